@@ -57,7 +57,7 @@ check-style: $(INSTALLED) ## Check format and lint only.
 
 check-types: $(INSTALLED) ## Check types only.
 	$(TSC) --project .
-	$(TSC) --project src/admin/console/browser
+	$(TSC) --project src/admin/frame/console/browser
 
 check-imports: $(INSTALLED) ## Check the direction of imports only.
 	$(BUN) test ./test/architecture_test.ts

@@ -9,13 +9,13 @@
 import { Hono } from "hono";
 import { refuse } from "../refusal.ts";
 import { pathOf } from "../wire/mod.ts";
-import { answerRefusal } from "./answer.ts";
-import { createApi } from "./api/app.ts";
-import { createConsole } from "./console/app.ts";
-import { refuseMisdirected } from "./host_check.ts";
-import { logFailure } from "./log_failure.ts";
-import { logRequests } from "./log_requests.ts";
-import type { AdminEnv, AdminOptions } from "./options.ts";
+import { answerRefusal } from "./frame/answer.ts";
+import { createApi } from "./frame/api/app.ts";
+import { createConsole } from "./frame/console/app.ts";
+import { refuseMisdirected } from "./frame/host_check.ts";
+import { logFailure } from "./frame/log_failure.ts";
+import { logRequests } from "./frame/log_requests.ts";
+import type { AdminEnv, AdminOptions } from "./frame/options.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 

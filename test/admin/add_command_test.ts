@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { addCommand, addVersionCommand, FILE } from "../../src/admin/console/add_command.ts";
+import { addCommand, addVersionCommand, FILE } from "../../src/admin/models/add_command.ts";
 import { findRegistered, type RegisteredModel } from "../../src/models/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

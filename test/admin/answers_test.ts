@@ -3,10 +3,10 @@
  * that no test can provoke is in a list with the reason.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { renderCursor } from "../../src/admin/api/cursor.ts";
-import { codesOf } from "../../src/admin/api/document_facts.ts";
-import type { Route } from "../../src/admin/api/route.ts";
-import { ROUTES } from "../../src/admin/api/routes.ts";
+import { ROUTES } from "../../src/admin/api_routes.ts";
+import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
+import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
+import type { Route } from "../../src/admin/frame/api/route.ts";
 import { type Database, DatabaseUnavailable } from "../../src/database/mod.ts";
 import { newUuid, toId } from "../../src/ids.ts";
 import { findLicense } from "../../src/licensing/mod.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { Bars, StackedBars } from "../../src/admin/console/components/charts.tsx";
-import { roundTicks, toShort, widthsOfLabels } from "../../src/admin/console/components/scale.ts";
+import { Bars, StackedBars } from "../../src/admin/frame/console/components/charts.tsx";
+import { roundTicks, toShort, widthsOfLabels } from "../../src/admin/frame/console/components/scale.ts";
 
 const months = (values: readonly number[]) =>
   values.map((value, index) => ({ label: `2026-${String(index + 1).padStart(2, "0")}`, value }));

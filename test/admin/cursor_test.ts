@@ -1,6 +1,6 @@
 /** Cursors of lists: a cursor fits only the list, the filters and the time that it was made for. */
 import { describe, expect, test } from "bun:test";
-import { MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "../../src/admin/api/cursor.ts";
+import { MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 
 const LIST = { name: "keys", filters: { tier: "free", search: "olga" } };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { distanceOf } from "../../src/admin/console/distance.ts";
+import { distanceOf } from "../../src/admin/frame/console/distance.ts";
 
 const NOW = new Date("2026-11-22T12:00:00Z");
 

@@ -1,7 +1,7 @@
 /** `GET /audit`: programs follow the log, miss no row, and learn when the database is another one. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { parseCursor, renderCursor } from "../../src/admin/api/cursor.ts";
+import { parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { AUDIT_POSITION } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";

@@ -1,6 +1,6 @@
 /** The rows that the page Health makes from findings, expiries and processes. */
 import { describe, expect, test } from "bun:test";
-import { listExpiries, summarize } from "../../src/admin/console/health_rows.ts";
+import { listExpiries, summarize } from "../../src/admin/health/health_rows.ts";
 import type { Finding } from "../../src/doctor/mod.ts";
 import type { ListedToken } from "../../src/operators/mod.ts";
 import type { ServingProcess } from "../../src/processes/mod.ts";

@@ -1,9 +1,9 @@
 /** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { renderCursor } from "../../src/admin/api/cursor.ts";
-import type { Route } from "../../src/admin/api/route.ts";
-import { ROUTES } from "../../src/admin/api/routes.ts";
-import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
+import { ROUTES } from "../../src/admin/api_routes.ts";
+import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
+import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
+import type { Route } from "../../src/admin/frame/api/route.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { createConsoleClient } from "./console_client.ts";

@@ -3,10 +3,10 @@
  * row there or in `sample_requests.ts` fails.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { codesOf } from "../../src/admin/api/document_facts.ts";
-import type { Route } from "../../src/admin/api/route.ts";
-import { ROUTES } from "../../src/admin/api/routes.ts";
-import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
+import { ROUTES } from "../../src/admin/api_routes.ts";
+import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
+import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
+import type { Route } from "../../src/admin/frame/api/route.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { ROLES, SCOPES } from "../../src/operators/mod.ts";
 import type { Code } from "../../src/refusal.ts";

@@ -1,7 +1,7 @@
 /** A sample request for each route of the API, which succeeds with a token of the route's scope. */
 import { randomUUID } from "node:crypto";
 import { addActivity } from "../../src/activity/mod.ts";
-import { ROUTES } from "../../src/admin/api/routes.ts";
+import { ROUTES } from "../../src/admin/api_routes.ts";
 import { toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Size } from "../../src/admin/console/components/values.tsx";
+import { Size } from "../../src/admin/frame/console/components/values.tsx";
 import { toBytes } from "../../src/models/mod.ts";
 
 test("Size() shows three digits and the unit that fits", () => {

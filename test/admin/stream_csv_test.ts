@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { createCsvInFlight, streamCsv } from "../../src/admin/stream_csv.ts";
+import { createCsvInFlight, streamCsv } from "../../src/admin/frame/stream_csv.ts";
 import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";

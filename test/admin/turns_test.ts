@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createTurns } from "../../src/admin/turns.ts";
+import { createTurns } from "../../src/admin/frame/turns.ts";
 
 test("createTurns() runs so many at once for each sender, the others in their order, and turns the rest away", async () => {
   const takeTurn = createTurns({ atOnce: 2, mostWaiting: 2, maxWaitMs: 60_000 });

@@ -1,5 +1,5 @@
 /** The requests that the benchmark sends to the lists of operators: every filter, and rare, empty and deep pages. */
-import { renderCursor } from "../../src/admin/api/cursor.ts";
+import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { consoleRequests, type Seen } from "./console_requests.ts";
 

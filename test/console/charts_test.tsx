@@ -2,11 +2,11 @@
 /** Charts, in a real browser. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Hono } from "hono";
-import { serveAsset } from "../../src/admin/console/assets.ts";
-import { Bars, StackedBars } from "../../src/admin/console/components/charts.tsx";
-import { Heading } from "../../src/admin/console/components/layout.tsx";
-import { renderPage } from "../../src/admin/console/page.tsx";
-import type { AdminEnv } from "../../src/admin/options.ts";
+import { serveAsset } from "../../src/admin/frame/console/assets.ts";
+import { Bars, StackedBars } from "../../src/admin/frame/console/components/charts.tsx";
+import { Heading } from "../../src/admin/frame/console/components/layout.tsx";
+import { renderPage } from "../../src/admin/frame/console/page.tsx";
+import type { AdminEnv } from "../../src/admin/frame/options.ts";
 import { toTimestamp } from "../../src/calendar.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { expectAccessible } from "./support/accessibility.ts";

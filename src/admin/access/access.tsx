@@ -1,0 +1,83 @@
+/** @jsxImportSource hono/jsx */
+/** Who may use the console and the API. Only admins see other operators and tokens. */
+import { listOperators, listSessions, listTokens, type Operator } from "../../operators/mod.ts";
+import { renderCount } from "../../render_count.ts";
+import { Done } from "../frame/console/components/action.tsx";
+import { Heading } from "../frame/console/components/layout.tsx";
+import { Table } from "../frame/console/components/table.tsx";
+import { Ago, Day } from "../frame/console/components/values.tsx";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { Left, MOST_ROWS, OperatorState, Sessions, Tokens } from "./lists.tsx";
+
+const DONE = { session: "The session has ended.", role: "You have another role now." } as const;
+
+/** Shows one's own sessions; to an admin also all other sessions, operators and tokens. */
+export async function accessPage({ options: { database }, session, query, now }: Visit): Promise<Page> {
+  const isAdmin = session.role === "admin";
+  const [sessions, operators, tokens] = await Promise.all([
+    listSessions(database, { now }),
+    isAdmin ? listOperators(database) : [],
+    isAdmin ? listTokens(database, { now }) : [],
+  ]);
+  const seen = sessions.filter(({ operator }) => isAdmin || operator === session.operator);
+  return {
+    title: "Access",
+    body: (
+      <>
+        <Heading title="Access" />
+        <Done query={query} sentences={DONE} />
+        <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
+        <Sessions sessions={seen} ownId={session.id} caption="Sessions, newest first" now={now} />
+        {isAdmin && <Operators operators={operators} now={now} />}
+        {isAdmin && (
+          <>
+            <h2>Tokens</h2>
+            {tokens.length === 0 ? (
+              <p class="empty">
+                No token was issued. On the host, <code>claviger tokens issue</code> lets a program use the
+                API.
+              </p>
+            ) : (
+              <Tokens tokens={tokens} now={now} />
+            )}
+          </>
+        )}
+      </>
+    ),
+  };
+}
+
+function Operators({ operators, now }: { readonly operators: readonly Operator[]; readonly now: Date }) {
+  const ordered = operators.toSorted((a, b) => Number(a.removedAt !== null) - Number(b.removedAt !== null));
+  const columns = [
+    {
+      label: "Operator",
+      cell: ({ name }: Operator) => (
+        <a class="name" href={`/console/access/operators/${name}`}>
+          {name}
+        </a>
+      ),
+    },
+    { label: "Role", cell: ({ role }: Operator) => role },
+    { label: "State", cell: (operator: Operator) => <OperatorState operator={operator} /> },
+    { label: "Created", cell: ({ createdAt }: Operator) => <Day at={createdAt} now={now} /> },
+    { label: "Last seen", cell: ({ lastSeenAt }: Operator) => <Ago at={lastSeenAt} now={now} /> },
+    { label: "Tokens issued", isNumeric: true, cell: ({ tokens }: Operator) => renderCount(tokens.length) },
+  ];
+  return (
+    <>
+      <h2>Operators</h2>
+      <Table
+        caption="Operators by name; removed operators last"
+        columns={columns}
+        rows={ordered.slice(0, MOST_ROWS)}
+      />
+      <Left count={ordered.length - MOST_ROWS} command="claviger operators list" />
+      <p class="muted">
+        On the host, <code>claviger operators login NAME --role ROLE</code> creates an operator and prints a
+        link.
+      </p>
+    </>
+  );
+}

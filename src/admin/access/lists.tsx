@@ -1,0 +1,131 @@
+/** @jsxImportSource hono/jsx */
+/** The parts that the pages of Access share. */
+import type { ListedSession, ListedToken, Operator } from "../../operators/mod.ts";
+import { limitsOfToken } from "../../operators/mod.ts";
+import { renderCount } from "../../render_count.ts";
+import { Pill, type PillProps } from "../frame/console/components/pill.tsx";
+import { Table } from "../frame/console/components/table.tsx";
+import { Ago, Foreign, Lines } from "../frame/console/components/values.tsx";
+
+/** The most rows of a table. There are few operators and tokens; the commands list all of them. */
+export const MOST_ROWS = 50;
+
+interface SessionsProps {
+  readonly sessions: readonly ListedSession[];
+  readonly ownId: string;
+  readonly caption: string;
+  readonly now: Date;
+}
+
+/** Sessions, each with the button that ends it. */
+export function Sessions({ sessions, ownId, caption, now }: SessionsProps) {
+  if (sessions.length === 0) return <p class="muted">No session.</p>;
+  const columns = [
+    {
+      label: "Operator",
+      cell: ({ id, operator }: ListedSession) => (
+        <Lines text={<span class="name">{operator}</span>} more={id === ownId && "this session"} />
+      ),
+    },
+    { label: "Role", cell: ({ role }: ListedSession) => role },
+    { label: "Began", cell: ({ createdAt }: ListedSession) => <Ago at={createdAt} now={now} /> },
+    { label: "Last seen", cell: ({ lastSeenAt }: ListedSession) => <Ago at={lastSeenAt} now={now} /> },
+    {
+      label: "End",
+      cell: ({ id, operator }: ListedSession) => (
+        <form method="post" action={`/console/access/sessions/${id}/end`}>
+          <button
+            type="submit"
+            class="quiet"
+            aria-label={id === ownId ? "Log out here" : `End a session of ${operator}`}
+          >
+            {id === ownId ? "Log out" : "End"}
+          </button>
+        </form>
+      ),
+    },
+  ];
+  return (
+    <>
+      <Table caption={caption} columns={columns} rows={sessions.slice(0, MOST_ROWS)} />
+      <Left count={sessions.length - MOST_ROWS} command={undefined} />
+    </>
+  );
+}
+
+const TONES: Readonly<Record<ListedToken["state"], PillProps["tone"]>> = {
+  active: "good",
+  disabled: "warning",
+  expired: "expired",
+  revoked: "bad",
+};
+
+/** Shows the state of a token. */
+export function TokenState({ state }: Pick<ListedToken, "state">) {
+  return <Pill tone={TONES[state]}>{state}</Pill>;
+}
+
+/** Shows whether an operator may log in. */
+export function OperatorState({ operator: { removedAt } }: { readonly operator: Operator }) {
+  return (
+    <Pill tone={removedAt === null ? "good" : "expired"}>{removedAt === null ? "active" : "removed"}</Pill>
+  );
+}
+
+/** Tokens, each with a link to its page. Tokens that work come first. */
+export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[]; readonly now: Date }) {
+  const columns = [
+    {
+      label: "Token",
+      cell: ({ name }: ListedToken) => (
+        <a class="name" href={`/console/access/tokens/${name}`}>
+          {name}
+        </a>
+      ),
+    },
+    { label: "State", cell: ({ state }: ListedToken) => <TokenState state={state} /> },
+    { label: "Scopes", cell: (token: ListedToken) => limitsOfToken(token).scopes },
+    { label: "Limits", cell: (token: ListedToken) => <Limits token={token} /> },
+    { label: "Created by", cell: ({ createdBy }: ListedToken) => <Foreign text={createdBy} /> },
+    { label: "Last used", cell: ({ lastUsedAt }: ListedToken) => <Ago at={lastUsedAt} now={now} /> },
+  ];
+  const ordered = tokens.toSorted((a, b) => Number(a.state === "revoked") - Number(b.state === "revoked"));
+  return (
+    <>
+      <Table
+        caption="Tokens by name; revoked tokens last"
+        columns={columns}
+        rows={ordered.slice(0, MOST_ROWS)}
+      />
+      <Left count={ordered.length - MOST_ROWS} command="claviger tokens list" />
+    </>
+  );
+}
+
+function Limits({ token }: { readonly token: ListedToken }) {
+  const { tiers, mode } = limitsOfToken(token);
+  const [first, ...others] = token.sources ?? [];
+  const from = others.length === 0 ? first : `${first} and ${others.length} more`;
+  const parts = [
+    ...(tiers === "all" ? [] : [`tiers ${tiers}`]),
+    ...(mode === "both" ? [] : [`mode ${mode}`]),
+    ...(from === undefined ? [] : [`from ${from}`]),
+  ];
+  return parts.length === 0 ? <span class="muted">none</span> : <Foreign text={parts.join("; ")} />;
+}
+
+/** Says how many rows a table leaves out, and what lists them. */
+export function Left({ count, command }: { readonly count: number; readonly command: string | undefined }) {
+  if (count <= 0) return null;
+  return (
+    <p class="muted">
+      {`${renderCount(count)} more are not shown.`}
+      {command && (
+        <>
+          {" "}
+          The command <code>{command}</code> lists all.
+        </>
+      )}
+    </p>
+  );
+}

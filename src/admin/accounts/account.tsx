@@ -1,0 +1,195 @@
+/** @jsxImportSource hono/jsx */
+/** One account: its facts, licenses, use and history, and what can be changed. */
+import { type AuditRow, listAudit } from "../../audit/mod.ts";
+import { monthOf } from "../../calendar.ts";
+import { parseId } from "../../ids.ts";
+import { type KeySummary, listKeys } from "../../keys/mod.ts";
+import { type Account, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { escapeControls } from "../../text/mod.ts";
+import { findUsageByMonth, type UseOfMonth } from "../../usage/mod.ts";
+import type { Attempt } from "../frame/console/attempt.ts";
+import { Done } from "../frame/console/components/action.tsx";
+import { Bars } from "../frame/console/components/charts.tsx";
+import { History } from "../frame/console/components/history.tsx";
+import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
+import { Facts, Table } from "../frame/console/components/table.tsx";
+import { Day, Foreign, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
+import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { Changes, isOffered, MAX_RENEWED, type Offer } from "./account_actions.tsx";
+
+/** The newest keys and rows of the audit log that the page shows. */
+const MAX_KEYS = 50;
+/**
+ * With more keys the page does not add up their use of a year, because that takes too long: each license has a row in
+ * every month.
+ */
+const MAX_ADDED_UP = 500;
+const MAX_ROWS = 20;
+
+const SENTENCES = {
+  changed: "The account was changed.",
+  same: "Nothing changed: the account had these values already.",
+  renewed: "The licenses were renewed by a year.",
+  erased: "Name, e-mail and organization were removed.",
+} as const;
+export type AccountDone = keyof typeof SENTENCES;
+
+/** Finds the account of the path. `what` is the action that the refusal of an unknown account names. */
+export async function accountOf({ options, params }: Visit, what: string): Promise<Account | Refusal> {
+  const uuid = parseId("usr", params.id ?? "");
+  const account = uuid === undefined ? undefined : await findAccount(options.database, { uuid });
+  return account ?? refuse("NOT_FOUND", `Cannot ${what}: no account has that id`);
+}
+
+/** The page of an account. After a refused form, `attempt` holds the form and the refusal. */
+export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
+  const { options, now, query } = visit;
+  const { database } = options;
+  const account = await accountOf(visit, "show account");
+  if (isRefusal(account)) return account;
+  const accountUuid = account.uuid;
+  const [keys, months, log, renewable] = await Promise.all([
+    listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
+    account.keys > MAX_ADDED_UP && !query.has("use")
+      ? undefined
+      : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
+    listAudit(database, { accountUuid, limit: MAX_ROWS }),
+    account.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid, { now }),
+  ]);
+  return {
+    title: escapeControls(account.email),
+    ...(attempt && { code: attempt.code }),
+    body: (
+      <AccountBody
+        visit={visit}
+        account={account}
+        attempt={attempt}
+        renewable={renewable}
+        keys={keys}
+        months={months}
+        log={log}
+      />
+    ),
+  };
+}
+
+interface AccountProps extends Offer {
+  readonly keys: readonly KeySummary[];
+  /** Undefined if the account has too many keys, and nobody asked for them. */
+  readonly months: readonly UseOfMonth[] | undefined;
+  readonly log: readonly AuditRow[];
+}
+
+function AccountBody({ keys, months, log, ...offer }: AccountProps) {
+  const { visit, account, attempt } = offer;
+  const { now, query } = visit;
+  const { id, name, email, organization, createdAt } = account;
+  return (
+    <>
+      <Heading title={escapeControls(email)}>
+        {visit.may("keys:issue") && !isErased(account) && (
+          <IssueButton query={`?${new URLSearchParams({ email })}`} />
+        )}
+      </Heading>
+      <Done query={query} sentences={SENTENCES} />
+      {attempt && !isOffered(attempt.action, offer) && <Notice kind="bad">{attempt.sentence}.</Notice>}
+      {isErased(account) && (
+        <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
+      )}
+      <Facts
+        facts={[
+          ["Account id", <code>{id}</code>],
+          ["Name", <Foreign text={name} />],
+          [
+            "Organization",
+            organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
+          ],
+          ["Created", <Day at={createdAt} now={now} />],
+          ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
+        ]}
+      />
+      <Changes {...offer} />
+      {months ? (
+        <Bars
+          caption="Inferences by month, over all licenses"
+          columnName="Month"
+          valueName="Inferences"
+          series={months.map(({ month, used }) => ({ label: month, value: used }))}
+          empty="No inference was reported in the last twelve months."
+        />
+      ) : (
+        <p class="hint">
+          The account has more than {renderCount(MAX_ADDED_UP)} keys, so adding up their use may take some
+          seconds. <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
+        </p>
+      )}
+      <Licenses account={account} keys={keys} now={now} />
+      <History rows={log} now={now} isCut={log.length === MAX_ROWS} query={`account=${id}`} hasKeys />
+    </>
+  );
+}
+
+interface License extends Pick<KeySummary, "licenseId" | "externalId" | "tier" | "used" | "monthlyLimit"> {
+  readonly licenseExpiresAt: Date;
+  readonly keys: readonly KeySummary[];
+}
+
+function Licenses({ account, keys, now }: Pick<AccountProps, "account" | "keys"> & { readonly now: Date }) {
+  const groups = [...Map.groupBy(keys, ({ licenseId }) => licenseId).values()];
+  const licenses = groups.flatMap((group) => (group[0] ? [{ ...group[0], keys: group }] : []));
+  return (
+    <section aria-labelledby="licenses">
+      <h2 id="licenses">Licenses</h2>
+      {licenses.length === 0 ? (
+        <p class="empty">This account has no license.</p>
+      ) : (
+        <Table caption="Newest first" columns={columnsAt(now)} rows={licenses} />
+      )}
+      {keys.length < account.keys && (
+        <p>
+          {`These are the licenses of the ${MAX_KEYS} newest keys. `}
+          <a href={`/console/keys?account=${account.id}`}>Show all keys</a>
+        </p>
+      )}
+    </section>
+  );
+}
+
+function columnsAt(now: Date) {
+  return [
+    {
+      label: "License",
+      cell: ({ licenseId, externalId }: License) => (
+        <Lines
+          text={<code class="id">{licenseId}</code>}
+          more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
+        />
+      ),
+    },
+    { label: "Tier", cell: ({ tier }: License) => tier },
+    {
+      label: "Used this month",
+      isNumeric: true,
+      cell: ({ used, monthlyLimit }: License) => <Used used={used} limit={monthlyLimit} />,
+    },
+    { label: "Expires", cell: ({ licenseExpiresAt }: License) => <Day at={licenseExpiresAt} now={now} /> },
+    { label: "Keys", cell: ({ keys }: License) => <Keys keys={keys} /> },
+  ];
+}
+
+function Keys({ keys }: Pick<License, "keys">) {
+  return (
+    <ul class="plain">
+      {keys.map(({ id, hint, state, mode }) => (
+        <li>
+          <KeyLink id={id} text={hint} /> <State state={state} />
+          {mode === "test" && " test"}
+        </li>
+      ))}
+    </ul>
+  );
+}

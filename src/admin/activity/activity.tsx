@@ -1,0 +1,249 @@
+/** @jsxImportSource hono/jsx */
+import type * as v from "valibot";
+import {
+  ACTIVITY_KEPT_DAYS,
+  type ActivityCount,
+  type ActivityName,
+  type ActivityQuery,
+  COMPARED_DAYS,
+  completeQuery,
+  findActivity,
+  findFirstHour,
+  findUnusual,
+  goBack,
+  MAX_LOST_SECONDS,
+  stepsOf,
+  type Unusual,
+} from "../../activity/mod.ts";
+import { toTimestamp } from "../../calendar.ts";
+import type { Database } from "../../database/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { Bars, Marked, StackedBars } from "../frame/console/components/charts.tsx";
+import { Select } from "../frame/console/components/form.tsx";
+import { Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Table } from "../frame/console/components/table.tsx";
+import { Minute } from "../frame/console/components/values.tsx";
+import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { ACTIVITY_CONDITIONS } from "./activity_routes.ts";
+
+interface ActivityProps {
+  readonly query: ActivityQuery;
+  readonly counts: readonly ActivityCount[];
+  readonly unusual: readonly Unusual[];
+  /** True if the time that is shown ends now. */
+  readonly isLatest: boolean;
+}
+
+/** The most parts of a stacked bar; the last one has all further names. */
+const MAX_PARTS = 6;
+/** The most rows of the table of unusual counts. The page tells how many further rows there are. */
+const MAX_UNUSUAL = 50;
+const OK = "OK";
+
+/** How many requests were answered, and how; unusual hours are marked. */
+export async function activityPage({ options, query: sent, now }: Visit): Promise<Page | Refusal> {
+  const asked = readConditions(sent, ACTIVITY_CONDITIONS);
+  const { values } = asked;
+  if (isRefusal(values)) return { title: "Activity", code: values.code, body: <NotRead asked={asked} /> };
+  const { to } = values;
+  const isLatest = to === undefined || to >= now;
+  const query = completeQuery({ ...values, to: isLatest ? now : to }, now);
+  const found = await findShown(options.database, query, now);
+  if (isRefusal(found)) return found;
+  const body = <Activity query={query} isLatest={isLatest} {...found} />;
+  return { title: "Activity", body, ...(isLatest && { script: "refresh" }) };
+}
+
+/** Finds the counts to show. Counts of hours are compared with the four weeks before. */
+async function findShown(database: Database, query: ActivityQuery, now: Date) {
+  const isByHour = query.step === "hour";
+  const from = isByHour ? goBack(query.from, "hour", COMPARED_DAYS * 24) : query.from;
+  const found = await findActivity(database, { ...query, from });
+  if (isRefusal(found)) return found;
+  const firstHour = isByHour ? await findFirstHour(database) : undefined;
+  return {
+    counts: found.filter(({ at }) => at >= goBack(query.from, query.step, 0)),
+    unusual: findUnusual(found, { hours: stepsOf(query), firstHour, now }),
+  };
+}
+
+function NotRead({ asked }: { readonly asked: Asked<v.ObjectEntries> }) {
+  return (
+    <>
+      <Heading title="Activity" />
+      <Filters by={fieldOf(asked, "by")} step={fieldOf(asked, "step")} />
+      <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
+    </>
+  );
+}
+
+function Activity(props: ActivityProps) {
+  const { query, counts, unusual } = props;
+  return (
+    <>
+      <Heading title="Activity" />
+      <Filters by={{ value: query.by }} step={{ value: query.step }} />
+      {counts.length === 0 && unusual.length === 0 ? (
+        <p class="empty">
+          No answered request was counted in this time. A request of a client appears about a minute after its
+          answer.
+        </p>
+      ) : (
+        <>
+          {query.step === "hour" && <UnusualCounts by={query.by} unusual={unusual} />}
+          {query.by === "code" ? (
+            <>
+              <Chart {...props} id="good" caption="Answers without an error" has={(name) => name === OK} />
+              <Chart {...props} id="others" caption="Other answers, by code" has={(name) => name !== OK} />
+            </>
+          ) : (
+            <Chart {...props} id="all" caption={CAPTIONS[query.by]} has={() => true} />
+          )}
+        </>
+      )}
+      <Times {...props} />
+      <p class="hint">
+        {`Every process adds its answers to clients once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. If the connection to the database is lost during a write, a minute may be counted twice. Counts are kept ${ACTIVITY_KEPT_DAYS} days.`}
+      </p>
+    </>
+  );
+}
+
+const LABELS = { code: "Code", endpoint: "Endpoint", reason: "Reason" } as const;
+const STEPS = { hour: "Hour", day: "Day", month: "Month" } as const;
+const CAPTIONS = { endpoint: "Answers, by endpoint", reason: "Refused keys, by reason" } as const;
+
+interface Chosen {
+  readonly value: string;
+  readonly error?: string | undefined;
+}
+
+function Filters({ by, step }: { readonly by: Chosen; readonly step: Chosen }) {
+  const choices = (labels: Readonly<Record<string, string>>) =>
+    Object.entries(labels).map(([value, label]) => ({ value, label: label.toLowerCase() }));
+  return (
+    <form class="filters choices" action="/console/activity" aria-label="Conditions">
+      <Select {...by} name="by" label="By" choices={choices(LABELS)} />
+      <Select {...step} name="step" label="For each" choices={choices(STEPS)} />
+      <div class="actions">
+        <button type="submit">Show</button>
+      </div>
+    </form>
+  );
+}
+
+/** Links to the time before and after. */
+function Times({ query, isLatest }: ActivityProps) {
+  const { from, to, by, step } = query;
+  const steps = stepsOf(query).length;
+  const link = (end: Date | undefined) =>
+    `/console/activity?${new URLSearchParams({ by, step, ...(end && { to: toTimestamp(end) }) })}`;
+  return (
+    <nav class="pages" aria-label="Times">
+      <a href={link(goBack(from, step, 0))}>Earlier</a>
+      {!isLatest && <a href={link(goBack(to, step, -steps))}>Later</a>}
+      {!isLatest && <a href={link(undefined)}>Latest</a>}
+    </nav>
+  );
+}
+
+const MARKS = {
+  high: { points: "up", word: "high" },
+  low: { points: "down", word: "low" },
+} as const;
+
+interface UnusualProps {
+  readonly by: ActivityName;
+  readonly unusual: readonly Unusual[];
+}
+
+function UnusualCounts({ by, unusual }: UnusualProps) {
+  const shown = unusual.slice(0, MAX_UNUSUAL);
+  const more = unusual.length - shown.length;
+  return (
+    <div class="unusual">
+      {shown.length === 0 ? (
+        <p>No hour is unusual.</p>
+      ) : (
+        <Table caption="Unusual hours, the latest first" columns={columnsOf(by)} rows={shown} />
+      )}
+      {more > 0 && <p>{`${renderCount(more)} more hours are marked in the charts.`}</p>}
+      <p class="hint">
+        {`A count is unusual if it differs by at least 20 from the same hour of each of the ${COMPARED_DAYS} days before, and is above twice the highest or below half the lowest of them.`}
+      </p>
+    </div>
+  );
+}
+
+function columnsOf(by: ActivityName) {
+  return [
+    { label: "Hour", cell: ({ at }: Unusual) => <Minute at={at} /> },
+    { label: LABELS[by], cell: ({ name }: Unusual) => name },
+    { label: "Answers", isNumeric: true, cell: ({ count }: Unusual) => renderCount(count) },
+    { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
+    { label: `${COMPARED_DAYS} days before`, isNumeric: true, cell: (row: Unusual) => rangeOf(row) },
+  ];
+}
+
+function rangeOf({ lowest, highest }: Unusual): string {
+  return lowest === highest ? renderCount(lowest) : `${renderCount(lowest)} to ${renderCount(highest)}`;
+}
+
+interface ChartProps extends ActivityProps {
+  /** Differs from that of the other chart. */
+  readonly id: string;
+  readonly caption: string;
+  /** The names whose counts are in the chart. */
+  readonly has: (name: string) => boolean;
+}
+
+function Chart({ query, counts, unusual, id, caption, has }: ChartProps) {
+  const ofChart = counts.filter(({ name }) => has(name));
+  const parts = partsOf(ofChart);
+  const byStep = Map.groupBy(ofChart, ({ at }) => at.getTime());
+  const marked = Map.groupBy(
+    unusual.filter(({ name }) => has(name)),
+    ({ at }) => at.getTime(),
+  );
+  const series = stepsOf(query).map((at) => {
+    const label = labelOf(at, query.step);
+    const values = parts.map(() => 0);
+    for (const { name, count } of byStep.get(at.getTime()) ?? []) {
+      const part = parts.includes(name) ? parts.indexOf(name) : parts.length - 1;
+      values[part] = (values[part] ?? 0) + count;
+    }
+    const marks = marked.get(at.getTime()) ?? [];
+    const [mark] = marks;
+    return { label, values, ...(mark && { mark: MARKS[mark.kind], title: titleOf(label, marks) }) };
+  });
+  const props = { caption, columnName: STEPS[query.step], empty: "There was none in this time." };
+  if (parts.length > 1) return <StackedBars id={id} parts={parts} series={series} {...props} />;
+  const [valueName = "Answers"] = parts;
+  const bars = series.map(({ values, ...column }) => ({ ...column, value: values[0] ?? 0 }));
+  return <Bars valueName={valueName === OK ? "Answers" : valueName} series={bars} {...props} />;
+}
+
+/** Returns the names with the highest counts, and one for all others, the highest first. */
+function partsOf(counts: readonly ActivityCount[]): string[] {
+  const sums = new Map<string, number>();
+  for (const { name, count } of counts) sums.set(name, (sums.get(name) ?? 0) + count);
+  const names = [...sums].sort(([, one], [, other]) => other - one).map(([name]) => name);
+  return names.length > MAX_PARTS ? [...names.slice(0, MAX_PARTS - 1), "all others"] : names;
+}
+
+function titleOf(label: string, marks: readonly Unusual[]): string {
+  const texts = marks.map((mark) => {
+    const { name, count, kind } = mark;
+    return `${name} ${renderCount(count)} is unusually ${MARKS[kind].word}, ${rangeOf(mark)} on the days before`;
+  });
+  return `${label}: ${texts.join("; ")}`;
+}
+
+function labelOf(at: Date, step: ActivityQuery["step"]): string {
+  const text = toTimestamp(at);
+  if (step === "hour") return text.slice(5, 16).replace("T", " ");
+  return text.slice(0, step === "day" ? 10 : 7);
+}

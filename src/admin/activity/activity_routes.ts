@@ -1,0 +1,80 @@
+/** Counts the requests of clients by how they were answered. */
+import * as v from "valibot";
+import {
+  ACTIVITY_KEPT_DAYS,
+  ACTIVITY_NAMES,
+  ACTIVITY_STEPS,
+  completeQuery,
+  findActivity,
+  MAX_LOST_SECONDS,
+  renderActivity,
+} from "../../activity/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { inJsonSchema, timestamp } from "../../wire/mod.ts";
+import { ACTIVITY_ROW } from "../frame/api/answers.ts";
+import { timeField } from "../frame/api/list_fields.ts";
+import { operation } from "../frame/api/operation.ts";
+
+/** The conditions that the API and the console have. */
+export const ACTIVITY_CONDITIONS = {
+  to: v.optional(
+    v.pipe(
+      timeField("to"),
+      v.description(
+        "Hours that begin at this time or later are left out; by day and by month, days. By default now",
+      ),
+    ),
+  ),
+  by: v.optional(
+    v.pipe(
+      v.picklist(ACTIVITY_NAMES, `by must be one of ${ACTIVITY_NAMES.join(", ")}`),
+      inJsonSchema({
+        default: "code",
+        description: "By `reason`, only refusals with a reason are counted",
+      }),
+    ),
+  ),
+  step: v.optional(
+    v.pipe(
+      v.picklist(ACTIVITY_STEPS, `step must be one of ${ACTIVITY_STEPS.join(", ")}`),
+      inJsonSchema({ default: "hour" }),
+    ),
+  ),
+} as const;
+
+export const findActivityOperation = operation({
+  id: "findActivity",
+  summary: "Count the requests of clients by endpoint, code or reason",
+  description:
+    "Every process adds its counts once a minute, and when it stops; after a crash the counts of its last " +
+    `${MAX_LOST_SECONDS} seconds are missing. A write whose answer is lost may be counted twice. Counts are kept ` +
+    `${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
+  query: v.strictObject({
+    from: v.optional(
+      v.pipe(
+        timeField("from"),
+        v.description(
+          "A time in the first hour, day or month of the answer. By default the answer has 24 hours, 30 days or 13 " +
+            "months. It has at most 31 days by hour, and at most 400 days by day",
+        ),
+      ),
+    ),
+    ...ACTIVITY_CONDITIONS,
+  }),
+  success: {
+    schema: v.object({
+      from: timestamp(),
+      to: timestamp(),
+      by: v.picklist(ACTIVITY_NAMES),
+      step: v.picklist(ACTIVITY_STEPS),
+      data: v.array(ACTIVITY_ROW),
+    }),
+    description: "The counts, the earliest first",
+  },
+  codes: [],
+  async run({ database }, { query, now }) {
+    const whole = completeQuery(query, now);
+    const counts = await findActivity(database, whole);
+    return isRefusal(counts) ? counts : renderActivity(whole, counts);
+  },
+});

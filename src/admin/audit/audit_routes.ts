@@ -1,0 +1,56 @@
+/** The audit log, for programs that follow it. */
+import * as v from "valibot";
+import { AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { inJsonSchema } from "../../wire/mod.ts";
+import { AUDIT_ROW } from "../frame/api/answers.ts";
+import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
+import { lineField } from "../frame/api/fields.ts";
+import { ACCOUNT_FIELD, idField, timeField } from "../frame/api/list_fields.ts";
+import { operation } from "../frame/api/operation.ts";
+import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
+
+/** The conditions of the audit log that the API and the console read in the same way. */
+export const AUDIT_CONDITIONS = {
+  account: v.optional(ACCOUNT_FIELD),
+  key: v.optional(idField("key", "key")),
+  actor: v.optional(v.pipe(lineField("actor", 1, 300), inJsonSchema({ description: "Such as token:shop" }))),
+} as const;
+
+export const followAuditOperation = operation({
+  id: "followAudit",
+  summary: "Read the audit log, oldest rows first, and follow it",
+  description:
+    "Rows have the order in which their transactions began. No row is missed: a page ends before the oldest " +
+    "transaction that still runs, so a long import delays the rows that were written after it began. `next` is never " +
+    "null: a page with fewer rows than `limit` has the last rows for now, and its `next` gives later rows. Read " +
+    "again after a pause.",
+  query: v.strictObject({
+    since: v.optional(timeField("since")),
+    until: v.optional(timeField("until")),
+    ...AUDIT_CONDITIONS,
+    action: v.optional(
+      v.pipe(lineField("action", 1, 100), inJsonSchema({ description: "Such as key.revoke" })),
+    ),
+    ...PAGE_FIELDS,
+  }),
+  success: {
+    schema: v.object({ data: v.array(AUDIT_ROW), next: v.string() }),
+    description: "Rows, and the cursor from which to read on",
+  },
+  codes: ["NOT_FOUND", "CURSOR_EXPIRED"],
+  async run({ database }, { query: { limit = ROWS, after, ...filters }, now }) {
+    const list = { name: "audit", filters, position: AUDIT_POSITION };
+    const cursor = parseCursor(list, after, now);
+    if (isRefusal(cursor)) return cursor;
+    const { account: who, key: keyUuid, ...rest } = filters;
+    const account = who === undefined ? undefined : await findAccountNamed(database, who, "show audit log");
+    if (isRefusal(account)) return account;
+    const filter = { ...rest, keyUuid, accountUuid: account?.uuid };
+    const part = await followAudit(database, { filter, limit, after: cursor.position });
+    if (isRefusal(part)) return part;
+    const next = renderCursor(list, { at: cursor.at, position: part.position });
+    return { data: part.rows.map(renderAuditRow), next };
+  },
+});

@@ -1,0 +1,89 @@
+/** Mounts the routes of the API. Each request is authenticated and counted, then the route checks scope and fields. */
+import { type Context, Hono } from "hono";
+import { isRefusal, refuse } from "../../../refusal.ts";
+import {
+  discardBody,
+  type JsonObject,
+  NO_BODY,
+  readJson,
+  readQuery,
+  toBodyRefusal,
+  toJsonObject,
+} from "../../../wire/mod.ts";
+import { ROUTES } from "../../api_routes.ts";
+import { answerRefusal } from "../answer.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { authenticate, requireScope } from "./authenticate.ts";
+import type { Operation } from "./operation.ts";
+import { toQuery } from "./parse_sent.ts";
+
+/** Creates the app of `/admin/v1`. */
+export function createApi(options: AdminOptions): Hono<AdminEnv> {
+  const api = new Hono<AdminEnv>();
+  api.use(authenticate(options));
+  for (const { method, path, scope, operation } of ROUTES) {
+    api.on(method, path, requireScope(scope), (c) => serve(c, operation, options));
+  }
+  for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
+    const methods = routes.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
+    api.all(path, (c) => {
+      c.header("Allow", methods);
+      return answerRefusal(
+        c,
+        refuse("METHOD_NOT_ALLOWED", `${c.req.method.slice(0, 20)} is not allowed here`),
+      );
+    });
+  }
+  return api;
+}
+
+/** 16 to 255 printable ASCII characters. */
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{16,255}$/;
+const NO_IDEMPOTENCY_KEY = refuse(
+  "INVALID_REQUEST",
+  "The header Idempotency-Key must be 16 to 255 printable ASCII characters: a repeated request with the same one gets the " +
+    "same answer",
+);
+
+async function serve(c: Context<AdminEnv>, operation: Operation, options: AdminOptions): Promise<Response> {
+  const { raw: request, method } = c.req;
+  let sent: Awaited<ReturnType<typeof readJson>>;
+  try {
+    sent = method === "GET" || method === "HEAD" ? NO_BODY : await readJson(request);
+  } catch (error) {
+    sent = toBodyRefusal(error);
+  }
+  const body = toJsonObject(sent);
+  if (isRefusal(body)) {
+    await discardBody(request);
+    return answerRefusal(c, body);
+  }
+  const idempotencyKey = c.req.header("idempotency-key") ?? "";
+  if (operation.needsIdempotencyKey && !IDEMPOTENCY_KEY.test(idempotencyKey)) {
+    return answerRefusal(c, NO_IDEMPOTENCY_KEY);
+  }
+  const query = toQuery(readQuery(request));
+  if (isRefusal(query)) return answerRefusal(c, query);
+  const token = c.get("token");
+  const result = await operation.perform(
+    options,
+    {
+      token,
+      restriction: token.restriction,
+      actor: { ...c.get("actor"), ...reasonOf(body) },
+      now: options.clock.now(),
+      params: c.req.param(),
+      request,
+      idempotencyKey,
+    },
+    { query, body },
+  );
+  if (isRefusal(result)) return answerRefusal(c, result);
+  if (result instanceof Response) return result;
+  return c.json(result, operation.success.status ?? 200);
+}
+
+/** Returns the field `reason` of a change for the audit log. The schema of the operation checks it. */
+function reasonOf({ reason }: JsonObject): { readonly reason?: string } {
+  return typeof reason === "string" ? { reason } : {};
+}

@@ -1,0 +1,104 @@
+/**
+ * Looks the token of each request up, so that a revoked token is refused from the next request on, and counts the
+ * request for its token.
+ *
+ * The look-up comes before the limit, as for clients: wrong tokens of one program must not block the valid token of
+ * another one behind the same address. Wrong tokens must still be cheap, so the look-ups of an address whose window is
+ * full are gathered (see `database/look_up_queue.ts`).
+ */
+import { createMiddleware } from "hono/factory";
+import { createLookUpQueue } from "../../../database/mod.ts";
+import {
+  isInNetworks,
+  parseTrustedProxies,
+  toResetAt,
+  type Verdict,
+  WindowTable,
+} from "../../../limits/mod.ts";
+import { findTokens, type Scope, type Token, tokenPattern } from "../../../operators/mod.ts";
+import { refuse } from "../../../refusal.ts";
+import { answerRefusal } from "../answer.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { createTurns } from "../turns.ts";
+
+/** Requests a minute of one token. */
+const TOKEN_LIMIT = 600;
+/** Wrong tokens a minute from one address. */
+const WRONG_TOKEN_LIMIT = 60;
+const WINDOWS = 10_000;
+/**
+ * The requests of one token that run at once, so that a token cannot take the pool from the others; two of them can wait
+ * for a statement that is stopped after two seconds, so a waiting request gets its turn or 429 after as long.
+ */
+const TURNS = { atOnce: 4, mostWaiting: 32, maxWaitMs: 2_000 };
+
+const INVALID_TOKEN = refuse(
+  "INVALID_TOKEN",
+  "A valid token is required: send it as `Authorization: Bearer …`",
+);
+const TOO_MANY_AT_ONCE = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  "Too many requests of this token at the same time: send fewer at once",
+  { retryAfterSeconds: 1 },
+);
+const WRONG_ADDRESS = refuse("NOT_ALLOWED", "The token is not accepted from this address");
+
+/** Creates the middleware that finds the token, refuses unknown tokens, and limits the rate. */
+export function authenticate({ brand, clock, database }: AdminOptions) {
+  const pattern = tokenPattern(brand);
+  const byToken = new WindowTable(TOKEN_LIMIT, WINDOWS);
+  const wrongByAddress = new WindowTable(WRONG_TOKEN_LIMIT, WINDOWS);
+  const takeTurn = createTurns(TURNS);
+  const queue = createLookUpQueue<Token>({
+    clock,
+    find: (texts) => findTokens(database, texts, { now: clock.now() }),
+  });
+
+  return createMiddleware<AdminEnv>(async (c, next) => {
+    const address = c.get("address");
+    const group = c.get("addressGroup");
+    const [, text = ""] = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "") ?? [];
+    const isFull = () => !wrongByAddress.peek(group, clock.monotonicMs()).allowed;
+    const token = pattern.test(text) ? await queue.lookUp(text, group, { isGathered: isFull() }) : undefined;
+    if (token === undefined || token === null) {
+      // Only an unknown token counts: any website can send requests without one.
+      const verdict = token === null ? wrongByAddress.take(group, clock.monotonicMs()) : undefined;
+      if (verdict?.allowed === false) return answerRefusal(c, tooMany(verdict));
+      c.header("WWW-Authenticate", "Bearer");
+      return answerRefusal(c, INVALID_TOKEN);
+    }
+    const actor = { kind: "token", name: token.name, request: c.get("requestId"), address } as const;
+    c.set("actor", actor);
+    c.set("token", token);
+    const isAtHome = isFrom(token, address);
+    // Requests from other addresses have their own window: a thief of the token cannot use up the program's requests.
+    const verdict = byToken.take(isAtHome ? token.uuid : `${token.uuid} elsewhere`, clock.monotonicMs());
+    c.header("X-RateLimit-Limit", String(verdict.limit));
+    c.header("X-RateLimit-Remaining", String(verdict.remaining));
+    c.header("X-RateLimit-Reset", String(toResetAt(verdict, clock.nowMs())));
+    if (!verdict.allowed) return answerRefusal(c, tooMany(verdict));
+    if (!isAtHome) return answerRefusal(c, WRONG_ADDRESS);
+    const hadTurn = await takeTurn(token.uuid, next);
+    return hadTurn ? undefined : answerRefusal(c, TOO_MANY_AT_ONCE);
+  });
+}
+
+/** Creates the middleware that refuses a token without the scope; `any` accepts every token. */
+export function requireScope(scope: Scope | "any") {
+  const refusal = refuse("SCOPE_REQUIRED", `The token needs the scope ${scope}`);
+  return createMiddleware<AdminEnv>(async (c, next) => {
+    if (scope !== "any" && !c.get("token").scopes.includes(scope)) return answerRefusal(c, refusal);
+    return await next();
+  });
+}
+
+/** Tells whether a token is accepted from an address. */
+function isFrom({ sources }: Token, address: string): boolean {
+  if (sources === undefined) return true;
+  const networks = parseTrustedProxies(sources.join(","));
+  return networks.ok && isInNetworks(address, networks.proxies);
+}
+
+function tooMany({ retryAfterSeconds }: Verdict) {
+  return refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says", { retryAfterSeconds });
+}

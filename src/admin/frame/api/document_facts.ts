@@ -1,0 +1,126 @@
+/**
+ * The facts that the OpenAPI document states about all operations: their codes, their headers, and the parts of their
+ * paths.
+ */
+import * as v from "valibot";
+import type { Code } from "../../../refusal.ts";
+import { COMMON_CONDITIONS, COMMON_HEADERS, header, type Json, optionalNumber } from "../../../wire/mod.ts";
+import type { Route } from "./route.ts";
+
+/** The condition under which each code is answered. */
+export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
+  ...COMMON_CONDITIONS,
+  INVALID_REQUEST: "A parameter, a header or a field is wrong; `details` names each wrong field",
+  INVALID_TOKEN: "The token is missing, unknown, expired, disabled or revoked",
+  SCOPE_REQUIRED: "The token lacks the scope that the error names",
+  NOT_ALLOWED:
+    "The token may not do this with that tier, mode, limit or expiry, or not from this address; or a page of another " +
+    "website sent the request",
+  KEY_NOT_FOUND: "There is no such key, or none that the token may see",
+  NOT_FOUND: "There is no such license, account or model, or none that the token may see",
+  ALREADY_EXISTS: "It exists already; `id` identifies it if the token may see it",
+  CONFLICT:
+    "The state of the key, license, account or model does not allow the change, or a restricted token may not join the account",
+  CURSOR_EXPIRED:
+    "The database was restored or replaced, or a standby took its place: begin again without `after`",
+  MISDIRECTED_REQUEST: "The `Host` of the request is not the host of this listener",
+  CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another request",
+};
+
+const EVERYWHERE: readonly Code[] = [
+  "INVALID_REQUEST",
+  "INVALID_TOKEN",
+  "NOT_ALLOWED",
+  "METHOD_NOT_ALLOWED",
+  "MISDIRECTED_REQUEST",
+  "RATE_LIMIT_EXCEEDED",
+  "SERVER_ERROR",
+  "SERVICE_UNAVAILABLE",
+];
+const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
+
+/** Returns the codes that an operation may answer. */
+export function codesOf({ method, scope, operation }: Route): readonly Code[] {
+  const codes = new Set<Code>(EVERYWHERE);
+  if (scope !== "any") codes.add("SCOPE_REQUIRED");
+  if (method !== "GET") for (const code of WITH_BODY) codes.add(code);
+  if (operation.needsIdempotencyKey) codes.add("CLAIM_MISMATCH");
+  for (const code of operation.codes) codes.add(code);
+  return [...codes];
+}
+
+/** The statuses of answers that come before a request is counted for its token. */
+export const UNCOUNTED: readonly number[] = [401, 421];
+
+export const HEADERS = {
+  ...COMMON_HEADERS,
+  "X-RateLimit-Limit": optionalNumber(
+    "Allowed requests a minute of this token; absent if the request was not counted for a token",
+    1,
+  ),
+  "Retry-After": header("Whole seconds to wait", { type: "integer", minimum: 1 }),
+  "WWW-Authenticate": header("How to authenticate", { const: "Bearer" }),
+};
+
+const HEALTH_ANSWER = {
+  description: "For balancers: needs no token and no own `Host`, and is not counted. The answer has no body.",
+  tags: ["service"],
+  security: [],
+  responses: {
+    200: { description: "The service answers" },
+    503: { description: "The service stops, or its database does not answer" },
+  },
+};
+/** The path that is not below `/admin/v1`. */
+export const HEALTH: Json = {
+  get: { operationId: "getHealth", summary: "Tell whether the service works", ...HEALTH_ANSWER },
+  head: { operationId: "headHealth", summary: "Tell whether the service works", ...HEALTH_ANSWER },
+};
+
+/** The groups of operations, by the first segment of the path. */
+export const TAGS: Readonly<Record<string, string>> = {
+  keys: "Keys: find, issue, suspend, rotate, revoke",
+  licenses: "Licenses: tier, limit, expiry",
+  accounts: "Accounts: customers",
+  usage: "The use of a month",
+  models: "The model registry",
+  audit: "The audit log",
+  service: "The service, the token and this document",
+};
+
+/** The description of each parameter of a path, by the path up to the parameter. */
+export const PATH_PARAMETERS: Readonly<Record<string, Json>> = {
+  "/keys/:id": idParameter("The key's identifier, which is not the key", "key"),
+  "/licenses/:id": idParameter("The license's identifier", "lic"),
+  "/accounts/:id": idParameter("The account's identifier", "usr"),
+  "/models/:name": { description: "The model's name", schema: { type: "string" } },
+  "/models/:name/:version": { description: "The model's version", schema: { type: "string" } },
+};
+
+function idParameter(description: string, kind: string): Json {
+  return { description, schema: { type: "string", pattern: `^${kind}_[0-9a-f]{32}$` } };
+}
+
+/** The header of operations that answer an API key. */
+export const IDEMPOTENCY_KEY: Json = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: true,
+  description:
+    "A random text that identifies this order. For 24 hours a repeated request with the same text gets the same " +
+    "answer, and no second key is issued.",
+  schema: { type: "string", pattern: "^[!-~]{16,255}$" },
+};
+
+/** The body of every refusal. */
+export const ERROR = v.object({
+  error: v.pipe(v.string(), v.description("A sentence for people")),
+  code: v.pipe(v.string(), v.description("For programs; later versions may add codes")),
+  details: v.optional(
+    v.pipe(
+      v.array(v.object({ field: v.string(), error: v.string() })),
+      v.description("The parameters or fields that are wrong"),
+    ),
+  ),
+  id: v.optional(v.pipe(v.string(), v.description("The identifier of the thing that exists already"))),
+});

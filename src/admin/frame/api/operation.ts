@@ -1,0 +1,102 @@
+/**
+ * An operation of the API: the fields that a route takes, its answers, and the function that carries it out. The
+ * OpenAPI document is
+ * rendered from the same value that checks the requests, so the two cannot differ.
+ */
+import * as v from "valibot";
+import type { Actor } from "../../../audit/mod.ts";
+import type { Restriction } from "../../../licensing/mod.ts";
+import type { Token } from "../../../operators/mod.ts";
+import type { Code } from "../../../refusal.ts";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
+import type { AdminOptions } from "../options.ts";
+import { type Fields, parseSent } from "./parse_sent.ts";
+
+/** The parts of the path that are not fixed, as they were sent. */
+export type Params = Readonly<Record<string, string>>;
+
+/** One request of a program. */
+export interface Call {
+  readonly token: Token;
+  /** That of the token: the functions of the rooms take it from the call. */
+  readonly restriction: Restriction;
+  /** The token as the audit log names it, with the request and its address. */
+  readonly actor: Actor;
+  readonly now: Date;
+  readonly params: Params;
+  readonly request: Request;
+  /** The header `Idempotency-Key`; checked only for operations that require it. */
+  readonly idempotencyKey: string;
+}
+
+export interface Success {
+  /** 200 by default. */
+  readonly status?: 200 | 201;
+  readonly schema: v.GenericSchema;
+  readonly description: string;
+  /** The media types of its answers besides JSON, such as `text/csv`. */
+  readonly otherTypes?: readonly string[];
+  /** True if the answer has an `ETag`, and `If-None-Match` is answered with 304. */
+  readonly hasTag?: boolean;
+}
+
+/** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */
+export type Result = object | Response | Refusal;
+
+interface Specification<Path extends object, Query extends Fields, Body extends Fields> {
+  /** The name of the operation in generated clients. */
+  readonly id: string;
+  /** One sentence without a period. */
+  readonly summary: string;
+  readonly description?: string;
+  /** Reads what the path names. `run` gets it with the call. */
+  readonly path?: (params: Params) => Path | Refusal;
+  readonly query?: Query;
+  readonly body?: Body;
+  readonly success: Success;
+  /** The codes of its refusals, besides those that every operation has. */
+  readonly codes: readonly Code[];
+  /** True if the answer contains an API key: then the request must have an `Idempotency-Key`. */
+  readonly needsIdempotencyKey?: boolean;
+  run(
+    options: AdminOptions,
+    call: Call & Path & { readonly query: v.InferOutput<Query>; readonly body: v.InferOutput<Body> },
+  ): Promise<Result>;
+}
+
+export interface Operation extends Omit<Specification<object, Fields, Fields>, "run"> {
+  /** Checks the fields and carries the operation out. */
+  perform(
+    options: AdminOptions,
+    call: Call,
+    sent: { readonly query: unknown; readonly body: unknown },
+  ): Promise<Result>;
+}
+
+const NO_FIELDS = v.strictObject({});
+
+/** Defines an operation. */
+export function operation<
+  Path extends object = object,
+  Query extends Fields = typeof NO_FIELDS,
+  Body extends Fields = typeof NO_FIELDS,
+>(specification: Specification<Path, Query, Body>): Operation {
+  const { run, ...described } = specification;
+  return {
+    ...described,
+    async perform(options, call, sent) {
+      const query = parseSent(specification.query ?? NO_FIELDS, sent.query, "query");
+      if (isRefusal(query)) return query;
+      const body = parseSent(specification.body ?? NO_FIELDS, sent.body, "body");
+      if (isRefusal(body)) return body;
+      const path = specification.path?.(call.params) ?? {};
+      if (isRefusal(path)) return path;
+      return await run(options, {
+        ...call,
+        ...(path as Path),
+        query: query as v.InferOutput<Query>,
+        body: body as v.InferOutput<Body>,
+      });
+    },
+  };
+}

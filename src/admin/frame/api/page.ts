@@ -1,0 +1,86 @@
+/** Pages of a list: the fields `limit` and `after` of a request, and the answer `{data, next}`. */
+import * as v from "valibot";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { inJsonSchema } from "../../../wire/mod.ts";
+import { type Cursor, MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "./cursor.ts";
+import { wholeNumberField } from "./list_fields.ts";
+
+/** The rows of a page without `limit`. */
+export const ROWS = 50;
+const MAX_ROWS = 100;
+/** The fields that the query of every list has, besides its filters. */
+export const PAGE_FIELDS = {
+  limit: v.optional(
+    v.pipe(
+      wholeNumberField("limit", 1, MAX_ROWS),
+      inJsonSchema({ default: ROWS, description: "The most rows of a page" }),
+    ),
+  ),
+  after: v.optional(
+    v.pipe(
+      v.string(),
+      v.maxLength(MAX_CURSOR_LENGTH, "after must be the `next` of an answer"),
+      inJsonSchema({ description: "The `next` of the previous page, which had the same filters" }),
+    ),
+  ),
+} as const;
+
+/** Returns the schema of the answer. */
+export function pageOf<Row extends v.GenericSchema>(row: Row) {
+  return v.object({
+    data: v.array(row),
+    next: v.pipe(
+      v.nullable(v.string()),
+      inJsonSchema({ description: "`after` for the next page; null on the last page" }),
+    ),
+  });
+}
+
+export interface PageQuery {
+  readonly limit?: number | undefined;
+  readonly after?: string | undefined;
+}
+
+export interface PageOptions<Row, Query extends PageQuery> {
+  /** The name of the list, such as `keys`. */
+  readonly list: string;
+  readonly query: Query;
+  readonly now: Date;
+  /** Returns the first `limit` rows after the position, in the order of their positions. */
+  find(
+    part: Cursor & { readonly limit: number },
+    filters: Omit<Query, keyof PageQuery>,
+  ): Promise<readonly Row[] | Refusal>;
+  positionOf(row: Row): string;
+  render(row: Row): object;
+}
+
+export interface Page {
+  readonly data: readonly object[];
+  /** The cursor of the next page; null on the last page. */
+  readonly next: string | null;
+}
+
+/** Finds and renders one page. Refuses a cursor of another list or of other filters. */
+export async function findPage<Row, Query extends PageQuery>({
+  list,
+  query,
+  now,
+  find,
+  positionOf,
+  render,
+}: PageOptions<Row, Query>): Promise<Page | Refusal> {
+  const { limit = ROWS, after, ...filters } = query;
+  const cursor = parseCursor({ name: list, filters }, after, now);
+  if (isRefusal(cursor)) return cursor;
+  // One row more than the page has tells whether there is another page.
+  const rows = await find({ ...cursor, limit: limit + 1 }, filters);
+  if (isRefusal(rows)) return rows;
+  const shown = rows.slice(0, limit);
+  const last = rows.length > limit ? shown.at(-1) : undefined;
+  const next =
+    last === undefined
+      ? null
+      : renderCursor({ name: list, filters }, { at: cursor.at, position: positionOf(last) });
+  return { data: shown.map(render), next };
+}

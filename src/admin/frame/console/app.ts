@@ -1,0 +1,83 @@
+/**
+ * The console: pages for people with a session. The checks of a request run in this order:
+ *
+ *     host → origin of the form → session → path → method → role → fields → state
+ *
+ * `routes.ts` lists the pages. A page is a function that takes a visit and returns a title and a body.
+ */
+import { type Context, Hono } from "hono";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { discardBody, statusOf, toWireCode } from "../../../wire/mod.ts";
+import { CONSOLE_ROUTES, type ConsoleRoute } from "../../console_routes.ts";
+import { logFailure } from "../log_failure.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { serveAsset } from "./assets.ts";
+import { enterPage } from "./enter.tsx";
+import { readForm } from "./form.ts";
+import { setHeaders } from "./headers.ts";
+import { logIn } from "./log_in.ts";
+import { mayUse } from "./may.ts";
+import { refuseForeignForms } from "./origin.ts";
+import { type Page, renderPage } from "./page.tsx";
+import { refusalPage } from "./refusal.tsx";
+import { requireSession } from "./session.ts";
+import { createVisit } from "./visit.ts";
+
+const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
+
+/** Creates the app of `/console`. */
+export function createConsole(options: AdminOptions): Hono<AdminEnv> {
+  const app = new Hono<AdminEnv>();
+  app.use(setHeaders(options));
+  app.use(async (c, next) => {
+    await next();
+    await discardBody(c.req.raw);
+  });
+  app.get("/assets/:name", serveAsset);
+  app.use(refuseForeignForms(options, showRefusal));
+  app.get("/enter", (c) => {
+    const { ended, done } = c.req.query();
+    return show(c, enterPage({ hasEnded: ended !== undefined, isLoggedOut: done === "logged-out" }));
+  });
+  app.post("/enter", logIn(options, show));
+  app.use(requireSession(options, showRefusal));
+  app.get("/", (c) => c.redirect(`/console${CONSOLE_ROUTES[0].path}`, 303));
+  for (const route of CONSOLE_ROUTES) app.on(route.method, route.path, (c) => serve(c, route, options));
+  for (const [path, routes] of Map.groupBy(CONSOLE_ROUTES, (route) => route.path)) {
+    app.all(path, (c) => {
+      c.header("Allow", routes.map(({ method }) => method).join(", "));
+      return showRefusal(
+        c,
+        refuse("METHOD_NOT_ALLOWED", "This page does not accept a request with this method"),
+      );
+    });
+  }
+  app.all("*", (c) => showRefusal(c, NOT_FOUND));
+  app.onError((error, c) => showRefusal(c, logFailure(error, c, options)));
+  return app;
+}
+
+async function serve(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions): Promise<Response> {
+  const { role } = c.get("session");
+  if (!mayUse(role, route.scope)) {
+    return showRefusal(c, refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`));
+  }
+  const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();
+  if (isRefusal(form)) return showRefusal(c, form);
+  const visit = createVisit(c, options, form);
+  const result = await route.answer(visit, c);
+  if (isRefusal(result)) return showRefusal(c, result);
+  return result instanceof Response ? result : show(c, result);
+}
+
+function show(c: Context<AdminEnv>, page: Page): Response | Promise<Response> {
+  if (page.code !== undefined) c.set("code", toWireCode(page.code));
+  const status = page.code === undefined ? 200 : statusOf(page.code);
+  return c.html(renderPage(page, c.get("session"), c.req.path), status as 200);
+}
+
+function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
+  const { retryAfterSeconds } = refusal;
+  if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
+  return show(c, refusalPage(refusal));
+}

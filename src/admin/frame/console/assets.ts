@@ -1,0 +1,59 @@
+/** The style and the scripts of the pages. Their names contain a digest, so browsers keep them until they change. */
+import { createHash } from "node:crypto";
+import type { Context } from "hono";
+import { refuse } from "../../../refusal.ts";
+import { answerRefusal } from "../answer.ts";
+import type { AdminEnv } from "../options.ts";
+import copy from "./browser/copy.client.js" with { type: "text" };
+import enter from "./browser/enter.client.js" with { type: "text" };
+import issued from "./browser/issued.client.js" with { type: "text" };
+import refresh from "./browser/refresh.client.js" with { type: "text" };
+import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
+import actions from "./style/actions.css" with { type: "text" };
+import activity from "./style/activity.css" with { type: "text" };
+import audit from "./style/audit.css" with { type: "text" };
+import base from "./style/base.css" with { type: "text" };
+import charts from "./style/charts.css" with { type: "text" };
+import controls from "./style/controls.css" with { type: "text" };
+import frame from "./style/frame.css" with { type: "text" };
+import panels from "./style/panels.css" with { type: "text" };
+import tables from "./style/tables.css" with { type: "text" };
+import things from "./style/things.css" with { type: "text" };
+
+/** The scripts that a page can name. */
+const SCRIPTS = { copy, enter, issued, refresh, submit_once: submitOnce };
+export type Script = keyof typeof SCRIPTS;
+
+const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
+
+const files = new Map<string, { readonly text: string; readonly type: string }>();
+const STYLES = [base, frame, controls, actions, tables, things, charts, activity, audit, panels];
+const STYLE_PATH = add("style.css", STYLES.join("\n"), "text/css");
+const SCRIPT_PATHS = Object.fromEntries(
+  Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),
+);
+
+/** The path of the style. */
+export const stylePath = STYLE_PATH;
+
+/** Returns the path of a script. */
+export function scriptPath(script: Script): string {
+  return SCRIPT_PATHS[script] ?? "";
+}
+
+/** Answers with a file. */
+export function serveAsset(c: Context<AdminEnv>): Response {
+  const file = files.get(c.req.param("name") ?? "");
+  if (file === undefined) return answerRefusal(c, NOT_FOUND);
+  return c.body(file.text, 200, {
+    "Content-Type": `${file.type}; charset=utf-8`,
+    "Cache-Control": "public, max-age=31536000, immutable",
+  });
+}
+
+function add(name: string, text: string, type: string): string {
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  const named = name.replace(".", `-${digest}.`);
+  files.set(named, { text, type });
+  return `/console/assets/${named}`;
+}

@@ -1,0 +1,111 @@
+/** @jsxImportSource hono/jsx */
+/** Values as people read them. */
+import type { Child } from "hono/jsx";
+import { NEVER_EXPIRES, toTimestamp } from "../../../../calendar.ts";
+import { renderCount } from "../../../../render_count.ts";
+import { escapeControls } from "../../../../text/mod.ts";
+import { distanceOf } from "../distance.ts";
+
+/**
+ * Text that others wrote: control characters are shown as escapes, and its writing direction does not affect other
+ * text.
+ */
+export function Foreign({ text }: { readonly text: string }) {
+  return <bdi>{escapeControls(text)}</bdi>;
+}
+
+/** A link to a key, by its id or by another text. */
+export function KeyLink({ id, text = id }: { readonly id: string; readonly text?: string }) {
+  return (
+    <a href={`/console/keys/${id}`}>
+      <code>{text}</code>
+    </a>
+  );
+}
+
+/** A link to an account. */
+export function AccountLink({ id, email }: { readonly id: string; readonly email: string }) {
+  return (
+    <a href={`/console/accounts/${id}`}>
+      <Foreign text={email} />
+    </a>
+  );
+}
+
+/** A text, and another one on a line of its own, which is left out if it is empty. */
+export function Lines({ text, more }: { readonly text: Child; readonly more: Child }) {
+  return (
+    <>
+      {text}
+      {more && <span class="more">{more}</span>}
+    </>
+  );
+}
+
+/** A state as a colored word. */
+export function State({ state }: { readonly state: "active" | "suspended" | "revoked" | "expired" }) {
+  return <span class={`state ${state}`}>{state}</span>;
+}
+
+/** A day, as `2026-11-22`, and with `now` its distance; the exact time appears when the pointer rests on it. */
+export function Day({ at, now }: { readonly at: Date; readonly now?: Date | undefined }) {
+  if (at.getTime() === NEVER_EXPIRES.getTime()) return "never";
+  const exact = toTimestamp(at);
+  return (
+    <>
+      <time datetime={exact} title={exact}>
+        {exact.slice(0, 10)}
+      </time>
+      {now && <Distance at={at} now={now} />}
+    </>
+  );
+}
+
+/** A minute, as `2026-11-22 12:30`. */
+export function Minute({ at }: { readonly at: Date }) {
+  const exact = toTimestamp(at);
+  return <time datetime={exact}>{exact.slice(0, 16).replace("T", " ")}</time>;
+}
+
+/** A minute and its distance: `2026-11-22 12:30`, `3 hours ago`; null is never. */
+export function Ago({ at, now }: { readonly at: Date | null; readonly now: Date }) {
+  if (at === null) return <span class="muted">never</span>;
+  return (
+    <>
+      <Minute at={at} />
+      <Distance at={at} now={now} />
+    </>
+  );
+}
+
+function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
+  return <span class="more">{distanceOf(at, now)}</span>;
+}
+
+/** A count with its limit, and a bar for both; null is no limit. */
+export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
+  const count = renderCount(used);
+  if (limit === null) return `${count}, unlimited`;
+  const percent = limit === 0 ? 100 : Math.min(100, (used * 100) / limit);
+  return (
+    <>
+      {`${count} of ${renderCount(limit)}`}
+      <svg
+        class={`bar ${percent >= 90 ? "near" : ""}`}
+        viewBox="0 0 100 4"
+        preserveAspectRatio="none"
+        aria-hidden="true"
+      >
+        <rect width={percent} height="4" />
+      </svg>
+    </>
+  );
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
+/** A size with three digits, such as `2.41 MB`. */
+export function Size({ bytes }: { readonly bytes: number }) {
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes) / 3)));
+  return `${(bytes / 1000 ** power).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
+}

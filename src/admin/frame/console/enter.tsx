@@ -1,0 +1,65 @@
+/** @jsxImportSource hono/jsx */
+import type { Refusal } from "../../../refusal.ts";
+import { describe, Field } from "./components/form.tsx";
+import { Notice } from "./components/layout.tsx";
+import type { Page } from "./page.tsx";
+
+const HINT =
+  "The command claviger operators login NAME prints it on the host. It works once, for ten minutes.";
+
+const MOST_OF_CODE = 100;
+
+export interface EnterOptions {
+  /** Why the last code did not work. */
+  readonly refusal?: Refusal;
+  /** Whether the browser has the cookie of a session that ended. */
+  readonly hasEnded?: boolean;
+  /** Whether the operator has just logged out. */
+  readonly isLoggedOut?: boolean;
+  /** Given if the login would end a session: the operator of that session, and the code that was entered. */
+  readonly replaces?: { readonly operator: string; readonly code: string };
+}
+
+/** The page on which an operator enters a login code. */
+export function enterPage(options: EnterOptions = {}): Page {
+  const { refusal, replaces, hasEnded = false, isLoggedOut = false } = options;
+  const field = { name: "code", label: "Login code", hint: HINT };
+  return {
+    title: "Log in",
+    script: "enter",
+    ...(refusal && { code: refusal.code }),
+    body: (
+      <section class="narrow">
+        <h1>Log in</h1>
+        {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
+        {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}
+        {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
+        {replaces && (
+          <Notice kind="warning">
+            <b>{replaces.operator}</b> is logged in with this browser. The login ends that session.{" "}
+            <a href="/console/">Keep it</a>
+          </Notice>
+        )}
+        <form method="post" action="/console/enter">
+          {replaces && <input type="hidden" name="replaces" value={replaces.operator} />}
+          <Field {...field}>
+            <input
+              id={field.name}
+              name={field.name}
+              class="code"
+              value={replaces?.code.slice(0, MOST_OF_CODE)}
+              required
+              maxlength={MOST_OF_CODE}
+              autocomplete="off"
+              autocapitalize="none"
+              spellcheck={false}
+              autofocus={refusal === undefined}
+              {...describe(field)}
+            />
+          </Field>
+          <button type="submit">Log in</button>
+        </form>
+      </section>
+    ),
+  };
+}

@@ -1,0 +1,91 @@
+/** @jsxImportSource hono/jsx */
+/** The frame of every page: head, menu, and who is logged in. */
+import type { Child } from "hono/jsx";
+import type { Session } from "../../../operators/mod.ts";
+import type { Code } from "../../../refusal.ts";
+import { type Script, scriptPath, stylePath } from "./assets.ts";
+import { mayUse } from "./may.ts";
+import { MENU } from "./menu.ts";
+
+export interface Page {
+  readonly title: string;
+  readonly body: Child;
+  readonly script?: Script | readonly Script[];
+  /** Set if the page says why a request was refused; it gives the status. */
+  readonly code?: Code;
+}
+
+/** Renders a page as HTML. Without a session it has no menu. */
+export function renderPage(page: Page, session: Session | undefined, path: string): string {
+  const html = <Frame page={page} session={session} path={path} />;
+  return `<!doctype html>${html}`;
+}
+
+interface FrameProps {
+  readonly page: Page;
+  readonly session: Session | undefined;
+  readonly path: string;
+}
+
+function Frame({ page: { title, body, script }, session, path }: FrameProps) {
+  return (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>{`${title} – Claviger`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <link rel="stylesheet" href={stylePath} />
+        {[script ?? []].flat().map((name) => (
+          <script type="module" src={scriptPath(name)} />
+        ))}
+      </head>
+      <body>
+        <a class="skip-link" href="#main">
+          Skip to the content
+        </a>
+        <header class="top">
+          <span class="product">Claviger</span>
+          {session && <Menu session={session} path={path} />}
+        </header>
+        <main id="main" tabindex={-1}>
+          {body}
+        </main>
+        {session && <footer>Days and times are in UTC.</footer>}
+      </body>
+    </html>
+  );
+}
+
+function Menu({ session, path }: { readonly session: Session; readonly path: string }) {
+  const entries = MENU.filter(({ scope }) => mayUse(session.role, scope));
+  return (
+    <>
+      <nav aria-label="Menu">
+        <ul>
+          {entries.map((entry) => (
+            <li>
+              <a href={entry.path} aria-current={currentOf(entry.path, path)}>
+                {entry.label}
+              </a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <form class="who" method="post" action="/console/logout">
+        <span>
+          <b>{session.operator}</b> <span class="muted">{session.role}</span>
+        </span>
+        <button type="submit" class="quiet">
+          Log out
+        </button>
+      </form>
+    </>
+  );
+}
+
+/** `page` for the page that is shown, `true` for the entry that it belongs to. */
+function currentOf(entry: string, path: string): "page" | "true" | undefined {
+  if (path === entry) return "page";
+  return path.startsWith(`${entry}/`) ? "true" : undefined;
+}

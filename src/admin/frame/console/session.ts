@@ -1,0 +1,114 @@
+/** The session of a browser: its cookie, and the check of each request. */
+import type { Context, MiddlewareHandler } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import type { Actor } from "../../../audit/mod.ts";
+import { WindowTable } from "../../../limits/mod.ts";
+import { endSession, findSession, type Session } from "../../../operators/mod.ts";
+import { type Refusal, refuse } from "../../../refusal.ts";
+import type { Signer } from "../../../secrets/mod.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { originOf } from "./origin.ts";
+
+/** The hexadecimal digits of a session in its cookie; the signature follows them. */
+const DIGITS = 64;
+/** Made-up cookies a minute from one address. */
+const MADE_UP_LIMIT = 60;
+const WINDOWS = 10_000;
+const MADE_UP = "Too many wrong session cookies came from your address: wait as Retry-After says";
+/** The header by which `browser/refresh.client.js` says that no person asked for the page. */
+const REFRESH_HEADER = "X-Refresh";
+
+/**
+ * Creates the middleware that finds the session with one statement, so that an ended session and a changed role count
+ * from the next request on. Without a session it redirects to the login page. A page that refreshes itself does
+ * not extend the session: otherwise an open page would keep its session alive for twelve hours.
+ */
+export function requireSession(
+  options: AdminOptions,
+  show: (c: Context<AdminEnv>, refusal: Refusal) => Response | Promise<Response>,
+): MiddlewareHandler<AdminEnv> {
+  const madeUp = new WindowTable(MADE_UP_LIMIT, WINDOWS);
+  return async (c, next) => {
+    const isRefresh = c.req.method === "GET" && c.req.header(REFRESH_HEADER) !== undefined;
+    const cookie = getCookie(c, cookieOf(c, options).name);
+    const session = await readSession(c, options, { extends: !isRefresh });
+    if (session === undefined) {
+      // A signed cookie without a session is that of an ended one: it may come often, from a page that was left open.
+      if (cookie && digitsOf(cookie, options) === undefined) {
+        const { allowed, retryAfterSeconds } = madeUp.take(
+          c.get("addressGroup"),
+          options.clock.monotonicMs(),
+        );
+        if (!allowed) return await show(c, refuse("RATE_LIMIT_EXCEEDED", MADE_UP, { retryAfterSeconds }));
+      }
+      return c.redirect(`/console/enter${cookie ? "?ended" : ""}`, 303);
+    }
+    c.set("session", session);
+    c.set("actor", actorOf(c, session));
+    return await next();
+  };
+}
+
+/** Ends the earlier session of a browser: after another login nobody could use it. */
+export async function endReplacedSession(
+  c: Context<AdminEnv>,
+  options: AdminOptions,
+  session: Session,
+): Promise<void> {
+  await endSession(options.database, session.id, { actor: actorOf(c, session), now: options.clock.now() });
+}
+
+/** Finds the session of the browser. A cookie that this service did not sign costs no statement. */
+export async function readSession(
+  c: Context<AdminEnv>,
+  options: AdminOptions,
+  how: { readonly extends: boolean },
+): Promise<Session | undefined> {
+  const value = digitsOf(getCookie(c, cookieOf(c, options).name) ?? "", options);
+  if (value === undefined) return undefined;
+  return await findSession(options.database, value, { now: options.clock.now(), ...how });
+}
+
+/** Returns the digits of a signed cookie; undefined for any other text. */
+function digitsOf(cookie: string, options: AdminOptions): string | undefined {
+  const value = cookie.slice(0, DIGITS);
+  return signerOf(options).verify([value], cookie.slice(DIGITS)) ? value : undefined;
+}
+
+const signers = new WeakMap<AdminOptions, Signer>();
+
+function signerOf(options: AdminOptions): Signer {
+  const signer = signers.get(options) ?? options.secrets.signer("session-cookie");
+  signers.set(options, signer);
+  return signer;
+}
+
+function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
+  return { kind: "operator", name: operator, request: c.get("requestId"), address: c.get("address") };
+}
+
+/** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */
+export function setSessionCookie(c: Context<AdminEnv>, options: AdminOptions, value: string): void {
+  const { name, attributes } = cookieOf(c, options);
+  setCookie(c, name, value + signerOf(options).sign([value]), attributes);
+}
+
+/** Deletes the session's cookie in the browser. */
+export function deleteSessionCookie(c: Context<AdminEnv>, options: AdminOptions): void {
+  const { name, attributes } = cookieOf(c, options);
+  deleteCookie(c, name, attributes);
+}
+
+/**
+ * Returns the name and the attributes of the cookie. The name contains the port that the browser uses, because browsers
+ * send a cookie to every port of its host: two consoles behind two `ssh -L` must not replace each other's session.
+ */
+function cookieOf(c: Context<AdminEnv>, options: AdminOptions) {
+  const { protocol, port } = originOf(c, options);
+  const secure = protocol === "https:";
+  const name = `claviger_${port === "" ? (secure ? 443 : 80) : port}`;
+  return {
+    name: secure ? `__Host-${name}` : name,
+    attributes: { path: "/", secure, httpOnly: true, sameSite: "Strict" },
+  } as const;
+}

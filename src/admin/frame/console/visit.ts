@@ -1,0 +1,36 @@
+import type { Context } from "hono";
+import type { Actor } from "../../../audit/mod.ts";
+import { type Scope, type Session, scopesOf } from "../../../operators/mod.ts";
+import { readQuery } from "../../../wire/mod.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+
+/** A request for a page: who asks, and with which fields. */
+export interface Visit {
+  readonly options: AdminOptions;
+  readonly session: Session;
+  /** The operator as the audit log names it, with the request and its address. */
+  readonly actor: Actor;
+  readonly now: Date;
+  /** The parts of the path that are not fixed, as they were sent. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  /** The fields of a form that was sent; otherwise empty. */
+  readonly form: URLSearchParams;
+  /** Tells whether the role of the operator has a scope. */
+  may(scope: Scope): boolean;
+}
+
+/** Collects the facts about a request that a page needs. */
+export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: URLSearchParams): Visit {
+  const session = c.get("session");
+  return {
+    options,
+    session,
+    actor: c.get("actor"),
+    now: options.clock.now(),
+    params: c.req.param() as Readonly<Record<string, string>>,
+    query: readQuery(c.req.raw),
+    form,
+    may: (scope) => scopesOf(session.role).includes(scope),
+  };
+}

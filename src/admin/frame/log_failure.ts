@@ -1,0 +1,28 @@
+import type { Context } from "hono";
+import { isStopped } from "../../database/mod.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
+import { redactKeys } from "../../secrets/mod.ts";
+import { statusOf, toFailure } from "../../wire/mod.ts";
+import type { AdminEnv, AdminOptions } from "./options.ts";
+
+const SLOW_READ = refuse(
+  "SERVICE_UNAVAILABLE",
+  "Cannot answer: the database needs more than 2 seconds, so the statement was stopped; narrow the filter or the " +
+    "search, or try again when the database has less to do",
+);
+const SLOW_CHANGE = refuse(
+  "SERVICE_UNAVAILABLE",
+  "Cannot make this change: the database needs more than 2 seconds, so the statement was stopped, and nothing was " +
+    "changed; try again",
+);
+
+/** Returns the refusal for an exception, and logs an exception that nobody expected. */
+export function logFailure(error: Error, c: Context<AdminEnv>, { log }: AdminOptions): Refusal {
+  if (isStopped(error)) return c.req.method === "GET" ? SLOW_READ : SLOW_CHANGE;
+  const failure = toFailure(error);
+  if (statusOf(failure.code) === 500) {
+    const reason = redactKeys(String(error));
+    log.error("A request of an operator failed", { request: c.get("requestId"), reason }, { kind: {} });
+  }
+  return failure;
+}

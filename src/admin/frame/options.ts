@@ -1,0 +1,76 @@
+/** The options of the listener for operators, and the facts about a request that its middleware finds out. */
+import type { Actor } from "../../audit/mod.ts";
+import type { Brand } from "../../brand.ts";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../database/mod.ts";
+import type { Finding } from "../../doctor/mod.ts";
+import type { KeyDirectory } from "../../keys/mod.ts";
+import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
+import type { Log } from "../../log.ts";
+import type { FailedLogins, Session, Token } from "../../operators/mod.ts";
+import type { Peer } from "../../platform/mod.ts";
+import type { Secrets } from "../../secrets/mod.ts";
+import type { LicenseSigner } from "../../signed_licenses/mod.ts";
+
+export interface AdminOptions {
+  readonly brand: Brand;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** A pool of its own, so that a slow list never delays a client. */
+  readonly database: Database;
+  readonly secrets: Secrets;
+  readonly licenseSigner: Pick<LicenseSigner, "export">;
+  /**
+   * Forgets a changed license at once, so that a revoked key is refused as soon as the change is answered. Tells whether
+   * the database answers.
+   */
+  readonly directory: Pick<KeyDirectory, "forgetLicense" | "isTrusted">;
+  readonly trustedProxies: TrustedProxies;
+  /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
+  readonly publicUrl: string | undefined;
+  /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
+  readonly adminUrl: string | undefined;
+  /** True if the listener is on a loopback address. */
+  readonly isLoopback: boolean;
+  /** True if the listener serves https itself. */
+  readonly isTls: boolean;
+  /** The requests a minute of each endpoint for clients; 0 means unlimited. */
+  readonly limits: Readonly<Record<string, number>>;
+  readonly logSlowMs: number;
+  /** Bounds the lists that are downloaded as CSV at once. */
+  readonly csvInFlight: InFlight;
+  /** This process in the list of processes. */
+  readonly processUuid: string;
+  /** When the certificate that is used now expires; undefined without one. */
+  readonly certificateExpiresAt: () => Date | undefined;
+  /** Examines the service without requests to other hosts, for `GET /status` and the page Health. */
+  readonly examine: (database: Database) => Promise<readonly Finding[]>;
+  /**
+   * Starts the computation of the stored figures if they are due, and returns at once. For requests that read the
+   * figures.
+   */
+  readonly demandFigures: () => void;
+  /** Counts a login that failed for the audit log, by the group of its address. */
+  readonly noteFailedLogin: FailedLogins["note"];
+  /** Tells whether the service was told to stop. */
+  readonly isStopping: () => boolean;
+}
+
+export interface AdminEnv {
+  Bindings: Peer;
+  Variables: {
+    /** The identifier of the request, `req_…`. */
+    requestId: string;
+    /** The address that the request came from. */
+    address: string;
+    /** The group of addresses whose window counts wrong tokens. */
+    addressGroup: string;
+    /** Who asks, for the log and the audit log. Like the token, it is set when the request is authenticated. */
+    actor: Actor;
+    token: Token;
+    /** The session of a request of the console. */
+    session: Session;
+    /** The code of a refusal, for the log. */
+    code: string | undefined;
+  };
+}

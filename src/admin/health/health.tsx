@@ -1,0 +1,163 @@
+/** @jsxImportSource hono/jsx */
+import { type DatabaseFacts, type Finding, measureDatabase } from "../../doctor/mod.ts";
+import { listTokens } from "../../operators/mod.ts";
+import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
+import { COMMIT, VERSION } from "../../version.ts";
+import { Heading } from "../frame/console/components/layout.tsx";
+import { Pill, type PillProps } from "../frame/console/components/pill.tsx";
+import { Facts, Table } from "../frame/console/components/table.tsx";
+import { Ago, Day, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
+import { distanceOf } from "../frame/console/distance.ts";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { examineAtMostOnceAMinute } from "../frame/examination.ts";
+import { type Expiry, listExpiries, type Summary, summarize } from "./health_rows.ts";
+
+interface HealthProps {
+  readonly summary: Summary;
+  readonly findings: readonly Finding[];
+  readonly examinedAt: Date;
+  readonly expiries: readonly Expiry[];
+  readonly processes: readonly ServingProcess[];
+  readonly ownUuid: string;
+  readonly database: DatabaseFacts;
+  readonly isAdmin: boolean;
+  readonly now: Date;
+}
+
+const NO_CERTIFICATE = "The service has no certificate of its own";
+
+/** The page Health: what works, what will soon fail, and what is wrong. Only admins see the names of tokens. */
+export async function healthPage({ options, session, now }: Visit): Promise<Page> {
+  const { database, processUuid: ownUuid } = options;
+  const isAdmin = session.role === "admin";
+  const examination = examineAtMostOnceAMinute(options);
+  const [findings, processes, tokens, facts] = await Promise.all([
+    examination.findings,
+    listProcesses(database),
+    isAdmin ? listTokens(database, { now }) : [],
+    measureDatabase(database),
+  ]);
+  const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
+  const summary = summarize(findings, expiries, processes);
+  const props = { summary, findings, expiries, processes, ownUuid, isAdmin, now, database: facts };
+  return { title: "Health", script: "refresh", body: <Health {...props} examinedAt={examination.at} /> };
+}
+
+function Health(props: HealthProps) {
+  const { summary, findings, examinedAt, expiries, processes, ownUuid, isAdmin, database, now } = props;
+  return (
+    <>
+      <Heading title="Health" />
+      <p class={`notice ${summary.tone}`}>
+        <Foreign text={summary.sentence} />
+      </p>
+      <h2>Checks</h2>
+      <Table caption={`Checked: ${distanceOf(examinedAt, now)}`} columns={CHECKS} rows={findings} />
+      <h2>Expiry</h2>
+      {expiries.length === 0 ? (
+        <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token expires.` : `${NO_CERTIFICATE}.`}</p>
+      ) : (
+        <Table caption="The certificate, then tokens" columns={expiryColumns(now)} rows={expiries} />
+      )}
+      <h2>Processes</h2>
+      {processes.length === 0 ? (
+        <p class="muted">No process has reported yet: each process reports once a minute.</p>
+      ) : (
+        <Table
+          caption="Each process reports once a minute; it is lost after five minutes without a report"
+          columns={processColumns(ownUuid, now)}
+          rows={processes}
+        />
+      )}
+      <h2>Versions and database</h2>
+      <Facts
+        facts={[
+          ["Claviger", `${VERSION} (${COMMIT})`],
+          ["PostgreSQL", database.version],
+          ["PostgreSQL runs since", <Ago at={database.startedAt} now={now} />],
+          ["Size of the database", <Size bytes={database.sizeBytes} />],
+          ["Connections", `${database.connections} of ${database.maxConnections}`],
+        ]}
+      />
+    </>
+  );
+}
+
+const STATES: Readonly<
+  Record<Finding["state"], { readonly word: string; readonly tone: PillProps["tone"] }>
+> = {
+  ok: { word: "ok", tone: "good" },
+  warn: { word: "warning", tone: "warning" },
+  fail: { word: "wrong", tone: "bad" },
+  skip: { word: "not known", tone: "expired" },
+};
+
+const CHECKS = [
+  { label: "Check", cell: ({ name }: Finding) => name },
+  {
+    label: "State",
+    cell: ({ state }: Finding) => <Pill tone={STATES[state].tone}>{STATES[state].word}</Pill>,
+  },
+  { label: "Result", cell: ({ message }: Finding) => <Foreign text={message} /> },
+  { label: "What to do", cell: ({ remedy }: Finding) => (remedy ? <Remedy text={remedy} /> : NOTHING) },
+];
+
+const NOTHING = <span class="muted">nothing</span>;
+
+function expiryColumns(now: Date) {
+  return [
+    { label: "What", cell: ({ what }: Expiry) => <Foreign text={what} /> },
+    {
+      label: "State",
+      cell: ({ state }: Expiry) => (
+        <Pill tone={state === "good" ? "good" : state === "soon" ? "warning" : "bad"}>
+          {state === "good" ? "valid" : state === "soon" ? "expires soon" : "expired"}
+        </Pill>
+      ),
+    },
+    { label: "Expires", cell: ({ expiresAt }: Expiry) => <Day at={expiresAt} now={now} /> },
+    {
+      label: "What to do",
+      cell: ({ state, remedy }: Expiry) => (state === "good" ? NOTHING : <Remedy text={remedy} />),
+    },
+  ];
+}
+
+function processColumns(ownUuid: string, now: Date) {
+  return [
+    {
+      label: "Address",
+      cell: ({ uuid, address }: ServingProcess) => (
+        <Lines text={<Foreign text={address} />} more={uuid === ownUuid && "shows you this page"} />
+      ),
+    },
+    { label: "Host", cell: ({ host }: ServingProcess) => <Foreign text={host} /> },
+    {
+      label: "State",
+      cell: ({ isLost }: ServingProcess) => (
+        <Pill tone={isLost ? "warning" : "good"}>{isLost ? "lost" : "serving"}</Pill>
+      ),
+    },
+    { label: "Version", cell: ({ version }: ServingProcess) => version },
+    { label: "Started", cell: ({ startedAt }: ServingProcess) => <Ago at={startedAt} now={now} /> },
+    { label: "Last seen", cell: (row: ServingProcess) => `${seenOf(row.seenSecondsAgo)} ago` },
+  ];
+}
+
+/** The time is by the clock of the database, so the database also computes the distance. */
+function seenOf(seconds: number): string {
+  if (seconds < 120) return seconds === 1 ? "1 second" : `${seconds} seconds`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 120 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} hours`;
+}
+
+/** A remedy: the text between backticks is a command. */
+function Remedy({ text }: { readonly text: string }) {
+  const parts = text.split("`");
+  return (
+    <span>
+      {parts.map((part, index) => (index % 2 === 1 ? <code>{part}</code> : <Foreign text={part} />))}
+    </span>
+  );
+}

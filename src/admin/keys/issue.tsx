@@ -1,0 +1,196 @@
+/** @jsxImportSource hono/jsx */
+import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
+import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
+import { monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
+import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Facts } from "../frame/console/components/table.tsx";
+import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
+import type { Page } from "../frame/console/page.tsx";
+import { toTierChoice } from "../frame/console/tier_choice.ts";
+import type { Visit } from "../frame/console/visit.ts";
+import {
+  defaultLastDay,
+  type Entered,
+  type FieldErrors,
+  parseIssueFields,
+  readEntered,
+} from "./issue_fields.ts";
+
+/** The form that issues a key. A link to it can fill some fields. */
+export function issueFormPage({ now, query }: Visit): Page {
+  const { email = "", tier = "" } = readEntered(query);
+  return formPage({ entered: { email, tier, mode: "live", last_day: defaultLastDay(now) }, errors: {} });
+}
+
+/** Issues a key. The answer shows it; no other page ever does. */
+export async function issueKeyOfForm({ options, actor, form, now }: Visit): Promise<Page> {
+  const entered = readEntered(form);
+  const parsed = parseIssueFields(entered, now);
+  if ("errors" in parsed) return formPage({ entered, errors: parsed.errors });
+  const { request } = parsed;
+  const issued = await issueKey(options.database, request, { brand: options.brand, actor });
+  if (isRefusal(issued)) return formPage({ entered, errors: {}, refusal: issued });
+  return {
+    title: "Key issued",
+    script: ["issued", "copy"],
+    body: <Issued issued={issued} request={request} publicUrl={options.publicUrl} now={now} />,
+  };
+}
+
+interface FormProps {
+  readonly entered: Entered;
+  readonly errors: FieldErrors;
+  readonly refusal?: Refusal;
+}
+
+function formPage(props: FormProps): Page {
+  const isWrong = Object.keys(props.errors).length > 0;
+  const code = props.refusal?.code ?? (isWrong ? "INVALID_REQUEST" : undefined);
+  return {
+    title: "Issue a key",
+    script: "submit_once",
+    ...(code && { code }),
+    body: <IssueForm {...props} />,
+  };
+}
+
+function IssueForm({ entered, errors, refusal }: FormProps) {
+  const wrong = Object.keys(errors).length;
+  const text = (name: keyof Entered) => ({ name, value: entered[name], error: errors[name] });
+  return (
+    <section class="narrow">
+      <Heading title="Issue a key" />
+      {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
+      {wrong > 0 && (
+        <Notice kind="bad">{`No key was issued: ${wrong === 1 ? "a field needs" : `${wrong} fields need`} a change.`}</Notice>
+      )}
+      <form method="post" action="/console/keys/issue" novalidate>
+        <TextField
+          {...text("email")}
+          label="E-mail of the account"
+          type="email"
+          hint="A new account is made for a new e-mail."
+          required
+          maxlength={254}
+        />
+        <Select {...text("tier")} label="Tier" choices={TIER_CHOICES} required />
+        <TextField {...text("name")} label="Name (optional)" maxlength={200} />
+        <TextField {...text("organization")} label="Organization (optional)" maxlength={200} />
+        <TextField
+          {...text("external_id")}
+          label="External id (optional)"
+          hint="Your own name for the license, such as an order number."
+          maxlength={255}
+        />
+        <TextField
+          {...text("monthly_limit")}
+          label="Monthly limit (optional)"
+          inputmode="numeric"
+          hint="Inferences a month; empty for the tier's limit."
+        />
+        <TextField
+          {...text("last_day")}
+          label="Last day"
+          type="date"
+          hint="The key works until the end of this day, UTC."
+        />
+        <Choice
+          type="checkbox"
+          name="never"
+          value="yes"
+          label="It never expires"
+          checked={entered.never === "yes"}
+        />
+        <fieldset>
+          <legend>Mode</legend>
+          {(["live", "test"] as const).map((mode) => (
+            <Choice type="radio" name="mode" value={mode} label={mode} checked={entered.mode === mode} />
+          ))}
+          <FieldError id="mode" error={errors.mode} />
+        </fieldset>
+        <div class="actions">
+          <button type="submit">Issue the key</button>
+          <a href="/console/keys">Cancel</a>
+        </div>
+      </form>
+    </section>
+  );
+}
+
+const TIER_CHOICES = [{ value: "", label: "Choose a tier" }, ...TIERS.map(toTierChoice)];
+
+interface IssuedProps {
+  readonly issued: IssuedKey;
+  readonly request: IssueRequest;
+  readonly publicUrl: string | undefined;
+  readonly now: Date;
+}
+
+function Issued({ issued, request, publicUrl, now }: IssuedProps) {
+  const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
+  return (
+    <section class="narrow">
+      <Heading title="Key issued" />
+      <Notice kind="good">
+        <p>
+          <b>Copy the key now.</b> It is shown only once: only its hash is stored.
+        </p>
+        <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
+      </Notice>
+      <h2>Message for the customer</h2>
+      <Copyable
+        id="message"
+        text={toMessage(issued.apiKey, { ...request, expiresAt: issued.expiresAt, publicUrl })}
+        label="Copy the message"
+      />
+      {publicUrl === undefined && (
+        <p class="hint">
+          Replace {NO_URL} by the address at which clients reach the service. With the setting
+          CLAVIGER_PUBLIC_URL the message contains it.
+        </p>
+      )}
+      <h2>What was issued</h2>
+      <Facts
+        facts={[
+          ["Key id", <KeyLink id={issued.id} />],
+          ["Account", <AccountLink id={issued.userId} email={request.email} />],
+          ...(request.externalId ? ([["External id", <Foreign text={request.externalId} />]] as const) : []),
+          ["Tier, mode", `${request.tier}, ${request.mode}`],
+          ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
+          ["Expires", <Day at={issued.expiresAt} now={now} />],
+        ]}
+      />
+      <div class="actions">
+        <a class="button" href="/console/keys/issue">
+          Issue another key
+        </a>
+        <a href="/console/keys">Show all keys</a>
+      </div>
+    </section>
+  );
+}
+
+const NO_URL = "https://ADDRESS";
+
+interface MessageFacts {
+  readonly tier: string;
+  readonly mode: string;
+  readonly expiresAt: Date;
+  readonly publicUrl: string | undefined;
+}
+
+/** Returns the text for the customer, with a command that tries the key. */
+function toMessage(apiKey: string, { tier, mode, expiresAt, publicUrl = NO_URL }: MessageFacts): string {
+  const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
+  const until = isEndless ? "it does not expire" : `it works until ${toTimestamp(expiresAt).slice(0, 10)}`;
+  return [
+    `This is your API key (${tier}, ${mode}; ${until}):`,
+    apiKey,
+    "To try it:",
+    `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
+    "Keep it secret: anyone who has it can use your quota.",
+  ].join("\n\n");
+}

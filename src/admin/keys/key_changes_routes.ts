@@ -1,0 +1,123 @@
+/** Changes keys: suspend, resume, revoke, rotate. */
+import * as v from "valibot";
+import { parseSpan, toTimestamp } from "../../calendar.ts";
+import type { Database } from "../../database/mod.ts";
+import { toId } from "../../ids.ts";
+import {
+  findKey,
+  type RotatedKey,
+  repeatRotation,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../keys/mod.ts";
+import { refuseUnknownKey } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { inJsonSchema } from "../../wire/mod.ts";
+import { readAfterChange } from "../frame/api/after_change.ts";
+import { REASON } from "../frame/api/fields.ts";
+import { type Operation, operation } from "../frame/api/operation.ts";
+import { keyFor } from "../frame/api/path_ids.ts";
+import { answerKeyOnce } from "./key_once.ts";
+import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
+
+/** The facts about the request that a change needs. */
+type By = Parameters<typeof suspendKey>[2];
+
+interface StateChange {
+  readonly verb: "suspend" | "resume" | "revoke";
+  readonly summary: string;
+  perform(database: Database, uuid: string, by: By): Promise<{ readonly licenseUuid: string } | Refusal>;
+}
+
+export const suspend = changeOfState({
+  verb: "suspend",
+  summary: "Suspend a key: it is refused until it is resumed",
+  perform: suspendKey,
+});
+
+export const resume = changeOfState({
+  verb: "resume",
+  summary: "Resume a suspended key",
+  perform: resumeKey,
+});
+
+export const revoke = changeOfState({
+  verb: "revoke",
+  summary: "Revoke a key for good",
+  perform: (database, uuid, by) => revokeKey(database, { uuid }, by),
+});
+
+function changeOfState({ verb, summary, perform }: StateChange): Operation {
+  return operation({
+    id: `${verb}Key`,
+    summary,
+    path: keyFor(`${verb} key`),
+    body: v.strictObject(REASON),
+    success: { schema: KEY_STATE, description: "The new state; `expired` if the key has expired" },
+    codes: ["KEY_NOT_FOUND", "CONFLICT"],
+    async run({ database, directory }, call) {
+      const { uuid, what, now } = call;
+      const changed = await perform(database, uuid, call);
+      if (isRefusal(changed)) return changed;
+      directory.forgetLicense(changed.licenseUuid);
+      const key = await readAfterChange(() => findKey(database, { uuid }, { now }));
+      if (isRefusal(key)) return key;
+      return key === undefined ? refuseUnknownKey(what, uuid) : { id: key.id, state: key.state };
+    },
+  });
+}
+
+const WRONG_OVERLAP = "overlap must be whole days or hours, such as 7d or 12h, at most ten years";
+/** A week: long enough for a customer to install the new key. */
+const OVERLAP = "7d";
+
+export const rotate = operation({
+  id: "rotateKey",
+  summary: "Issue a second key for the same license; the old key works until the overlap ends",
+  path: keyFor("rotate key"),
+  body: v.strictObject({
+    overlap: v.optional(
+      v.pipe(
+        v.string(WRONG_OVERLAP),
+        v.check((text) => parseSpan(text) !== undefined, WRONG_OVERLAP),
+        inJsonSchema({
+          pattern: "^[0-9]{1,5}[dh]$",
+          description: "How long the old key still works, in days or hours",
+        }),
+      ),
+      OVERLAP,
+    ),
+    ...REASON,
+  }),
+  success: {
+    status: 201,
+    schema: ROTATED_KEY,
+    description: "The new key, which is shown only in this answer",
+  },
+  codes: ["KEY_NOT_FOUND", "CONFLICT"],
+  needsIdempotencyKey: true,
+  async run(options, call) {
+    const { uuid, what, now, body } = call;
+    const { database, brand, directory } = options;
+    const overlapMs = parseSpan(body.overlap) ?? 0;
+    const rotated = await answerKeyOnce<RotatedKey>(options, call, {
+      what,
+      async perform(claim) {
+        const old = await findKey(database, { uuid }, { now });
+        if (old === undefined) return refuseUnknownKey(what, uuid);
+        return await rotateKey(database, { uuid, mode: old.mode, overlapMs }, { ...call, brand, claim });
+      },
+      repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),
+    });
+    if (isRefusal(rotated)) return rotated;
+    directory.forgetLicense(rotated.licenseUuid);
+    return {
+      id: rotated.id,
+      api_key: rotated.apiKey,
+      replaces: toId("key", uuid),
+      old_works_until: toTimestamp(rotated.oldWorksUntil),
+    };
+  },
+});

@@ -1,0 +1,108 @@
+/** The list of keys. */
+import * as v from "valibot";
+import { toTimestamp } from "../../calendar.ts";
+import { parseId } from "../../ids.ts";
+import { listKeys, renderKey } from "../../keys/mod.ts";
+import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
+import { inJsonSchema, timestamp } from "../../wire/mod.ts";
+import { EXTERNAL_ID_FIELD, MODE_FIELD, parsedField, TIER_FIELD } from "../frame/api/fields.ts";
+import { findSearch } from "../frame/api/find_search.ts";
+import { findStored } from "../frame/api/find_stored.ts";
+import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "../frame/api/list_fields.ts";
+import { operation } from "../frame/api/operation.ts";
+import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
+import { KEY } from "./key_schemas.ts";
+
+export const STATES = ["active", "suspended", "revoked", "expired"] as const;
+
+const WRONG_PERCENT =
+  `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
+  `used at least ${NEAR_QUOTA_PERCENT} % of their quota`;
+
+const NEAR_QUOTA_FIELD = parsedField(WRONG_PERCENT, {
+  parse: (text) =>
+    /^([1-9]\d|100)$/.test(text) && Number(text) >= NEAR_QUOTA_PERCENT ? Number(text) : undefined,
+  ...{ type: "integer", minimum: NEAR_QUOTA_PERCENT, maximum: 100 },
+  description:
+    "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
+});
+
+const WRONG_DAYS = `unused_for must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`;
+
+const UNUSED_FOR_FIELD = parsedField(WRONG_DAYS, {
+  parse: (text) => UNUSED_DAYS.find((days) => text === `${days}`),
+  ...{ type: "integer", enum: UNUSED_DAYS },
+  description: "Only keys that were neither used nor issued for this many days, by the stored figures",
+});
+
+/** The conditions of the list, in the API and in the console. */
+export const KEY_CONDITIONS = {
+  search: v.optional(SEARCH_FIELD),
+  account: v.optional(ACCOUNT_FIELD),
+  tier: v.optional(TIER_FIELD),
+  state: v.optional(v.picklist(STATES, `state must be one of ${STATES.join(", ")}`)),
+  mode: v.optional(MODE_FIELD),
+  expiring_within: v.optional(
+    v.pipe(
+      wholeNumberField("expiring_within", 0, 36_500),
+      inJsonSchema({ description: "Only keys that expire within this many days after the first page" }),
+    ),
+  ),
+  external_id: v.optional(EXTERNAL_ID_FIELD),
+  near_quota: v.optional(NEAR_QUOTA_FIELD),
+  unused_for: v.optional(UNUSED_FOR_FIELD),
+} as const;
+
+export const listKeysOperation = operation({
+  id: "listKeys",
+  summary: "List the keys that meet every condition, oldest first",
+  query: v.strictObject({ ...KEY_CONDITIONS, ...PAGE_FIELDS }),
+  success: {
+    schema: v.object({
+      ...pageOf(KEY).entries,
+      as_of: v.pipe(
+        v.optional(timestamp()),
+        v.description("With near_quota or unused_for: when the stored figures were counted"),
+      ),
+    }),
+    description: "A page of keys",
+  },
+  codes: ["NOT_FOUND"],
+  async run({ database, demandFigures }, { query, now, restriction }) {
+    const stored = await findStored(query, { database, demandFigures });
+    if (isRefusal(stored)) return stored;
+    const page = await findPage({
+      list: "keys",
+      query,
+      now,
+      async find({ at, position, limit }, { search: text, account: who, ...filter }) {
+        const search = await findSearch(database, text);
+        if (isRefusal(search)) return search;
+        const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
+        // Otherwise a restricted token could ask whether a customer exists whose keys it may not see.
+        if (isRefusal(account)) return isRestricted(restriction) ? [] : account;
+        return await listKeys(database, {
+          now: at,
+          filter: {
+            tier: filter.tier,
+            state: filter.state,
+            mode: filter.mode,
+            externalId: filter.external_id,
+            expiringWithinDays: filter.expiring_within,
+            accountUuid: account?.uuid,
+            search,
+            figures: stored?.filter,
+            restriction,
+            afterUuid: position,
+            limit,
+          },
+        });
+      },
+      positionOf: ({ id }) => parseId("key", id) ?? "",
+      render: renderKey,
+    });
+    return isRefusal(page) || stored === undefined ? page : { ...page, as_of: toTimestamp(stored.asOf) };
+  },
+});

@@ -1,0 +1,138 @@
+/** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
+import * as v from "valibot";
+import { TIERS } from "../../licensing/mod.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { titled } from "../frame/api/answers.ts";
+
+const MODE = v.picklist(["live", "test"]);
+export const STATE = oneOfThese(["active", "suspended", "revoked", "expired"]);
+const LIMIT = v.pipe(v.nullable(count()), v.description("Inferences a month; null means unlimited"));
+const EXTERNAL_ID = v.pipe(v.nullable(v.string()), v.description("Your own name for the license"));
+
+/** A key, without the key itself. */
+export const KEY = titled("Key", {
+  id: identifier("key"),
+  key: v.pipe(v.string(), v.description("The prefix and the last four characters")),
+  user_id: identifier("usr"),
+  license_id: identifier("lic"),
+  external_id: EXTERNAL_ID,
+  email: v.string(),
+  name: v.string(),
+  organization: v.string(),
+  tier: v.picklist(TIERS),
+  mode: MODE,
+  state: STATE,
+  monthly_limit: LIMIT,
+  used: v.pipe(count(), v.description("Inferences of this month")),
+  expires_at: timestamp(),
+  created_at: timestamp(),
+  last_used_at: v.pipe(v.nullable(timestamp()), v.description("Exact to the minute; null: never used")),
+  replaced_by: v.pipe(v.nullable(identifier("key")), v.description("The key that replaced it by rotation")),
+});
+
+/** A key that was just issued, with the key itself. */
+export const ISSUED_KEY = titled("IssuedKey", {
+  id: identifier("key"),
+  api_key: v.pipe(v.string(), v.description("The key itself. It is not stored: show it once")),
+  user_id: identifier("usr"),
+  license_id: identifier("lic"),
+  email: v.string(),
+  tier: v.picklist(TIERS),
+  mode: MODE,
+  expires_at: timestamp(),
+  external_id: EXTERNAL_ID,
+});
+
+/** A key that was just rotated in, with the key itself. */
+export const ROTATED_KEY = titled("RotatedKey", {
+  id: identifier("key"),
+  api_key: v.pipe(v.string(), v.description("The new key itself. It is not stored: show it once")),
+  replaces: identifier("key"),
+  old_works_until: timestamp(),
+});
+
+/** The state of a key after a change. */
+export const KEY_STATE = titled("KeyState", { id: identifier("key"), state: STATE });
+
+/** Why a key works or does not. */
+export const EXPLANATION = titled("KeyExplanation", {
+  id: identifier("key"),
+  key: v.string(),
+  user_id: identifier("usr"),
+  license_id: identifier("lic"),
+  email: v.string(),
+  tier: v.picklist(TIERS),
+  mode: MODE,
+  state: STATE,
+  since: v.pipe(v.nullable(timestamp()), v.description("Since when it has this state")),
+  change: v.nullable(
+    v.object({
+      at: timestamp(),
+      actor: v.string(),
+      action: v.string(),
+      reason: v.nullable(v.string()),
+    }),
+  ),
+  obstacles: v.pipe(
+    v.array(oneOfThese(["revoked", "replaced", "suspended", "expired", "quota_used_up"])),
+    v.description("All reasons for which the key is refused now; empty for a key that works"),
+  ),
+  expires_at: timestamp(),
+  license_expires_at: timestamp(),
+  replaced_by: v.nullable(identifier("key")),
+  quota: v.object({
+    monthly_limit: LIMIT,
+    used: count(),
+    remaining: v.nullable(count()),
+    resets_at: timestamp(),
+  }),
+  limits: v.pipe(
+    v.record(v.string(), v.nullable(count())),
+    v.description("Requests a minute for each endpoint; null means unlimited"),
+  ),
+  last_used_at: v.nullable(timestamp()),
+  refusals: v.array(
+    v.object({
+      code: v.string(),
+      reason: v.nullable(v.string()),
+      last_at: timestamp(),
+      count: count(1),
+    }),
+  ),
+});
+
+/** The use of a license by day. */
+export const USAGE_BY_DAY = titled("UsageByDay", {
+  id: identifier("key"),
+  license_id: identifier("lic"),
+  month: v.string(),
+  monthly_limit: LIMIT,
+  used: count(),
+  imported: v.pipe(count(), v.description("Units without a day, that were imported with a key")),
+  days: v.array(v.object({ day: v.string(), used: count() })),
+});
+
+const licenseFields = {
+  id: identifier("lic"),
+  user_id: identifier("usr"),
+  email: v.string(),
+  external_id: EXTERNAL_ID,
+  tier: v.picklist(TIERS),
+  monthly_limit: LIMIT,
+  used: v.pipe(count(), v.description("Inferences of this month")),
+  expires_at: timestamp(),
+  created_at: timestamp(),
+  keys: v.pipe(
+    v.array(v.object({ id: identifier("key"), mode: MODE, state: STATE })),
+    v.description("The newest key first, at most 100"),
+  ),
+};
+
+/** A license with its keys. */
+export const LICENSE = titled("License", licenseFields);
+
+/** A license after a change. */
+export const CHANGED_LICENSE = titled("ChangedLicense", {
+  ...licenseFields,
+  changed: v.pipe(v.boolean(), v.description("False if the license already had these values")),
+});

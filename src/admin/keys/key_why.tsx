@@ -1,0 +1,109 @@
+/** @jsxImportSource hono/jsx */
+/** Why a key works or does not, with a way out of each obstacle. */
+import type { Child } from "hono/jsx";
+import { toTimestamp } from "../../calendar.ts";
+import type { KeyExplanation, KeySummary, Obstacle } from "../../keys/mod.ts";
+import { isErased } from "../../licensing/mod.ts";
+import { formIdOf } from "../frame/console/components/action.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
+import { Ago, Foreign } from "../frame/console/components/values.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { isOffered } from "./key_actions.tsx";
+
+interface WhyProps {
+  readonly explanation: KeyExplanation;
+  readonly visit: Visit;
+}
+
+/** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
+export function Why({ explanation, visit }: WhyProps) {
+  const { obstacles } = explanation;
+  if (obstacles.length === 0) {
+    return (
+      <Notice kind="good">
+        The key works: it is active, and the quota of its license is not used up.
+        {explanation.since !== null && (
+          <p class="since">
+            <Since {...{ explanation, visit }} />
+          </p>
+        )}
+      </Notice>
+    );
+  }
+  return (
+    <Notice kind="warning">
+      <b>The service refuses this key.</b>
+      <ul>
+        {obstacles.map((obstacle) => (
+          <li>
+            {obstacle === explanation.key.state && explanation.since !== null ? (
+              <Since {...{ explanation, visit }} />
+            ) : (
+              SENTENCES[obstacle](explanation)
+            )}{" "}
+            <WayOut of={explanation.key} obstacle={obstacle} visit={visit} />
+          </li>
+        ))}
+      </ul>
+    </Notice>
+  );
+}
+
+/** Says since when the key has its state, and who changed the state. */
+function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps) {
+  if (since === null) return null;
+  return (
+    <>
+      {`It has been ${key.state} since`} <Ago at={since} now={now} />
+      {change && (
+        <>
+          {" by "}
+          <Foreign text={change.actor} />
+        </>
+      )}
+      {change?.reason && (
+        <>
+          {": "}
+          <Foreign text={change.reason} />
+        </>
+      )}
+      .
+    </>
+  );
+}
+
+const SENTENCES: Readonly<Record<Obstacle, (explanation: KeyExplanation) => string>> = {
+  revoked: () => "It is revoked for good.",
+  replaced: () => "It was rotated, and the overlap is over.",
+  suspended: () => "It is suspended.",
+  expired: ({ key }) => `Its license expired on ${toTimestamp(key.licenseExpiresAt).slice(0, 10)}.`,
+  quota_used_up: ({ resetsAt }) =>
+    `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`,
+};
+
+/** The action that ends an obstacle. */
+const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: string, label: string]>>> = {
+  suspended: ["resume", "Resume it"],
+  expired: ["renew", "Renew the license"],
+  quota_used_up: ["limit", "Change the limit"],
+};
+
+interface WayOutProps {
+  readonly of: KeySummary;
+  readonly obstacle: Obstacle;
+  readonly visit: Visit;
+}
+
+function WayOut({ of, obstacle, visit }: WayOutProps): Child {
+  const [action, label] = REMEDIES[obstacle] ?? [];
+  if (action !== undefined) {
+    const path = `/console/keys/${of.id}?open=${action}#${formIdOf(action)}`;
+    return isOffered(action, { of, visit }) ? <a href={path}>{label}</a> : null;
+  }
+  if (of.replacedBy !== null)
+    return <a href={`/console/keys/${of.replacedBy}`}>Show the key that replaced it</a>;
+  const query = new URLSearchParams({ email: of.email, tier: of.tier });
+  return visit.may("keys:issue") && !isErased(of) ? (
+    <a href={`/console/keys/issue?${query}`}>Issue a new key</a>
+  ) : null;
+}

@@ -1,0 +1,55 @@
+/** Signs licenses for customers without a network. */
+import * as v from "valibot";
+import { isRefusal } from "../../refusal.ts";
+import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
+import { printableText, timestamp } from "../../wire/mod.ts";
+import { titled } from "../frame/api/answers.ts";
+import { REASON } from "../frame/api/fields.ts";
+import { operation } from "../frame/api/operation.ts";
+import { keyFor } from "../frame/api/path_ids.ts";
+
+const { usual, least, most } = EXPORT_DAYS;
+const WRONG_DAYS = `days must be a whole number from ${least} to ${most}`;
+
+const EXPORTED_LICENSE = titled("ExportedLicense", {
+  license: v.pipe(v.string(), v.description("A compact JWS")),
+  file: v.pipe(v.string(), v.description("The content of the file for the customer")),
+  kid: v.pipe(v.string(), v.description("The key that signed it")),
+  jti: v.pipe(v.string(), v.description("The id of this signed license")),
+  expires_at: timestamp(),
+});
+
+export const exportLicense = operation({
+  id: "exportLicense",
+  summary: "Sign the license of a key for a customer without a network",
+  description:
+    "The days of the tier do not limit it, but the expiry of the license and of the key does. A later revocation does not end it. A " +
+    "restricted token may not choose more days than a year has.",
+  path: keyFor("export license"),
+  body: v.strictObject({
+    days: v.optional(
+      v.pipe(
+        v.number(WRONG_DAYS),
+        v.integer(WRONG_DAYS),
+        v.minValue(least, WRONG_DAYS),
+        v.maxValue(most, WRONG_DAYS),
+        v.description("How many days the license is valid"),
+      ),
+      usual,
+    ),
+    fingerprint: printableText("fingerprint"),
+    nonce: printableText("nonce"),
+    ...REASON,
+  }),
+  success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },
+  codes: ["KEY_NOT_FOUND", "CONFLICT"],
+  async run({ licenseSigner }, { uuid: keyUuid, actor, now, restriction, body }) {
+    const signed = await licenseSigner.export({
+      ...{ keyUuid, actor, now, restriction },
+      days: body.days,
+      fingerprint: body.fingerprint ?? undefined,
+      nonce: body.nonce ?? undefined,
+    });
+    return isRefusal(signed) ? signed : renderExport(signed);
+  },
+});

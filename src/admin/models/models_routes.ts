@@ -1,0 +1,161 @@
+/** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
+import * as v from "valibot";
+import { parseId } from "../../ids.ts";
+import { TIERS } from "../../licensing/mod.ts";
+import {
+  addModel,
+  findRegistered,
+  listModels,
+  parseNewModel,
+  removeModel,
+  renderAddedModel,
+  renderModel,
+  renderRegistered,
+  retireVersion,
+} from "../../models/mod.ts";
+import { isRefusal, refuse } from "../../refusal.ts";
+import { inJsonSchema, oneOfThese, optionalMetadata } from "../../wire/mod.ts";
+import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
+import { lineField, REASON } from "../frame/api/fields.ts";
+import { operation } from "../frame/api/operation.ts";
+import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
+import { modelFor } from "../frame/api/path_ids.ts";
+
+export const listModelsOperation = operation({
+  id: "listModels",
+  summary: "List the models of every owner, oldest first, each with the version that clients see",
+  query: v.strictObject(PAGE_FIELDS),
+  success: { schema: pageOf(MODEL), description: "A page of models" },
+  codes: [],
+  run: ({ database }, { query, now }) =>
+    findPage({
+      list: "models",
+      query,
+      now,
+      find: ({ position, limit }) => listModels(database, { afterUuid: position, limit }),
+      positionOf: ({ uuid }) => uuid,
+      render: (model) => renderModel(model),
+    }),
+});
+
+export const getModel = operation({
+  id: "getModel",
+  summary: "Show a model with its versions, also if it is not listed",
+  path: modelFor("show model"),
+  success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
+  codes: ["NOT_FOUND"],
+  async run({ database }, { name }) {
+    const found = await findRegistered(database, name);
+    return found === undefined
+      ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
+      : renderRegistered(found);
+  },
+});
+
+/** `parseNewModel` has the rules of the values; the schema has their descriptions for the document. */
+const NEW_MODEL = v.strictObject({
+  name: lineField("name", 1, 200),
+  version: lineField("version", 1, 100),
+  type: v.pipe(
+    v.string("type must be a string"),
+    inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
+  ),
+  paradigm: lineField("paradigm", 1, 100),
+  n_features: v.pipe(v.number("n_features must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
+  n_classes: v.pipe(v.number("n_classes must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
+  size_mb: v.pipe(
+    v.number("size_mb must be a number"),
+    inJsonSchema({ type: "number", minimum: 0, maximum: 1_000_000_000 }),
+  ),
+  url: v.pipe(
+    lineField("url", 1, 2_000),
+    inJsonSchema({ format: "uri", description: "The address where clients download the file" }),
+  ),
+  checksum: v.pipe(
+    v.string("checksum must be a string"),
+    v.regex(
+      /^(sha256:)?[0-9a-f]{64}$/,
+      "checksum must be the file's SHA-256, sha256: and 64 lowercase digits",
+    ),
+  ),
+  requires_license: v.picklist(TIERS, `requires_license must be one of ${TIERS.join(", ")}`),
+  metadata: optionalMetadata(),
+  owner: v.optional(
+    v.pipe(
+      v.string("owner must be a string"),
+      v.regex(/^usr_[0-9a-f]{32}$/, "owner must be an account's id, usr_ and 32 hexadecimal digits"),
+      inJsonSchema({ description: "Only keys of this account see the model" }),
+    ),
+  ),
+  ...REASON,
+});
+
+export const addModelOperation = operation({
+  id: "addModel",
+  summary: "Add a version of a model whose file is elsewhere; the list then shows this version",
+  body: NEW_MODEL,
+  success: {
+    status: 201,
+    schema: v.object({
+      name: v.string(),
+      version: v.string(),
+      requires_license: oneOfThese(TIERS),
+    }),
+    description: "The version is listed",
+  },
+  codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
+  async run({ database, brand }, { body, actor, now }) {
+    const model = parseNewModel(
+      {
+        name: body.name,
+        version: body.version,
+        type: body.type,
+        paradigm: body.paradigm,
+        nFeatures: body.n_features,
+        nClasses: body.n_classes,
+        sizeMb: body.size_mb,
+        downloadUrl: body.url,
+        checksum: body.checksum.replace(/^sha256:/, ""),
+        requiresLicense: body.requires_license,
+        metadata: body.metadata ?? {},
+        ownerUuid: body.owner && parseId("usr", body.owner),
+      },
+      brand,
+      { names: "json" },
+    );
+    if (isRefusal(model)) return model;
+    return (await addModel(database, model, { actor, now })) ?? renderAddedModel(model);
+  },
+});
+
+export const removeModelOperation = operation({
+  id: "removeModel",
+  summary: "Take a model off the list; clients can still download its files by name and version",
+  path: modelFor("remove model"),
+  success: {
+    schema: v.object({ name: v.string(), version: v.string(), listed: v.literal(false) }),
+    description: "The model is no longer listed",
+  },
+  codes: ["NOT_FOUND"],
+  async run({ database }, call) {
+    const { name } = call;
+    const removed = await removeModel(database, name, call);
+    return isRefusal(removed) ? removed : { name, version: removed.version, listed: false };
+  },
+});
+
+export const retireModelVersion = operation({
+  id: "retireModelVersion",
+  summary: "End the downloads of a version, within a minute, and take it off the list",
+  path: modelFor("retire model"),
+  body: v.strictObject(REASON),
+  success: {
+    schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
+    description: "The version is retired",
+  },
+  codes: ["NOT_FOUND", "CONFLICT"],
+  async run({ database }, call) {
+    const { name, version } = call;
+    return (await retireVersion(database, { name, version }, call)) ?? { name, version, retired: true };
+  },
+});

@@ -1,0 +1,167 @@
+/** @jsxImportSource hono/jsx */
+
+import type { Child } from "hono/jsx";
+import { type ActivityCount, findActivity } from "../../activity/mod.ts";
+import { DAY_MS } from "../../calendar.ts";
+import { listKeys } from "../../keys/mod.ts";
+import { TIERS } from "../../licensing/mod.ts";
+import { listProcesses } from "../../processes/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { type Figures, readFigures, readUsageDays, type UsageDays } from "../../statistics/mod.ts";
+import { StackedBars } from "../frame/console/components/charts.tsx";
+import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
+import { AsOf, Column, Columns } from "../frame/console/components/panel.tsx";
+import { Foreign } from "../frame/console/components/values.tsx";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { examineAtMostOnceAMinute } from "../frame/examination.ts";
+import { listExpiries, type Summary, summarize } from "../health/health_rows.ts";
+import { sumByTier } from "../usage/use_by_tier.ts";
+import { Consumers, Expiring, KeysByTier, NearQuota, Refusals, Unused } from "./overview_lists.tsx";
+
+const DAYS = 90;
+
+interface OverviewProps {
+  readonly health: Summary;
+  readonly hasKeys: boolean;
+  /** Undefined before the figures were computed for the first time. */
+  readonly figures: Figures | undefined;
+  readonly use: UsageDays | undefined;
+  readonly activity: readonly ActivityCount[];
+  readonly mayIssue: boolean;
+  readonly now: Date;
+}
+
+/** The first page of an operator: how many keys there are, their use, and the things that need attention. */
+export async function overviewPage({ options, now, may }: Visit): Promise<Page> {
+  const { database } = options;
+  options.demandFigures();
+  const [health, keys, figures, use, activity] = await Promise.all([
+    findHealth(options, now),
+    listKeys(database, { now, filter: { limit: 1 } }),
+    readFigures(database),
+    readUsageDays(database, { from: dayBefore(now, DAYS - 1), to: dayBefore(now, 0) }),
+    findActivity(database, { from: new Date(now.getTime() - DAY_MS), to: now, by: "code", step: "hour" }),
+  ]);
+  const props = {
+    health,
+    hasKeys: keys.length > 0,
+    figures,
+    use,
+    activity: isRefusal(activity) ? [] : activity,
+    mayIssue: may("keys:issue"),
+    now,
+  };
+  return { title: "Overview", script: "refresh", body: <Overview {...props} /> };
+}
+
+/** The sentence of the page Health, without the tokens, whose names only admins see. */
+async function findHealth(options: Visit["options"], now: Date): Promise<Summary> {
+  const [findings, processes] = await Promise.all([
+    examineAtMostOnceAMinute(options).findings,
+    listProcesses(options.database),
+  ]);
+  return summarize(findings, listExpiries(options.certificateExpiresAt(), [], now), processes);
+}
+
+/** Returns a day as `2026-11-22`. */
+function dayBefore(now: Date, days: number): string {
+  return new Date(now.getTime() - days * DAY_MS).toISOString().slice(0, 10);
+}
+
+function Overview(props: OverviewProps) {
+  const { health, hasKeys, figures, mayIssue, now } = props;
+  return (
+    <>
+      <Heading title="Overview">{mayIssue && <IssueButton />}</Heading>
+      <p class={`notice ${health.tone} health`}>
+        <Foreign text={health.sentence} /> <a href="/console/health">Show health</a>
+      </p>
+      {!hasKeys && <NoKeys mayIssue={mayIssue} />}
+      {hasKeys && <Use {...props} />}
+      {hasKeys && figures === undefined && (
+        <Notice kind="warning">
+          The figures about keys and customers are computed for the first time now. They appear here within a
+          minute.
+        </Notice>
+      )}
+      <Columns>
+        <Column>
+          {hasKeys && figures && (
+            <>
+              <KeysByTier {...figures.keys} now={now} />
+              <Consumers {...figures.consumers} now={now} />
+              <Unused {...figures.unused} now={now} />
+            </>
+          )}
+        </Column>
+        <Column>
+          {(hasKeys || props.activity.length > 0) && <Refusals activity={props.activity} now={now} />}
+          {hasKeys && figures && (
+            <>
+              <NearQuota {...figures.nearQuota} now={now} />
+              <Expiring {...figures.expiring} now={now} />
+            </>
+          )}
+        </Column>
+      </Columns>
+    </>
+  );
+}
+
+function NoKeys({ mayIssue }: { readonly mayIssue: boolean }) {
+  return (
+    <div class="empty">
+      <p>
+        <b>No key has been issued yet.</b> Keys, customers and their use appear here as soon as there are any.
+      </p>
+      {mayIssue ? (
+        <p>
+          <a href="/console/keys/issue">Issue the first key</a>
+        </p>
+      ) : (
+        <p>An editor or an admin can issue the first key.</p>
+      )}
+      <p class="muted">
+        To see the console with invented customers, run <code>claviger serve --demo</code> with an empty data
+        folder.
+      </p>
+    </div>
+  );
+}
+
+/** Use per day, by tier. */
+function Use({ use, now }: OverviewProps) {
+  if (use === undefined) {
+    return (
+      <Notice kind="warning">
+        The use per day has not been counted yet. A service counts it for the first time some seconds after
+        its start.
+      </Notice>
+    );
+  }
+  const days = Array.from({ length: DAYS }, (_, index) => dayBefore(now, DAYS - 1 - index));
+  const used = sumByTier(use.days.map(({ day, ...of }) => ({ column: day, ...of })));
+  const series = days.map((day) => ({ label: day, values: TIERS.map((tier) => used(day, tier)) }));
+  return (
+    <>
+      <StackedBars
+        id="use"
+        caption="Inferences per day, last 90 days"
+        columnName="Day"
+        parts={TIERS}
+        series={series}
+        empty="No inference was reported in the last 90 days. Clients report them with POST /v1/analytics/log."
+      />
+      <AsOf at={use.asOf} now={now}>
+        <Missing use={use} first={days[0] ?? ""} />
+        <a href="/console/usage">Show usage by month and customer</a>
+      </AsOf>
+    </>
+  );
+}
+
+function Missing({ use, first }: { readonly use: UsageDays; readonly first: string }): Child {
+  if (use.filledFrom === null || use.filledFrom <= first) return null;
+  return `The days before ${use.filledFrom} are still being counted. `;
+}

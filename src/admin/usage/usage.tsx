@@ -1,0 +1,237 @@
+/** @jsxImportSource hono/jsx */
+import * as v from "valibot";
+import { type Month, monthOf, toMonth } from "../../calendar.ts";
+import { TIERS, type Tier } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { readUsageDays, type UsageDays } from "../../statistics/mod.ts";
+import { listUsage, type MonthOfUse } from "../../usage/mod.ts";
+import { idField } from "../frame/api/list_fields.ts";
+import { StackedBars } from "../frame/console/components/charts.tsx";
+import { Customer } from "../frame/console/components/customer.tsx";
+import { Select } from "../frame/console/components/form.tsx";
+import { Heading, Notice } from "../frame/console/components/layout.tsx";
+import { type ListPage, Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
+import { AsOf } from "../frame/console/components/panel.tsx";
+import { Table } from "../frame/console/components/table.tsx";
+import { Used } from "../frame/console/components/values.tsx";
+import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
+import { MONTH_ENTRY, toMonthText } from "../frame/console/month.ts";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { streamMonth } from "./usage_routes.ts";
+import { sumByTier } from "./use_by_tier.ts";
+
+/** The twelve months next to each other. */
+const MONTHS = 12;
+/** The months to choose from. */
+const CHOICES = 24;
+
+interface UsageProps {
+  readonly month: Month;
+  /** The use of the last twelve months, including this month. Undefined before the first count. */
+  readonly year: UsageDays | undefined;
+  /** The use of the month, by day. */
+  readonly use: UsageDays | undefined;
+  readonly customers: ListPage<MonthOfUse>;
+  readonly isFirst: boolean;
+  readonly now: Date;
+}
+
+/** The page Usage: a month by tier and by customer, and twelve months next to each other. */
+export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
+  const current = monthOf(now.getTime());
+  const asked = readConditions(query, { ...MONTH_ENTRY, after: v.optional(idField("after", "lic")) });
+  const { values } = asked;
+  if (isRefusal(values))
+    return { title: "Usage", code: values.code, body: <NotRead asked={asked} now={now} /> };
+  const { month = current, after: afterUuid } = values;
+  const [year, use, found] = await Promise.all([
+    readUsageDays(database, { from: toMonth(current.index - MONTHS + 1).firstDay, to: lastDayOf(current) }),
+    readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
+    listUsage(database, month, { afterUuid, limit: ROWS + 1 }),
+  ]);
+  const props = { month, year, use, now, customers: takePage(found), isFirst: afterUuid === undefined };
+  return { title: "Usage", script: "refresh", body: <Usage {...props} /> };
+}
+
+/** Downloads a month for accounting: the same rows as those of the command and of the API. */
+export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
+  const { values } = readConditions(visit.query, MONTH_ENTRY);
+  if (isRefusal(values)) return values;
+  return await streamMonth(visit, values.month ?? monthOf(visit.now.getTime()));
+}
+
+function lastDayOf({ endsAtMs }: Month): string {
+  return new Date(endsAtMs - 1).toISOString().slice(0, 10);
+}
+
+function NotRead({ asked, now }: { readonly asked: Asked<v.ObjectEntries>; readonly now: Date }) {
+  return (
+    <>
+      <Heading title="Usage" />
+      <Months {...fieldOf(asked, "month")} now={now} />
+      <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
+    </>
+  );
+}
+
+function Usage(props: UsageProps) {
+  const { month, use, customers, isFirst, now } = props;
+  const text = toMonthText(month);
+  return (
+    <>
+      <Heading title="Usage">
+        <a class="button" href={`/console/usage.csv?month=${text}`}>
+          Download {text} as CSV
+        </a>
+      </Heading>
+      <Months value={text} now={now} />
+      {isFirst && (
+        <>
+          {use === undefined ? (
+            <Notice kind="warning">
+              The use of all customers has not been counted yet. A service counts it for the first time some
+              seconds after its start.
+            </Notice>
+          ) : (
+            <ByTier use={use} month={month} now={now} />
+          )}
+          <Year {...props} />
+        </>
+      )}
+      <h2>Customers in {text}</h2>
+      {customers.rows.length === 0 ? (
+        <p class="empty">
+          {isFirst
+            ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
+            : "There are no more licenses."}
+        </p>
+      ) : (
+        <Table
+          caption={`Licenses that used anything in ${text}, oldest first`}
+          columns={CUSTOMERS}
+          rows={customers.rows}
+        />
+      )}
+      <Pages
+        path="/console/usage"
+        conditions={{ month: text }}
+        after={customers.last?.licenseId}
+        isFirst={isFirst}
+      />
+    </>
+  );
+}
+
+interface MonthsProps {
+  readonly value: string;
+  readonly error?: string | undefined;
+  readonly now: Date;
+}
+
+function Months({ value, error, now }: MonthsProps) {
+  const current = monthOf(now.getTime()).index;
+  const choices = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago))).map(
+    (text) => ({ value: text, label: text }),
+  );
+  return (
+    <form class="filters month" action="/console/usage" aria-label="Month">
+      <Select name="month" label="Month" value={value} error={error} choices={choices} />
+      <div class="actions">
+        <button type="submit">Show</button>
+      </div>
+    </form>
+  );
+}
+
+interface OfTier {
+  readonly name: Tier | "all";
+  readonly used: number;
+  readonly test: number;
+  readonly imported: number;
+}
+
+/** The use of the month by tier. */
+function ByTier({ use, month, now }: { readonly use: UsageDays } & Pick<UsageProps, "month" | "now">) {
+  const of = (name: OfTier["name"]): OfTier => {
+    const days = use.days.filter(({ tier }) => name === "all" || tier === name);
+    const imports = use.imported.filter(({ tier }) => name === "all" || tier === name);
+    const sum = (rows: readonly { readonly used: number }[]) =>
+      rows.reduce((total, { used }) => total + used, 0);
+    return {
+      name,
+      used: sum(days) + sum(imports),
+      test: sum([...days, ...imports].filter(({ mode }) => mode === "test")),
+      imported: sum(imports),
+    };
+  };
+  return (
+    <>
+      <h2>Tiers in {toMonthText(month)}</h2>
+      <Table
+        caption="Inferences by the tier that the license had on the day"
+        columns={TIER_COLUMNS}
+        rows={[...TIERS, "all" as const].map(of)}
+      />
+      <AsOf at={use.asOf} now={now}>
+        {use.filledFrom !== null && use.filledFrom > month.firstDay
+          ? `The days before ${use.filledFrom} are still being counted.`
+          : `The days before ${use.exactUntil} are exact.`}
+      </AsOf>
+    </>
+  );
+}
+
+const number = (label: string, countOf: (row: OfTier) => number) => ({
+  label,
+  isNumeric: true,
+  cell: (row: OfTier) => renderCount(countOf(row)),
+});
+
+const TIER_COLUMNS = [
+  { label: "Tier", cell: ({ name }: OfTier) => (name === "all" ? <b>all</b> : name) },
+  number("Inferences", ({ used }) => used),
+  number("With test keys", ({ test }) => test),
+  number("Imported", ({ imported }) => imported),
+];
+
+/** Twelve months next to each other, by tier. */
+function Year({ year, now }: UsageProps) {
+  if (year === undefined) return null;
+  const used = sumByTier([
+    ...year.days.map(({ day, ...of }) => ({ column: day.slice(0, 7), ...of })),
+    ...year.imported.map(({ month, ...of }) => ({ column: month, ...of })),
+  ]);
+  const last = monthOf(now.getTime()).index;
+  const months = Array.from({ length: MONTHS }, (_, index) =>
+    toMonthText(toMonth(last - MONTHS + 1 + index)),
+  );
+  const series = months.map((label) => ({ label, values: TIERS.map((tier) => used(label, tier)) }));
+  return (
+    <StackedBars
+      id="year"
+      caption="Inferences per month, the last twelve months"
+      columnName="Month"
+      parts={TIERS}
+      series={series}
+      empty="No license used anything in the last twelve months."
+    />
+  );
+}
+
+const CUSTOMERS = [
+  { label: "Account", cell: (use: MonthOfUse) => <Account {...use} /> },
+  { label: "License", cell: ({ licenseId }: MonthOfUse) => <code class="id">{licenseId}</code> },
+  { label: "Tier", cell: ({ tier }: MonthOfUse) => tier },
+  { label: "Mode", cell: ({ mode }: MonthOfUse) => mode },
+  {
+    label: "Used",
+    isNumeric: true,
+    cell: ({ used, monthlyLimit }: MonthOfUse) => <Used used={used} limit={monthlyLimit} />,
+  },
+];
+
+function Account({ userId, email, organization, externalId }: MonthOfUse) {
+  return <Customer userId={userId} email={email} more={[organization, externalId ?? ""]} />;
+}

@@ -1,0 +1,74 @@
+/** The use of a month, for accounting. */
+import * as v from "valibot";
+import type { Actor } from "../../audit/mod.ts";
+import { type Month, monthOf } from "../../calendar.ts";
+import { parseId } from "../../ids.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
+import {
+  listUsage,
+  type MonthOfUse,
+  renderUsage,
+  renderUsageCsv,
+  USAGE_CSV_HEADING,
+} from "../../usage/mod.ts";
+import { USAGE } from "../frame/api/answers.ts";
+import { MONTH_FIELD } from "../frame/api/fields.ts";
+import { operation } from "../frame/api/operation.ts";
+import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
+import type { AdminOptions } from "../frame/options.ts";
+import { streamCsv } from "../frame/stream_csv.ts";
+
+export const listUsageOperation = operation({
+  id: "listUsage",
+  summary: "List what each license used in a month, oldest licenses first",
+  description:
+    "A license that used nothing in the month is left out. A `monthly_limit` of null means unlimited; in CSV it is " +
+    "`unlimited`. With `Accept: text/csv` the answer is the whole month as comma-separated values (RFC 4180), without `limit` and " +
+    "`after`. If the answer ends early, the connection is closed before its end.",
+  query: v.strictObject({ month: v.optional(MONTH_FIELD), ...PAGE_FIELDS }),
+  success: { schema: pageOf(USAGE), description: "A page of licenses", otherTypes: ["text/csv"] },
+  codes: [],
+  async run(options, { query, now, request, actor }) {
+    const { database } = options;
+    if (/\btext\/csv\b/i.test(request.headers.get("accept") ?? "")) {
+      const part = (["limit", "after"] as const).filter((field) => query[field] !== undefined);
+      if (part.length > 0) return refuse("INVALID_REQUEST", WHOLE_MONTH, { fields: part.map(toWrong) });
+      return await streamMonth({ options, actor }, query.month ?? monthOf(now.getTime()));
+    }
+    return await findPage({
+      list: "usage",
+      query,
+      now,
+      async find({ at, position, limit }, { month = monthOf(at.getTime()) }) {
+        const rows = await listUsage(database, month, { afterUuid: position, limit });
+        return rows.map((use) => ({ use, month }));
+      },
+      positionOf: ({ use }) => positionOf(use),
+      render: ({ use, month }) => renderUsage(use, month),
+    });
+  },
+});
+
+const WHOLE_MONTH = "Leave out limit and after: the CSV has the whole month";
+const toWrong = (field: string) => ({ field, error: WHOLE_MONTH });
+
+function positionOf({ licenseId }: MonthOfUse): string {
+  return parseId("lic", licenseId) ?? "";
+}
+
+/** Answers the CSV of a month for accounting. */
+export function streamMonth(
+  { options, actor }: { readonly options: AdminOptions; readonly actor: Actor },
+  month: Month,
+): Promise<Response | Refusal> {
+  return streamCsv<MonthOfUse>(
+    {
+      name: `usage-${month.firstDay.slice(0, 7)}`,
+      heading: USAGE_CSV_HEADING,
+      read: (afterUuid, limit) => listUsage(options.database, month, { afterUuid, limit }),
+      positionOf,
+      render: (rows) => renderUsageCsv(rows.map((use) => renderUsage(use, month))),
+    },
+    { options, actor },
+  );
+}
