@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo_console.ts";
+import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo/console.ts";
 import { type Config, readConfig } from "../../src/config/mod.ts";
 import { findSession, loginOperator, type Role, redeemCode } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";

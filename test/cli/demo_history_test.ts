@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import { listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/calendar.ts";
-import { DEMO_CUSTOMERS } from "../../src/cli/demo_customers.ts";
-import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo_history.ts";
-import { daysOf, hoursOf, importedBy } from "../../src/cli/demo_use.ts";
+import { DEMO_CUSTOMERS } from "../../src/cli/demo/customers.ts";
+import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo/history.ts";
+import { daysOf, hoursOf, importedBy } from "../../src/cli/demo/use.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { type KeyFilter, listKeys } from "../../src/keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";

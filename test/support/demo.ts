@@ -1,5 +1,5 @@
 /** Adds the customers of a demo to the database of a test. */
-import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo_history.ts";
+import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo/history.ts";
 import { openSession } from "../../src/database/mod.ts";
 import type { TestDatabase } from "./database.ts";
 import { BRAND } from "./issue.ts";

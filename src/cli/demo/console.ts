@@ -4,16 +4,16 @@
  * Both exist only for the data of a demo, on loopback, and with a person at the terminal. The link logs in as an admin,
  * so it must reach no journal and no other machine.
  */
-import type { Actor } from "../audit/mod.ts";
-import type { Config, ListenAddress } from "../config/mod.ts";
-import type { Database } from "../database/mod.ts";
-import { isLoopback } from "../endpoints.ts";
-import { countKeys } from "../keys/mod.ts";
-import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../operators/mod.ts";
-import { isRefusal } from "../refusal.ts";
-import type { Service } from "../service.ts";
+import type { Actor } from "../../audit/mod.ts";
+import type { Config, ListenAddress } from "../../config/mod.ts";
+import type { Database } from "../../database/mod.ts";
+import { isLoopback } from "../../endpoints.ts";
+import { countKeys } from "../../keys/mod.ts";
+import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../../operators/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import type { Service } from "../../service.ts";
+import type { Surroundings } from "../surroundings.ts";
 import { hasDemo } from "./demo.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 const OPERATOR = "demo";
 const HOST = "127.0.0.1";

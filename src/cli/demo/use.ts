@@ -3,17 +3,17 @@
  * growth. They depend only on the customer and on the day, so a day has the same numbers on every machine.
  */
 import { createHash } from "node:crypto";
-import type { HourOfActivity } from "../activity/mod.ts";
-import { DAY_MS, HOUR_MS, monthOf } from "../calendar.ts";
-import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
-import type { Code } from "../refusal.ts";
+import type { HourOfActivity } from "../../activity/mod.ts";
+import { DAY_MS, HOUR_MS, monthOf } from "../../calendar.ts";
+import { monthlyLimitOf, type Tier } from "../../licensing/mod.ts";
+import type { Code } from "../../refusal.ts";
 import {
   DEMO_CUSTOMERS,
   DEMO_DAYS,
   type DemoCustomer,
   type DemoRefusals,
   NOBODYS_REFUSALS,
-} from "./demo_customers.ts";
+} from "./customers.ts";
 
 /** The part of a day's use in each hour, UTC, in percent. */
 const HOURS = [1, 1, 1, 1, 1, 2, 3, 5, 7, 8, 9, 8, 7, 8, 9, 8, 6, 4, 3, 2, 2, 2, 1, 1];

@@ -3,7 +3,7 @@
  * the same on every machine.
  */
 import { createHash } from "node:crypto";
-import type { Brand } from "../brand.ts";
+import type { Brand } from "../../brand.ts";
 
 export interface DemoModel {
   /** The input of {@linkcode parseNewModel}, without the fields that depend on the stored file. */

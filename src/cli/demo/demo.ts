@@ -4,14 +4,14 @@
  * The demo's test keys are derived from the root secret, so that every start can show them. As of every key, only their
  * hashes are stored.
  */
-import { deleteActivity } from "../activity/mod.ts";
-import type { Actor } from "../audit/mod.ts";
-import type { Brand } from "../brand.ts";
-import { DAY_MS, monthOf } from "../calendar.ts";
-import { type Clock, systemClock } from "../clock.ts";
-import type { Config } from "../config/mod.ts";
-import { type Database, openDatabase, openSession } from "../database/mod.ts";
-import { parseId } from "../ids.ts";
+import { deleteActivity } from "../../activity/mod.ts";
+import type { Actor } from "../../audit/mod.ts";
+import type { Brand } from "../../brand.ts";
+import { DAY_MS, monthOf } from "../../calendar.ts";
+import { type Clock, systemClock } from "../../clock.ts";
+import type { Config } from "../../config/mod.ts";
+import { type Database, openDatabase, openSession } from "../../database/mod.ts";
+import { parseId } from "../../ids.ts";
 import {
   countKeys,
   deleteRefusals,
@@ -24,9 +24,9 @@ import {
   type NewApiKey,
   revokeKey,
   suspendKey,
-} from "../keys/mod.ts";
-import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS } from "../licensing/mod.ts";
-import { silentLog } from "../log.ts";
+} from "../../keys/mod.ts";
+import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
+import { silentLog } from "../../log.ts";
 import {
   addModel,
   listAllModels,
@@ -34,18 +34,18 @@ import {
   retireVersion,
   storeBytes,
   toMegabytes,
-} from "../models/mod.ts";
-import { isRefusal } from "../refusal.ts";
-import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
-import type { Secrets } from "../secrets/mod.ts";
-import type { OpenInstallation } from "../service.ts";
-import { computeFigures, countUse, restartCount } from "../statistics/mod.ts";
-import { deleteUsage, importedUsageCte } from "../usage/mod.ts";
-import { DEMO_CUSTOMERS } from "./demo_customers.ts";
-import { addDemoActivity, addDemoCustomers, toDemoEmail } from "./demo_history.ts";
-import { makeDemoModels } from "./demo_models.ts";
-import { DEMO_REASON } from "./demo_use.ts";
-import { orRefuse } from "./run.ts";
+} from "../../models/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { clearInstallerToken, createTokenSource, setInstallerToken } from "../../repository_token/mod.ts";
+import type { Secrets } from "../../secrets/mod.ts";
+import type { OpenInstallation } from "../../service.ts";
+import { computeFigures, countUse, restartCount } from "../../statistics/mod.ts";
+import { deleteUsage, importedUsageCte } from "../../usage/mod.ts";
+import { orRefuse } from "../run.ts";
+import { DEMO_CUSTOMERS } from "./customers.ts";
+import { addDemoActivity, addDemoCustomers, toDemoEmail } from "./history.ts";
+import { makeDemoModels } from "./models.ts";
+import { DEMO_REASON } from "./use.ts";
 
 export interface DemoKey {
   /** The tier of a key that works, otherwise the reason why the key is refused. */

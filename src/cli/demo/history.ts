@@ -1,10 +1,10 @@
 /** Writes the history of the demo's customers: their keys, what changed, what they used, and what was refused. */
-import { addActivity } from "../activity/mod.ts";
-import type { Actor } from "../audit/mod.ts";
-import type { Brand } from "../brand.ts";
-import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
-import type { Database, Session } from "../database/mod.ts";
-import { parseId } from "../ids.ts";
+import { addActivity } from "../../activity/mod.ts";
+import type { Actor } from "../../audit/mod.ts";
+import type { Brand } from "../../brand.ts";
+import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../../calendar.ts";
+import type { Database, Session } from "../../database/mod.ts";
+import { parseId } from "../../ids.ts";
 import {
   addRefusals,
   findKey,
@@ -17,13 +17,13 @@ import {
   rotateKey,
   suspendKey,
   updateLastUse,
-} from "../keys/mod.ts";
-import { changeLicense } from "../licensing/mod.ts";
-import { addUsageDays, restartCount } from "../statistics/mod.ts";
-import { importedUsageCte, insertUsageByDay } from "../usage/mod.ts";
-import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./demo_customers.ts";
-import { type DemoDay, dayBefore, daysOf, hoursOf, importedBy, refusalsOf } from "./demo_use.ts";
-import { orRefuse } from "./run.ts";
+} from "../../keys/mod.ts";
+import { changeLicense } from "../../licensing/mod.ts";
+import { addUsageDays, restartCount } from "../../statistics/mod.ts";
+import { importedUsageCte, insertUsageByDay } from "../../usage/mod.ts";
+import { orRefuse } from "../run.ts";
+import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./customers.ts";
+import { type DemoDay, dayBefore, daysOf, hoursOf, importedBy, refusalsOf } from "./use.ts";
 
 export interface DemoHistoryOptions {
   readonly brand: Brand;

@@ -2,9 +2,9 @@
  * The customers of the demo: who they are, how much they use, and what happened to them. All are invented. The numbers
  * of days count from the day on which the demo is added.
  */
-import type { Actor } from "../audit/mod.ts";
-import type { LicenseChange, Tier } from "../licensing/mod.ts";
-import type { Code, KeyFlaw } from "../refusal.ts";
+import type { Actor } from "../../audit/mod.ts";
+import type { LicenseChange, Tier } from "../../licensing/mod.ts";
+import type { Code, KeyFlaw } from "../../refusal.ts";
 
 export interface DemoCustomer {
   /** The part of the e-mail before `@demo.example`. */
