@@ -1,5 +1,5 @@
 /** `claviger models retire` and `models purge` while a service runs. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,8 +7,6 @@ import { systemClock } from "../../src/clock.ts";
 import { type RunningService, refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
 import { createModelStage, SHA256 } from "./model_stage.ts";
-
-// Each test builds on the tests before it.
 
 setDefaultTimeout(30_000);
 
@@ -32,6 +30,9 @@ describe("claviger models retire and purge", () => {
     return response.status;
   };
   const inADay = { clock: { ...systemClock, now: () => new Date(Date.now() + 86_500_000) } };
+
+  // `purge` counts all files of the installation that no version needs: delete those of other tests.
+  beforeEach(() => line.json(["models", "purge"], inADay));
 
   test("end the downloads of one version and free its file a day later", async () => {
     const path = join(line.folder, "retired.onnx");
