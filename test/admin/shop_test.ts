@@ -1,12 +1,10 @@
 /** The shop of the manual: a script that issues keys with a token that can do nothing else, while both are killed. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { findKey, hashApiKey } from "../../src/keys/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { openShop } from "../support/shop.ts";
 import { until } from "../support/until.ts";
-
-// Each test builds on the tests before it.
 
 setDefaultTimeout(60_000);
 
@@ -14,7 +12,9 @@ let admin: TestAdmin;
 
 let afterStatement = () => {};
 
-beforeAll(async () => {
+// Each test has a database of its own: one test counts all rows, and another one moves the clock.
+beforeEach(async () => {
+  afterStatement = () => {};
   const on = await createTestDatabase();
   const { database } = on;
   admin = await startAdmin({
@@ -31,7 +31,7 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(async () => {
+afterEach(async () => {
   await admin.close();
   await admin.testDatabase.close();
 });
