@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { type Command, Option } from "commander";
 import { findNearest, findSetting } from "../../config/mod.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
-import { renderDashboard } from "../guide/grafana_dashboard.ts";
+import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
 import { findPage, PAGES } from "../guide/pages.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
@@ -50,7 +50,7 @@ export function addGuideCommand(program: Command, surroundings: Surroundings): v
         surroundings.out(codeOf(CLIENTS[client]));
       } else if (grafana || isForAlerts) {
         if (name !== "monitoring") throw new WrongUsage(WRONG_PAGE);
-        surroundings.out(grafana ? renderDashboard() : alerts);
+        surroundings.out(grafana ? `${JSON.stringify(dashboard, null, 2)}\n` : alerts);
       } else if (man) surroundings.out(renderManPage(program));
       else show(surroundings, name === undefined ? LIST : textOf(name));
     });
