@@ -9,8 +9,7 @@
  * counts.
  */
 import type { Clock } from "../clock.ts";
-import type { Database } from "../database/mod.ts";
-import { createWaitingRows, createWriteBehind, type WriteBehind } from "../write_behind.ts";
+import { createWaitingRows, createWriteBehind, type Database, type WriteBehind } from "../database/mod.ts";
 import { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
 
 export interface ActivityWriterOptions {

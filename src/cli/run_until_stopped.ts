@@ -7,7 +7,7 @@
  */
 import type { Config } from "../config/mod.ts";
 import type { Log } from "../log.ts";
-import type { Service } from "../service.ts";
+import type { Service } from "../service/mod.ts";
 import { createNotifier, type Notifier } from "./notify.ts";
 import { CommandRefused } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";

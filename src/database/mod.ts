@@ -28,3 +28,4 @@ export { checkSchema, checksumOf, migrate, migrationStatus } from "./migrations.
 export { openSession, type Session } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf, type TextRule } from "./storable.ts";
+export { createWaitingRows, createWriteBehind, type WriteBehind } from "./write_behind.ts";

@@ -6,7 +6,7 @@
  * mode and state that the filter includes. The cost depends on the number of groups (some hundred) and not on the
  * number of keys. At the two ends of a range of expiries alone, it also reads keys that do not meet the filter.
  *
- * The stored lists of the room `statistics` (keys near their quota, unused keys) come without these groups. The first
+ * The stored lists of the room `figures` (keys near their quota, unused keys) come without these groups. The first
  * keys of a list are looked up: they fill the page unless the other conditions are rare. In that case the groups are
  * merged as always, with the keys that are on the list. A short list is read once for that; in a long one each key is
  * looked up, because every large group has keys of a long list.

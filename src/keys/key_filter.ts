@@ -21,7 +21,7 @@ export interface KeyFilter extends ListPart {
   readonly unusedForDays?: number | undefined;
   /** Keys whose license has used at least this percentage of its month's limit. */
   readonly nearQuotaPercent?: number | undefined;
-  /** Keys of the stored lists that the room `statistics` computes. */
+  /** Keys of the stored lists that the room `figures` computes. */
   readonly figures?: StoredListFilter | undefined;
   /** Lists the newest keys first; `afterUuid` then selects older keys. By default the oldest keys come first. */
   readonly newestFirst?: boolean | undefined;

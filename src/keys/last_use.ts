@@ -3,8 +3,7 @@
  * later, so that a request does not wait for a write. Minutes are exact enough for "unused for N days".
  */
 import type { Clock } from "../clock.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
-import { createWriteBehind, type WriteBehind } from "../write_behind.ts";
+import { createWriteBehind, type Database, toTextArray, type WriteBehind } from "../database/mod.ts";
 import type { KeyRecord } from "./key_record.ts";
 
 export interface LastUse extends WriteBehind {

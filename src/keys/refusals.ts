@@ -9,9 +9,14 @@
  * count may be too high after a statement with an unknown outcome.
  */
 import type { Clock } from "../clock.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
+import {
+  createWaitingRows,
+  createWriteBehind,
+  type Database,
+  toTextArray,
+  type WriteBehind,
+} from "../database/mod.ts";
 import type { Code, KeyFlaw, Refusal } from "../refusal.ts";
-import { createWaitingRows, createWriteBehind, type WriteBehind } from "../write_behind.ts";
 import type { KeyRecord } from "./key_record.ts";
 
 export interface Refusals extends WriteBehind {

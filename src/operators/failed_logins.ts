@@ -5,8 +5,7 @@
 import { auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
-import { createWriteBehind, type WriteBehind } from "../write_behind.ts";
+import { createWriteBehind, type Database, toTextArray, type WriteBehind } from "../database/mod.ts";
 import { noSubject } from "./_no_subject.ts";
 
 /** Its `flush` writes the counts of the hours that have ended. */

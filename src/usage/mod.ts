@@ -1,9 +1,10 @@
 /**
- * Usage: events, the month's quota, and the group commit that writes them. Owns the tables `usage`, `usage_changes`,
- * `events` and `claims`.
+ * Usage: events, the month's quota, the group commit that writes them, and the use per day of all licenses. Owns the
+ * tables `usage`, `usage_changes`, `events`, `claims`, `usage_days` and `usage_days_progress`.
  */
 
 export { commitEvents, type Grant } from "./commit_events.ts";
+export { countUse, restartCount } from "./count_use.ts";
 export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 export { digestEvent } from "./event_digest.ts";
 export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";
@@ -13,13 +14,20 @@ export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "./rende
 export { renderUsageByDay } from "./render_usage_by_day.ts";
 export { renderUsageByMonth } from "./render_usage_by_month.ts";
 export {
+  completePeriod,
+  MAX_USAGE_DAYS,
+  renderUsageDays,
+  USAGE_NAMES,
+  type UsageName,
+} from "./render_usage_days.ts";
+export {
   type DayOfUse,
   findUsageByDay,
   findUsageByMonth,
   listUsage,
   type MonthOfUse,
-  modesOfLicense,
   type UseOfMonth,
 } from "./report_usage.ts";
 export { createUpkeep, type Upkeep } from "./upkeep.ts";
+export { addUsageDays, readUsageDays, type UsageDays } from "./usage_days.ts";
 export { type WriteWatch, watchWrites } from "./write_watch.ts";

@@ -1,7 +1,7 @@
 /** The list of keys as CSV: all keys that meet the conditions of the page, and nothing that a spreadsheet runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { computeFigures } from "../../src/figures/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { computeFigures } from "../../src/statistics/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createConsoleClient } from "./console_client.ts";
 

@@ -2,11 +2,12 @@
 import { randomUUID } from "node:crypto";
 import { addActivity } from "../../src/activity/mod.ts";
 import { ROUTES } from "../../src/admin/api_routes.ts";
+import { computeFigures } from "../../src/figures/mod.ts";
 import { toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { computeFigures, countUse } from "../../src/statistics/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";

@@ -1,9 +1,10 @@
 /** Use by day, the stored figures, and the lists of keys that use them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { computeFigures } from "../../src/figures/mod.ts";
 import { listKeys } from "../../src/keys/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
-import { computeFigures, countUse } from "../../src/statistics/mod.ts";
-import { makeRandomCustomers } from "../statistics/random_customers.ts";
+import { countUse } from "../../src/usage/mod.ts";
+import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { countRowsRead } from "../support/rows_read.ts";

@@ -8,7 +8,7 @@ import { readConfig } from "../../src/config/config.ts";
 import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { startService } from "../../src/service.ts";
+import { startService } from "../../src/service/mod.ts";
 
 /** `openDatabase` opens at most this number of connections. */
 const CONNECTIONS = 8;

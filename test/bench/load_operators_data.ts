@@ -6,10 +6,11 @@ import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { openEmbedded } from "../../src/database/embedded/mod.ts";
 import { migrate, migrations, openDatabase, openSession } from "../../src/database/mod.ts";
+import { computeFigures } from "../../src/figures/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { computeFigures, countUse } from "../../src/statistics/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
 
 const [dataDir = "", keys = ""] = process.argv.slice(2);
 const server = await openEmbedded({

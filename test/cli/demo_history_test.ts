@@ -9,7 +9,7 @@ import { openSession } from "../../src/database/mod.ts";
 import { type KeyFilter, listKeys } from "../../src/keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countUse, readUsageDays } from "../../src/statistics/mod.ts";
+import { countUse, readUsageDays } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { BRAND } from "../support/issue.ts";

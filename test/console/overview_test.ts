@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { addActivity } from "../../src/activity/mod.ts";
+import { computeFigures } from "../../src/figures/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { listKeys } from "../../src/keys/mod.ts";
-import { computeFigures, countUse } from "../../src/statistics/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { expectAccessible } from "./support/accessibility.ts";

@@ -1,8 +1,7 @@
 /** The use of a month and of a year, in a real browser. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf } from "../../src/calendar.ts";
-import { countUse } from "../../src/statistics/mod.ts";
-import { listUsage, renderUsage, renderUsageCsv, USAGE_CSV_HEADING } from "../../src/usage/mod.ts";
+import { countUse, listUsage, renderUsage, renderUsageCsv, USAGE_CSV_HEADING } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { expectAccessible } from "./support/accessibility.ts";

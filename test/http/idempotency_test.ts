@@ -7,8 +7,7 @@ import { rotateKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countUse } from "../../src/statistics/mod.ts";
-import { createUpkeep } from "../../src/usage/mod.ts";
+import { countUse, createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 setDefaultTimeout(30_000);

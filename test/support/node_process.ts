@@ -13,7 +13,7 @@ import type { Clock } from "../../src/clock.ts";
 import type { Config } from "../../src/config/config.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import type { DatabaseAddress } from "../../src/database/mod.ts";
-import type { Service } from "../../src/service.ts";
+import type { Service } from "../../src/service/mod.ts";
 import { startFaultyProxy } from "./faulty_proxy.ts";
 import type { Offsets } from "./moved_clock.ts";
 import { testFolder } from "./postgres.ts";

@@ -10,7 +10,7 @@ import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Platform } from "../../src/platform/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { type Service, startService } from "../../src/service.ts";
+import { type Service, startService } from "../../src/service/mod.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { type NodeProcessOptions, startNodeProcess } from "./node_process.ts";

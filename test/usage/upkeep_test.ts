@@ -5,10 +5,9 @@ import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
-import { countUse } from "../../src/statistics/mod.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
-import { createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
-import { makeRandomCustomers } from "../statistics/random_customers.ts";
+import { countUse, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
+import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "../support/until.ts";
 

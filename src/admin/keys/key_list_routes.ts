@@ -1,11 +1,11 @@
 /** The list of keys. */
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
+import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
 import { listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, parsedField, TIER_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";

@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 import { toTimestamp } from "../../calendar.ts";
+import { UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
 import { KEYS_CSV_HEADING, type KeySummary, renderKeysCsv } from "../../keys/mod.ts";
 import { MAX_SEARCHED, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { UNUSED_DAYS } from "../../statistics/mod.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";

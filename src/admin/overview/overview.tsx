@@ -3,11 +3,12 @@
 import type { Child } from "hono/jsx";
 import { type ActivityCount, findActivity } from "../../activity/mod.ts";
 import { DAY_MS } from "../../calendar.ts";
+import { type Figures, readFigures } from "../../figures/mod.ts";
 import { listKeys } from "../../keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { listProcesses } from "../../processes/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { type Figures, readFigures, readUsageDays, type UsageDays } from "../../statistics/mod.ts";
+import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { StackedBars } from "../frame/console/components/charts.tsx";
 import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { AsOf, Column, Columns } from "../frame/console/components/panel.tsx";

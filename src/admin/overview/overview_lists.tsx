@@ -1,10 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { ActivityCount } from "../../activity/mod.ts";
+import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../statistics/mod.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
 import { Table } from "../frame/console/components/table.tsx";

@@ -1,19 +1,16 @@
 /** Use by day and figures over all customers, which are computed ahead. */
 import * as v from "valibot";
 import { parseTimestamp } from "../../calendar.ts";
+import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../figures/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { refuse } from "../../refusal.ts";
 import {
   completePeriod,
-  EXPIRING_DAYS,
   MAX_USAGE_DAYS,
-  NEAR_QUOTA_PERCENT,
-  readFigures,
   readUsageDays,
-  renderFigures,
   renderUsageDays,
   USAGE_NAMES,
-} from "../../statistics/mod.ts";
+} from "../../usage/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parsedField } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";

@@ -13,7 +13,7 @@ import { originOf } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
-import { type OpenInstallation, type Service, startService } from "../../service.ts";
+import { type OpenInstallation, type Service, startService } from "../../service/mod.ts";
 import { createDemoLink, findDemoAddresses } from "../demo/console.ts";
 import { addDemo, completeDemo, findDemoKeys, hasDemo, renderDemo } from "../demo/demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";

@@ -4,13 +4,17 @@ import type { Month } from "../../calendar.ts";
 import { renderCount } from "../../render_count.ts";
 import {
   completePeriod,
+  listUsage,
   MAX_USAGE_DAYS,
   readUsageDays,
+  renderUsage,
+  renderUsageCsv,
   renderUsageDays,
+  toShown,
+  USAGE_CSV_HEADING,
   USAGE_NAMES,
   type UsageName,
-} from "../../statistics/mod.ts";
-import { listUsage, renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "../../usage/mod.ts";
+} from "../../usage/mod.ts";
 import { dayOption, type JsonOptions, monthOption, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, withDatabase } from "../run.ts";

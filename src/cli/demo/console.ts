@@ -11,7 +11,7 @@ import { isLoopback } from "../../endpoints.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../../operators/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import type { Service } from "../../service.ts";
+import type { Service } from "../../service/mod.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { hasDemo } from "./demo.ts";
 

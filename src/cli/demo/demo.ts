@@ -11,6 +11,7 @@ import { DAY_MS, monthOf } from "../../calendar.ts";
 import { type Clock, systemClock } from "../../clock.ts";
 import type { Config } from "../../config/mod.ts";
 import { type Database, openDatabase, openSession } from "../../database/mod.ts";
+import { computeFigures } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
 import {
   countKeys,
@@ -38,9 +39,8 @@ import {
 import { isRefusal } from "../../refusal.ts";
 import { clearInstallerToken, createTokenSource, setInstallerToken } from "../../repository_token/mod.ts";
 import type { Secrets } from "../../secrets/mod.ts";
-import type { OpenInstallation } from "../../service.ts";
-import { computeFigures, countUse, restartCount } from "../../statistics/mod.ts";
-import { deleteUsage, importedUsageCte } from "../../usage/mod.ts";
+import type { OpenInstallation } from "../../service/mod.ts";
+import { countUse, deleteUsage, importedUsageCte, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import { DEMO_CUSTOMERS } from "./customers.ts";
 import { addDemoActivity, addDemoCustomers, toDemoEmail } from "./history.ts";

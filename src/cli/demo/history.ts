@@ -19,8 +19,7 @@ import {
   updateLastUse,
 } from "../../keys/mod.ts";
 import { changeLicense } from "../../licensing/mod.ts";
-import { addUsageDays, restartCount } from "../../statistics/mod.ts";
-import { importedUsageCte, insertUsageByDay } from "../../usage/mod.ts";
+import { addUsageDays, importedUsageCte, insertUsageByDay, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./customers.ts";
 import { type DemoDay, dayBefore, daysOf, hoursOf, importedBy, refusalsOf } from "./use.ts";

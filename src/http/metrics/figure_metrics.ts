@@ -1,5 +1,5 @@
+import type { FigureComputer } from "../../figures/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
-import type { FigureComputer } from "../../statistics/mod.ts";
 import { type Family, several, single } from "./exposition.ts";
 
 const STATES = ["active", "suspended", "revoked", "expired"] as const;

@@ -1,7 +1,8 @@
 /** Conditions of the list of keys that only the stored figures can answer. */
+
+import { findStoredLists } from "../../../figures/mod.ts";
 import type { StoredListFilter } from "../../../keys/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import { findStoredLists } from "../../../statistics/mod.ts";
 import type { AdminOptions } from "../options.ts";
 
 const NOT_COMPUTED = refuse(

@@ -3,13 +3,12 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, TIERS, type Tier } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countUse, readUsageDays, restartCount } from "../../src/statistics/mod.ts";
-import { commitEvents, type UsageEvent } from "../../src/usage/mod.ts";
+import { commitEvents, countUse, readUsageDays, restartCount, type UsageEvent } from "../../src/usage/mod.ts";
+import { compareDays, compareWithExport, readDays, sumOf } from "../figures/compare_days.ts";
+import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
-import { compareDays, compareWithExport, readDays, sumOf } from "./compare_days.ts";
-import { makeRandomCustomers } from "./random_customers.ts";
 
 setDefaultTimeout(30_000);
 

@@ -1,6 +1,6 @@
 /** `usage daily`: the numbers of the API, and small bars on a terminal. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { countUse, restartCount } from "../../src/statistics/mod.ts";
+import { countUse, restartCount } from "../../src/usage/mod.ts";
 import { type CommandsOn, commandsOn } from "../admin/commands_on.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Month } from "../calendar.ts";
 import { DAY_MS } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { modesOfLicense } from "../usage/mod.ts";
+import { modesOfLicense } from "./report_usage.ts";
 
 export interface RecountOptions {
   readonly month: Month;

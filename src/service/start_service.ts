@@ -4,39 +4,39 @@
  */
 
 import { hostname } from "node:os";
-import { createActivityWriter, deleteOldActivity } from "./activity/mod.ts";
-import { listenForOperators } from "./admin/mod.ts";
-import { monthOf } from "./calendar.ts";
-import type { Clock } from "./clock.ts";
-import { type Config, type ListenAddress, refuseAdminListener } from "./config/mod.ts";
-import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
-import { examineBriefly } from "./doctor/mod.ts";
-import { originOf } from "./endpoints.ts";
-import { createApp, createMetricsPage, createRequestMetrics, IDLE_TIMEOUT_SECONDS } from "./http/mod.ts";
-import { newUuid } from "./ids.ts";
+import { createActivityWriter, deleteOldActivity } from "../activity/mod.ts";
+import { listenForOperators } from "../admin/mod.ts";
+import { monthOf } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
+import { type Config, type ListenAddress, refuseAdminListener } from "../config/mod.ts";
+import { type Database, migrate, migrations, openDatabase } from "../database/mod.ts";
+import { examineBriefly } from "../doctor/mod.ts";
+import { originOf } from "../endpoints.ts";
+import { createFigureComputer } from "../figures/mod.ts";
+import { createApp, createMetricsPage, createRequestMetrics, IDLE_TIMEOUT_SECONDS } from "../http/mod.ts";
+import { newUuid } from "../ids.ts";
 import {
   type Installation,
   isSealed,
   openInstallation,
   openSecrets,
   proveSecret,
-} from "./installation/mod.ts";
-import { createKeyDirectory, type KeyDirectory, watchPulse } from "./keys/mod.ts";
-import { createStopOrder, type StopOrder } from "./lifecycle/mod.ts";
-import { createLimiter } from "./limits/mod.ts";
-import type { Log } from "./log.ts";
-import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
-import { createFailedLogins, deleteEnded } from "./operators/mod.ts";
-import type { Platform } from "./platform/mod.ts";
-import { createPresence } from "./processes/mod.ts";
-import { isRefusal, type Refusal, refuse } from "./refusal.ts";
-import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
-import type { Secrets } from "./secrets/mod.ts";
-import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "./signed_licenses/mod.ts";
-import { countUse, createFigureComputer } from "./statistics/mod.ts";
-import { type Certificate, createCertificate, readTlsIdentity } from "./tls/mod.ts";
-import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
-import { listenOrRefuse } from "./wire/mod.ts";
+} from "../installation/mod.ts";
+import { createKeyDirectory, type KeyDirectory, watchPulse } from "../keys/mod.ts";
+import { createLimiter } from "../limits/mod.ts";
+import type { Log } from "../log.ts";
+import { createFileDirectory, modelsFolderOf } from "../models/mod.ts";
+import { createFailedLogins, deleteEnded } from "../operators/mod.ts";
+import type { Platform } from "../platform/mod.ts";
+import { createPresence } from "../processes/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { createGitHubAppSource, createTokenSource, openGitHubApp } from "../repository_token/mod.ts";
+import type { Secrets } from "../secrets/mod.ts";
+import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "../signed_licenses/mod.ts";
+import { type Certificate, createCertificate, readTlsIdentity } from "../tls/mod.ts";
+import { countUse, createEventWriter, createUpkeep, type EventGathering, watchWrites } from "../usage/mod.ts";
+import { listenOrRefuse } from "../wire/mod.ts";
+import { createStopOrder, type StopOrder } from "./stop_order.ts";
 
 export interface ServiceOptions {
   readonly config: Config;

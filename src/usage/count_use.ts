@@ -11,8 +11,8 @@
 import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
-import { modesOfLicense } from "../usage/mod.ts";
 import { findTierChange, findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
+import { modesOfLicense } from "./report_usage.ts";
 
 export interface CountOptions {
   readonly clock: Clock;

@@ -2,8 +2,7 @@
 import { expect } from "bun:test";
 import { monthOf } from "../../src/calendar.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { readUsageDays, type UsageDays } from "../../src/statistics/mod.ts";
-import { listUsage } from "../../src/usage/mod.ts";
+import { listUsage, readUsageDays, type UsageDays } from "../../src/usage/mod.ts";
 
 export async function readDays(database: Database): Promise<UsageDays> {
   const days = await readUsageDays(database, { from: "2026-01-01", to: "2027-12-31" });

@@ -4,7 +4,7 @@
  * of months, by a clock that the test moves. `PROOF_REQUESTS=10000` makes the load forty times as heavy.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { countUse } from "../../src/statistics/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
 import { until } from "../support/until.ts";
 import { compareActivity, compareCounters } from "./compare_activity.ts";
 import { compareDays, compareFigures, compareUsage } from "./compare_statistics.ts";

@@ -1,15 +1,15 @@
 /** Stored figures: each equals a count made with SQL at the same moment. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
-import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
-import { createLog } from "../../src/log.ts";
 import {
   computeFigures,
   createFigureComputer,
   type FigureComputer,
   type Figures,
   readFigures,
-} from "../../src/statistics/mod.ts";
+} from "../../src/figures/mod.ts";
+import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
+import { createLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "../support/until.ts";

@@ -2,8 +2,7 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, type Tier } from "../../src/licensing/mod.ts";
-import { addUsageDays, countUse, readUsageDays, restartCount } from "../../src/statistics/mod.ts";
-import { commitEvents } from "../../src/usage/mod.ts";
+import { addUsageDays, commitEvents, countUse, readUsageDays, restartCount } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
