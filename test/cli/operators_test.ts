@@ -3,8 +3,6 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { SCOPES } from "../../src/operators/mod.ts";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
-// Each test builds on the tests before it.
-
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
@@ -53,7 +51,7 @@ describe("claviger operators", () => {
 
   test("login uses the address of the settings, and tells what to do without one", async () => {
     const env = { CLAVIGER_ADMIN_URL: "https://admin.example.org" };
-    const { link, code, created } = await line.json(["operators", "login", "olga"], { env });
+    const { link, code, created } = await line.json(["operators", "login", "first"], { env });
     expect({ link, created }).toEqual({
       link: `https://admin.example.org/console/enter#${code}`,
       created: false,
@@ -91,32 +89,47 @@ describe("claviger operators", () => {
   });
 
   test("remove asks at a terminal, keeps the last admin, and names the tokens that still work", async () => {
-    expect(refusalOf(await line.here(["operators", "remove", "olga"]))).toBe(
-      "Cannot remove olga: it is the last admin; make another operator an admin first with " +
-        "`claviger operators role NAME admin`",
-    );
-    // The person at the command line is olga.
-    await line.json(["tokens", "issue", "--name", "by-olga", "--scope", "keys:read"]);
-    await line.json(["operators", "role", "ivan", "admin"]);
-    const dry = await line.json(["operators", "remove", "olga", "--dry-run"]);
-    expect(dry).toEqual({ name: "olga", removed: false, dry_run: true, sessions: 0, tokens: ["by-olga"] });
-    const atTerminal = { isTerminal: true, isTyped: true };
-    const asked = await line.here(["operators", "remove", "olga"], { ...atTerminal, input: "no\n" });
-    expect(asked.status).toBe(1);
-    expect(asked.err).toContain("Remove olga, who has 0 sessions? The name is not used again.");
-    const { out, err } = await line.here(["operators", "remove", "olga"], { ...atTerminal, input: "yes\n" });
-    expect(out).toBe("Removed olga, and ended 0 sessions\n");
-    expect(err).toContain(
-      "Tokens that olga issued still work: by-olga; `claviger tokens revoke NAME` revokes one",
-    );
-    expect(await line.json(["operators", "list"])).toMatchObject([
-      { name: "first", role: "viewer", state: "active" },
-      { name: "ivan", role: "admin", state: "active", removed_at: null },
-      { name: "olga", role: "admin", state: "removed", removed_at: expect.stringMatching(/Z$/) },
-    ]);
-    expect(refusalOf(await line.here(["operators", "login", "olga", "--role", "admin"]))).toContain(
-      "the operator olga was removed, and names are not used again; choose another name",
-    );
+    // An installation of its own, because the test needs to know every operator and every token.
+    const own = createCommandLine({ prepared: true });
+    const running = await own.serve();
+    try {
+      for (const [name, role] of [
+        ["first", "viewer"],
+        ["ivan", "editor"],
+        ["olga", "admin"],
+      ] as const) {
+        await own.json(["operators", "login", name, "--role", role]);
+      }
+      expect(refusalOf(await own.here(["operators", "remove", "olga"]))).toBe(
+        "Cannot remove olga: it is the last admin; make another operator an admin first with " +
+          "`claviger operators role NAME admin`",
+      );
+      // The person at the command line is olga.
+      await own.json(["tokens", "issue", "--name", "by-olga", "--scope", "keys:read"]);
+      await own.json(["operators", "role", "ivan", "admin"]);
+      const dry = await own.json(["operators", "remove", "olga", "--dry-run"]);
+      expect(dry).toEqual({ name: "olga", removed: false, dry_run: true, sessions: 0, tokens: ["by-olga"] });
+      const atTerminal = { isTerminal: true, isTyped: true };
+      const asked = await own.here(["operators", "remove", "olga"], { ...atTerminal, input: "no\n" });
+      expect(asked.status).toBe(1);
+      expect(asked.err).toContain("Remove olga, who has 0 sessions? The name is not used again.");
+      const { out, err } = await own.here(["operators", "remove", "olga"], { ...atTerminal, input: "yes\n" });
+      expect(out).toBe("Removed olga, and ended 0 sessions\n");
+      expect(err).toContain(
+        "Tokens that olga issued still work: by-olga; `claviger tokens revoke NAME` revokes one",
+      );
+      expect(await own.json(["operators", "list"])).toMatchObject([
+        { name: "first", role: "viewer", state: "active" },
+        { name: "ivan", role: "admin", state: "active", removed_at: null },
+        { name: "olga", role: "admin", state: "removed", removed_at: expect.stringMatching(/Z$/) },
+      ]);
+      expect(refusalOf(await own.here(["operators", "login", "olga", "--role", "admin"]))).toContain(
+        "the operator olga was removed, and names are not used again; choose another name",
+      );
+    } finally {
+      await running.stop();
+      own.remove();
+    }
   });
 });
 
