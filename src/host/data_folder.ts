@@ -27,6 +27,7 @@ const DYNAMIC_FOLDERS = "/var/lib/private";
 const NEW_UNIT =
   "the service's unit has DynamicUser: stop the service, create its user with the line that `claviger systemd " +
   "--sysusers` prints, print a new unit with `claviger systemd`, and start it";
+const OTHER_FOLDER = "choose another folder";
 const OWN_ALONE = "choose a folder that root alone can change, such as /var/lib/claviger";
 
 /**
@@ -39,8 +40,7 @@ export function refuseForeignFolder(
 ): Refusal | undefined {
   const me = process.geteuid?.();
   if (me === undefined) return undefined;
-  const cannot = (why: string, remedy: string) =>
-    refuse("INVALID_REQUEST", `Cannot work in the data folder ${dataDir}: ${why}; ${remedy}`);
+  const cannot = (why: string, remedy: string) => cannotWork(dataDir, why, remedy);
   try {
     const { found, uid: owner, exists, changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0 });
     if (exists && owner !== me) {
@@ -58,11 +58,15 @@ export function refuseForeignFolder(
       : cannot(`${path} belongs to user ${uid}, who could make root work elsewhere`, OWN_ALONE);
   } catch (error) {
     if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP"))
-      return cannot(reasonOf(error), "choose another folder");
+      return cannot(reasonOf(error), OTHER_FOLDER);
     if (!hasCode(error, "EACCES")) throw error;
     const isDynamic = error instanceof Error && error.message.includes(`${DYNAMIC_FOLDERS}/`);
     return cannot("a folder above it is closed to this user", isDynamic ? NEW_UNIT : asUser(undefined));
   }
+}
+
+function cannotWork(dataDir: string, why: string, remedy: string): Refusal {
+  return refuse("INVALID_REQUEST", `Cannot work in the data folder ${dataDir}: ${why}; ${remedy}`);
 }
 
 /**
@@ -91,12 +95,19 @@ export function makeDataFolder(dataDir: string): string | Refusal | undefined {
 
 /**
  * Closes a data folder of this user into which other users can write. Returns whether that was necessary. Refuses a
- * folder in which another user has left something.
+ * folder in which another user has left something, one that this user has closed to itself, and a file.
  */
 export function closeDataFolder(dataDir: string): boolean | Refusal {
   const me = process.geteuid?.();
   if (me === undefined || !existsSync(dataDir)) return false;
-  const folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
+  let folder: number;
+  try {
+    folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
+  } catch (error) {
+    if (hasCode(error, "ENOTDIR")) return cannotWork(dataDir, "it is a file", OTHER_FOLDER);
+    if (hasCode(error, "EACCES")) return cannotWork(dataDir, reasonOf(error), `\`chmod u+rwx ${dataDir}\``);
+    throw error;
+  }
   try {
     const { uid, mode } = fstatSync(folder);
     if (uid !== me || (mode & OTHERS_WRITE) === 0) return false;
@@ -107,7 +118,7 @@ export function closeDataFolder(dataDir: string): boolean | Refusal {
     fchmodSync(folder, mode & 0o7777);
     const why = `other users can write to it, and ${strange} in it is not this user's`;
     const remedy = `remove what you did not put there, then \`chmod go-w ${dataDir}\``;
-    return refuse("INVALID_REQUEST", `Cannot work in the data folder ${dataDir}: ${why}; ${remedy}`);
+    return cannotWork(dataDir, why, remedy);
   } finally {
     closeSync(folder);
   }

@@ -162,6 +162,19 @@ describe("closeDataFolder()", () => {
     expect(statSync(dataDir).mode & 0o777).toBe(0o755);
   });
 
+  test("refuses a file", () => {
+    writeFileSync(dataDir, "");
+    expect(sentenceOf(closeDataFolder(dataDir))).toBe(
+      `Cannot work in the data folder ${dataDir}: it is a file; choose another folder`,
+    );
+  });
+
+  test("refuses a folder that its user has closed to itself", () => {
+    make(dataDir, me === 0 ? OTHER : me, 0o300);
+    const sentence = asUser(OTHER, () => sentenceOf(closeDataFolder(dataDir)));
+    expect(sentence).toEndWith(`; \`chmod u+rwx ${dataDir}\``);
+  });
+
   test.if(asRoot)("refuses an open folder in which another user has left something", () => {
     make(dataDir, 0, 0o777);
     asUser(OTHER, () => writeFileSync(join(dataDir, "secret"), ""));
