@@ -57,8 +57,7 @@ export function refuseForeignFolder(
       ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${OWN_ALONE}`)
       : cannot(`${path} belongs to user ${uid}, who could make root work elsewhere`, OWN_ALONE);
   } catch (error) {
-    if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP"))
-      return cannot(reasonOf(error), OTHER_FOLDER);
+    if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP")) return cannot(reasonOf(error), OTHER_FOLDER);
     if (!hasCode(error, "EACCES")) throw error;
     const isDynamic = error instanceof Error && error.message.includes(`${DYNAMIC_FOLDERS}/`);
     return cannot("a folder above it is closed to this user", isDynamic ? NEW_UNIT : asUser(undefined));
