@@ -94,10 +94,10 @@ export async function query(
 }
 
 /**
- * Opens a session without the driver and leaves it open. The driver would throw uncaught errors (`write EPIPE`)
- * when its server is killed.
+ * Opens a session without the driver and leaves it open, running the statement if there is one. The driver would
+ * throw uncaught errors (`write EPIPE`) when its server is killed.
  */
-export async function holdSession(address: EmbeddedAddress): Promise<void> {
+export async function holdSession(address: EmbeddedAddress, statement?: string): Promise<void> {
   const parameters = `user\0${address.user}\0database\0${address.database}\0\0`;
   const startup = Buffer.alloc(8 + parameters.length);
   startup.writeInt32BE(startup.length, 0);
@@ -111,6 +111,12 @@ export async function holdSession(address: EmbeddedAddress): Promise<void> {
     socket.write(startup);
   });
   socket.on("error", () => {});
+  if (statement === undefined) return;
+  const query = Buffer.alloc(6 + Buffer.byteLength(statement));
+  query.write("Q");
+  query.writeInt32BE(query.length - 1, 1);
+  query.write(statement, 5);
+  socket.write(query);
 }
 
 export interface OtherProcess {

@@ -1,13 +1,24 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { testFolder } from "../support/postgres.ts";
-import { isRunning } from "./embedded_test_kit.ts";
+import { until } from "../support/until.ts";
+import {
+  cleanUp,
+  holdSession,
+  isRunning,
+  makeDataFolder,
+  openElsewhere,
+  query,
+  start,
+} from "./embedded_test_kit.ts";
 
 setDefaultTimeout(30_000);
+
+afterEach(cleanUp);
 
 describe("stopLeftovers()", () => {
   test("first sends SIGQUIT to a process that enters the cluster during its search", async () => {
@@ -43,4 +54,34 @@ describe("stopLeftovers()", () => {
     }
     expect([...ends]).toEqual(["SIGQUIT"]);
   });
+
+  test("waits for a killed session that still gives back its memory", async () => {
+    const folder = makeDataFolder();
+    const service = await openElsewhere(folder, "serve");
+    const { address } = await start(folder, { holder: "command" });
+    // So much memory takes the kernel longer than the search for processes.
+    const large = "do $$ declare held text := repeat('x', 100000000); begin perform pg_sleep(60); end $$";
+    await holdSession(address, large);
+    const session = await until(async () => {
+      const asleep = "select pid from pg_stat_activity where wait_event = 'PgSleep'";
+      return (await query(address, asleep))[0]?.pid;
+    });
+    await service.kill("SIGKILL");
+    const cluster = join(folder, "postgres");
+    const block = /^ *\d+ +(\d+)$/m.exec(readFileSync(join(cluster, "postmaster.pid"), "utf8"))?.[1];
+    expect(countAttached(block)).toBeGreaterThan(0);
+
+    for (const pid of [service.postgresPid, session]) process.kill(Number(pid), "SIGKILL");
+    await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 });
+    expect(countAttached(block)).toBe(0);
+  });
 });
+
+/** Returns how many processes use a block of shared memory, which PostgreSQL counts before it starts. */
+function countAttached(block: string | undefined): number {
+  const [titles = [], ...blocks] = readFileSync("/proc/sysvipc/shm", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/ +/));
+  const found = blocks.find((values) => values[titles.indexOf("shmid")] === block);
+  return Number(found?.[titles.indexOf("nattch")] ?? 0);
+}

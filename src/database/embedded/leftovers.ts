@@ -11,6 +11,7 @@ import { readdirSync, readlinkSync, rmSync, type Stats, statSync } from "node:fs
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
+import { hasCode } from "../../system_error.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 
 export interface StopLeftoversOptions {
@@ -66,9 +67,22 @@ function isClusterProcess(pid: number, folder: Stats): boolean {
   try {
     const cwd = statSync(`/proc/${pid}/cwd`);
     if (cwd.ino !== folder.ino || cwd.dev !== folder.dev) return false;
-    return basename(readlinkSync(`/proc/${pid}/exe`)).startsWith("postgres");
+    return programOf(pid)?.startsWith("postgres") ?? true;
   } catch {
     return false;
+  }
+}
+
+/**
+ * Returns the name of the program; undefined for a killed process that still gives back its memory. Such a process
+ * keeps its folder until the end, and until then the next server would find the shared memory in use.
+ */
+function programOf(pid: number): string | undefined {
+  try {
+    return basename(readlinkSync(`/proc/${pid}/exe`));
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
   }
 }
 
