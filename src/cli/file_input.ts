@@ -13,7 +13,12 @@ const LEAST_FREE_BYTES = 256 * 1024 * 1024;
 /** Thrown if standard input cannot be used. The message is a part of a sentence. */
 export class InputRefused extends Error {}
 
-/** Yields standard input; throws if it is empty, or if the disk of `folder` would have less than 256 MB left. */
+class EmptyInput extends InputRefused {}
+
+/**
+ * Yields standard input. Throws {@linkcode InputRefused} if it is empty, or if the disk of `folder` would have less than
+ * 256 MB left.
+ */
 export async function* readWholeInput(
   { input }: Pick<Surroundings, "input">,
   folder: string,
@@ -26,7 +31,7 @@ export async function* readWholeInput(
     if (size > most) throw new InputRefused(`standard input is larger than the free space for ${folder}`);
     yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
   }
-  if (size === 0) throw new InputRefused("standard input is empty");
+  if (size === 0) throw new EmptyInput("standard input is empty");
 }
 
 /**
@@ -47,8 +52,11 @@ export async function withKeptInput<Result>(
       for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
   } catch (error) {
     if (file !== undefined) closeSync(file);
+    const why = reasonOf(error);
     throw new CommandRefused(
-      `Cannot keep standard input in ${folder} while it is read twice: ${reasonOf(error)}; TMPDIR names another folder`,
+      error instanceof EmptyInput
+        ? `Cannot use the backup: ${why}`
+        : `Cannot keep standard input in ${folder} while it is read twice: ${why}; name another folder in TMPDIR`,
       { cause: error },
     );
   }

@@ -237,7 +237,7 @@ function reportDamage(
         ]
       : [
           "the file is damaged",
-          "put the same file back from a backup, or give another by `claviger models add --file` a new version",
+          "put the same file back from a backup, or add it again with `claviger models add --file`, as a new version",
         ];
   log.error(
     `Cannot send the file of a model: ${why}; \`claviger models verify\` finds others`,

@@ -120,6 +120,12 @@ describe("claviger models add --file", () => {
     });
   }
 
+  test("refuses --file-name without --file", async () => {
+    const elsewhere = { url: "https://a.example/m", sha256: SHA256, "size-mb": "1" };
+    const why = usageErrorOf(await add({ name: "elsewhere", ...elsewhere, "file-name": "a.onnx" }));
+    expect(why).toStartWith("--file-name needs --file: the name at another address is part of --url;");
+  });
+
   for (const [what, fields] of [
     ["an add without both", {}],
     ["an address without checksum and size", { url: "https://a.example/m" }],

@@ -69,8 +69,11 @@ export function addModelsAdd(models: Command, surroundings: Surroundings): void 
     )
     .action((options: AddOptions) => {
       const isHosted = options.file !== undefined;
-      if (isHosted ? (options.url ?? options.sha256) !== undefined : options.fileName !== undefined) {
+      if (isHosted && (options.url ?? options.sha256) !== undefined) {
         adding.error("error: give either --file, or --url and --sha256");
+      }
+      if (!isHosted && options.fileName !== undefined) {
+        adding.error("error: --file-name needs --file: the name at another address is part of --url");
       }
       if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
         adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
