@@ -87,6 +87,23 @@ describe("POST /admin/v1/keys with a restricted token", () => {
     expect((await order(other, { email: newEmail(), external_id, mode: "test" })).body).toEqual(taken);
   });
 
+  test("tells a change of an external id which license has it only if the token may see that license", async () => {
+    const token = await shop(["keys:manage", "keys:read"]);
+    const own = await admin.issue({ tier: "free" });
+    const [seen, hidden] = [newOrder(), newOrder()];
+    const { licenseUuid } = await admin.issue({ tier: "free", externalId: seen });
+    await admin.issue({ tier: "research", externalId: hidden });
+    const path = `/licenses/${toId("lic", own.licenseUuid)}`;
+    const taken = {
+      error: "Cannot change license: another license has this external id",
+      code: "ALREADY_EXISTS",
+    };
+    const change = async (external_id: string) =>
+      (await admin.call("PATCH", path, { token, body: { external_id } })).body;
+    expect(await change(seen)).toEqual({ ...taken, id: toId("lic", licenseUuid) });
+    expect(await change(hidden)).toEqual(taken);
+  });
+
   test("gives one of two simultaneous orders of a new e-mail the account, and the same order one answer", async () => {
     const token = await shop();
     for (let round = 0; round < 20; round++) {

@@ -40,6 +40,9 @@ test("claviger doctor names restricted tokens with scopes beyond keys, until the
     message: "restricted to tiers or to a mode, but with scopes beyond keys: wide",
     remedy: expect.stringContaining("claviger tokens revoke"),
   });
+  // As a restore leaves it: `tokens resume` would give the scopes back.
+  await database.query((sql) => sql`update tokens set state = 'disabled' where name = 'wide'`);
+  expect(await examineTokens()).toMatchObject({ state: "warn", message: expect.stringMatching(/: wide$/) });
   await revokeToken(database, "wide", by);
   expect(await examineTokens()).toMatchObject({ state: "ok" });
 });
