@@ -4,7 +4,16 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { openSession } from "../../src/database/mod.ts";
@@ -19,8 +28,6 @@ import { isRoot } from "../support/is_root.ts";
 import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
 
 // The program waits 30 seconds for the lock of migrations.
-// Each test builds on the tests before it.
-
 setDefaultTimeout(120_000);
 
 const ROOT = join(import.meta.dir, "../..");
@@ -57,6 +64,7 @@ beforeAll(async () => {
   // It waits ten seconds for a command that uses the folder.
   waitingToo = start({ CLAVIGER_DATA_DIR: held });
   waiting = start({ DATABASE_URL: await lockMigrations(), CLAVIGER_SECRET: SECRET });
+  await (await served.serve()).stop();
 });
 afterAll(async () => {
   taken.close();
@@ -85,6 +93,21 @@ async function startIn(options: string): Promise<Ended> {
   const folder = mkdtempSync(join(line.folder, "mounted-"));
   spawnSync("mount", ["-t", "tmpfs", "-o", `${options},mode=755`, "none", folder]);
   return await start({ CLAVIGER_DATA_DIR: folder }).finally(() => spawnSync("umount", [folder]));
+}
+
+/**
+ * Starts it in a folder in which a service ran, with another text in one of its files, or without the file. Then puts
+ * the file back.
+ */
+async function startWith(name: string, text: string | undefined): Promise<Ended> {
+  const path = join(served.dataDir, name);
+  const { mode } = statSync(path);
+  const kept = readFileSync(path);
+  if (text === undefined) rmSync(path);
+  else writeFileSync(path, text);
+  return await start({ CLAVIGER_DATA_DIR: served.dataDir }).finally(() =>
+    writeFileSync(path, kept, { mode }),
+  );
 }
 
 /** Makes a database with rows that only these statements give it, and returns its address. */
@@ -186,14 +209,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
         return await start({ DATABASE_URL: url, CLAVIGER_SECRET: OTHER_SECRET });
       },
     },
-    {
-      says: "there is no file secret in",
-      async ends() {
-        await (await served.serve()).stop();
-        rmSync(join(served.dataDir, "secret"));
-        return await start({ CLAVIGER_DATA_DIR: served.dataDir });
-      },
-    },
+    { says: "there is no file secret in", ends: () => startWith("secret", undefined) },
   ],
   "`CLAVIGER_POSTGRES_BIN` has another major version, or another major version made the data": [
     {
@@ -201,20 +217,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       ends: () =>
         start({ CLAVIGER_POSTGRES_BIN: otherPostgres(), CLAVIGER_DATA_DIR: join(line.folder, "new") }),
     },
-    {
-      says: "PostgreSQL 17 made it",
-      ends() {
-        writeFileSync(join(served.dataDir, "postgres/PG_VERSION"), "17\n");
-        return start({ CLAVIGER_DATA_DIR: served.dataDir });
-      },
-    },
-    {
-      says: "holds no version",
-      ends() {
-        writeFileSync(join(served.dataDir, "postgres/PG_VERSION"), "\n");
-        return start({ CLAVIGER_DATA_DIR: served.dataDir });
-      },
-    },
+    { says: "PostgreSQL 17 made it", ends: () => startWith("postgres/PG_VERSION", "17\n") },
+    { says: "holds no version", ends: () => startWith("postgres/PG_VERSION", "\n") },
   ],
   "a newer Claviger or another program made the tables": [
     {
