@@ -323,6 +323,10 @@ describe("a demo's data", () => {
     const after = await demo.serve();
     await after.stop();
     expect(after.out).not.toContain("demo");
+    const again = await demo.serve(["--demo"], { env });
+    await again.stop();
+    expect(again.out).toContain("There are keys already, so no demo was added");
+    expect(again.out).not.toContain("svc_test_");
   });
 
   test("leaves another token and another version of a model when it is removed", async () => {

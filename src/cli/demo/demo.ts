@@ -246,8 +246,8 @@ function makeKey(
 }
 
 /**
- * Finds the test keys of a demo that was added before, without keys that were changed since. Finds none if an earlier
- * version added the demo, or if the root secret or the brand is another one.
+ * Finds the test keys of a demo that was added before, without keys that were changed since. Finds none if the demo was
+ * removed, if an earlier version added it, or if the root secret or the brand is another one.
  */
 export async function findDemoKeys(
   { database, secrets }: Pick<OpenInstallation, "database" | "secrets">,
@@ -257,7 +257,9 @@ export async function findDemoKeys(
     LABELS.map(async (label) => {
       const { apiKey, hash } = deriveKey({ brand, secrets }, label);
       const key = await findKey(database, { hash }, { now });
-      return key !== undefined && toLabel(key) === label ? [{ label, apiKey }] : [];
+      // An erased account has another e-mail: its revoked keys belong to no demo any more.
+      const isOfDemo = key?.email === toEmail(label) && toLabel(key) === label;
+      return isOfDemo ? [{ label, apiKey }] : [];
     }),
   );
   return found.flat();
