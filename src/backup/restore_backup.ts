@@ -208,7 +208,7 @@ async function listInsertTriggers(sql: Sql, tables: readonly BackedUpTable[]): P
 
 /** Loads the whole file, and returns its sums, which are proven again. */
 async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | undefined> {
-  const { proven, watch, dataDir } = options;
+  const { proven, watch, dataDir, clock } = options;
   let sums: Sums | undefined;
   for await (const section of readBackup(proven.path)) {
     if (section.kind === "sums") sums = section.sums;
@@ -221,7 +221,7 @@ async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | u
       const onProgress = (done: number, of: number) =>
         watch.onProgress({ doing: "loading", what: modelName(sha256), done, of });
       await explain(`Cannot write into ${dataDir}`, () =>
-        storeBytes(dataDir, content, { sizeBytes, onProgress }),
+        storeBytes(dataDir, content, { now: clock.now(), sizeBytes, onProgress }),
       );
     }
   }

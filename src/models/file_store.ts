@@ -68,7 +68,7 @@ export async function storeFile(
   const from = openNamedFile(source, constants.O_NONBLOCK);
   try {
     if (!from.stat.isFile()) return cannot("it is not a file");
-    await sweepUnfinished(await makeStore(dataDir), now);
+    await makeStore(dataDir, now);
     const options = { sizeBytes: from.stat.size, onProgress };
     return await store(dataDir, readChunks(from.fd), options, (stored) => {
       const after = fstatSync(from.fd);
@@ -85,21 +85,24 @@ export async function storeFile(
 export async function storeBytes(
   dataDir: string,
   chunks: AsyncIterable<Buffer>,
-  options: CopyOptions,
+  { now, ...options }: StoreOptions & CopyOptions,
 ): Promise<StoredFile> {
-  await makeStore(dataDir);
+  await makeStore(dataDir, now);
   const stored = await store(dataDir, chunks, options, () => undefined);
   if (isRefusal(stored)) throw new Error(stored.sentence);
   return stored;
 }
 
-/** Creates the missing folders. With an external database the data folder can be missing, too. */
-async function makeStore(dataDir: string): Promise<string> {
+/**
+ * Creates the missing folders, and removes the unfinished files of interrupted copies. With an external database the data
+ * folder can be missing, too.
+ */
+async function makeStore(dataDir: string, now: Date): Promise<void> {
   const made = makeDataFolder(dataDir);
   if (isRefusal(made)) throw new Error(made.sentence);
   const folder = modelsFolderOf(dataDir);
   await makeFolder(folder);
-  return folder;
+  await sweepUnfinished(folder, now);
 }
 
 async function store(
@@ -184,7 +187,6 @@ export async function listStored(folder: string): Promise<string[]> {
     .sort();
 }
 
-/** Removes the unfinished files of interrupted copies. */
 async function sweepUnfinished(folder: string, now: Date): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!UNFINISHED.test(name)) continue;

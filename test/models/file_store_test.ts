@@ -17,7 +17,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { locateFile, modelsFolderOf, storeFile } from "../../src/models/mod.ts";
+import { locateFile, modelsFolderOf, storeBytes, storeFile } from "../../src/models/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { testBytes } from "../support/hosted.ts";
 import { isRoot } from "../support/is_root.ts";
@@ -120,8 +120,16 @@ describe("storeFile()", () => {
     for (const path of [old, young]) writeFileSync(path, "half");
     const twoHoursAgo = NOW.getTime() / 1_000 - 7_200;
     utimesSync(old, twoHoursAgo, twoHoursAgo);
+    const isThere = () => [old, young, pathOf(SHA256)].map((path) => existsSync(path));
     await store();
-    expect([existsSync(old), existsSync(young), existsSync(pathOf(SHA256))]).toEqual([false, true, true]);
+    expect(isThere()).toEqual([false, true, true]);
+    writeFileSync(old, "half");
+    utimesSync(old, twoHoursAgo, twoHoursAgo);
+    async function* bytes() {
+      yield Buffer.from(BYTES);
+    }
+    await storeBytes(dataDir, bytes(), { now: NOW, sizeBytes: BYTES.length, onProgress() {} });
+    expect(isThere()).toEqual([false, true, true]);
   });
 
   test("refuses a file that changes while it is read", async () => {

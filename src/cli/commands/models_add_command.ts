@@ -140,7 +140,7 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
     const stored = await orFileRefusal(source, config.dataDir, () =>
       isInput
         ? storeBytes(config.dataDir, readWholeInput(surroundings, config.dataDir), {
-            sizeBytes: 0,
+            ...{ now, sizeBytes: 0 },
             onProgress: stopIfInterrupted,
           })
         : storeFile(config.dataDir, source, { now, onProgress }),

@@ -112,7 +112,7 @@ export async function addDemo(
   }
   for (const { fields, file } of makeDemoModels(brand)) {
     const sizeBytes = file.length;
-    const stored = await storeBytes(dataDir, toChunks(file), { sizeBytes, onProgress() {} });
+    const stored = await storeBytes(dataDir, toChunks(file), { now, sizeBytes, onProgress() {} });
     const model = {
       ...fields,
       sizeMb: toMegabytes(sizeBytes),
