@@ -25,7 +25,7 @@ const rooms = [
   "backup",
   "figures",
 ];
-const ground = ["database", "limits", "secrets"];
+const ground = ["database", "limits", "secrets", "upkeep"];
 
 /**
  * Which part may import which parts. The key is the result of `partOf`. Every part may also import the types of
@@ -67,6 +67,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   backup: ["audit", "models", "usage", "operators", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "licensing", "database", "limits"],
+  upkeep: ["database"],
   database: ["host", "sql"],
   host: [],
   tls: [],

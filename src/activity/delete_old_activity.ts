@@ -1,4 +1,5 @@
 import type { Database, Fragment, Sql } from "../database/mod.ts";
+import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
 import { goBack } from "./activity_query.ts";
 
 /** For how many days counts are kept. */
@@ -6,12 +7,21 @@ export const ACTIVITY_KEPT_DAYS = 400;
 /** A small number, so that a process that adds its counts meanwhile hardly waits. */
 const BATCH_ROWS = 1_000;
 
+/** Runs seldom: old counts do no harm. */
+export const activityUpkeep: UpkeepTask = {
+  name: "activity",
+  everyMs: 600_000,
+  failed: "Could not delete old counts of requests: it is tried again",
+  run: deleteOldActivity,
+};
+
 /** Deletes counts of days that ended more than {@linkcode ACTIVITY_KEPT_DAYS} days ago, in batches. */
-export async function deleteOldActivity(
-  database: Pick<Database, "query">,
-  { now, isStopping }: { readonly now: Date; readonly isStopping: () => boolean },
-): Promise<void> {
-  const firstKept = goBack(now, "day", ACTIVITY_KEPT_DAYS);
+export async function deleteOldActivity({
+  database,
+  clock,
+  isStopping,
+}: Omit<TaskContext, "log">): Promise<void> {
+  const firstKept = goBack(clock.now(), "day", ACTIVITY_KEPT_DAYS);
   const deleteBatch = (table: string, column: string, isOld: (sql: Sql) => Fragment) =>
     database.query(
       (sql) => sql`

@@ -1,15 +1,21 @@
-import type { Database } from "../database/mod.ts";
+import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 
 /** A small number, so that a request that stores its answer meanwhile hardly waits. */
 const BATCH_ROWS = 1_000;
 
+/** Runs seldom: ended rows have no effect, and there are few. */
+export const operatorsUpkeep: UpkeepTask = {
+  name: "operators",
+  everyMs: 600_000,
+  failed: "Could not delete old login codes, sessions and answers of operators: it is tried again",
+  run: deleteEnded,
+};
+
 /** Deletes login codes and sessions that have ended, and answers that are not repeated any more. */
-export async function deleteEnded(
-  database: Pick<Database, "query">,
-  { now, isStopping }: { readonly now: Date; readonly isStopping: () => boolean },
-): Promise<void> {
+export async function deleteEnded({ database, clock, isStopping }: Omit<TaskContext, "log">): Promise<void> {
+  const now = clock.now();
   await database.query(
     (sql) => sql`
       with codes as (delete from login_codes where expires_at <= ${now}::timestamptz)

@@ -2,7 +2,7 @@
  * Operators: people with roles, their login codes and sessions, tokens of programs, and scopes. Owns the tables
  * `operators`, `login_codes`, `operator_sessions`, `tokens` and `idempotent_answers`.
  */
-export { deleteEnded } from "./delete_ended.ts";
+export { operatorsUpkeep } from "./delete_ended.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
 export { answerOnce, type Claim, type StoredAnswer } from "./idempotent_answers.ts";
 export { limitsOfToken, meaningOf } from "./limits_of_token.ts";

@@ -4,7 +4,7 @@
  */
 
 import { hostname } from "node:os";
-import { createActivityWriter, deleteOldActivity } from "../activity/mod.ts";
+import { activityUpkeep, createActivityWriter } from "../activity/mod.ts";
 import { listenForOperators } from "../admin/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -26,7 +26,7 @@ import { createKeyDirectory, type KeyDirectory, watchPulse } from "../keys/mod.t
 import { createLimiter } from "../limits/mod.ts";
 import type { Log } from "../log.ts";
 import { createFileDirectory, modelsFolderOf } from "../models/mod.ts";
-import { createFailedLogins, deleteEnded } from "../operators/mod.ts";
+import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import { createPresence } from "../processes/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -34,7 +34,8 @@ import { createGitHubAppSource, createTokenSource, openGitHubApp } from "../repo
 import type { Secrets } from "../secrets/mod.ts";
 import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "../signed_licenses/mod.ts";
 import { type Certificate, createCertificate, readTlsIdentity } from "../tls/mod.ts";
-import { countUse, createEventWriter, createUpkeep, type EventGathering, watchWrites } from "../usage/mod.ts";
+import { createUpkeep } from "../upkeep/mod.ts";
+import { createEventWriter, createUsageUpkeep, type EventGathering, watchWrites } from "../usage/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 import { createStopOrder, type StopOrder } from "./stop_order.ts";
 
@@ -207,8 +208,9 @@ async function startParts(
   const failedLogins = createFailedLogins({ database, clock });
   await order.start(failedLogins, LAST_WORDS_MS);
   const { address } = stores.installation;
-  const cleaning = { cleanOperators: deleteEnded, cleanActivity: deleteOldActivity, countUse };
-  const upkeep = createUpkeep({ address, clock, log, keptMonths: config.eventsKeptMonths, ...cleaning });
+  const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });
+  const tasks = [...usageUpkeep.tasks, operatorsUpkeep, activityUpkeep];
+  const upkeep = createUpkeep({ address, clock, log, tasks });
   await order.start(upkeep);
   const figures = createFigureComputer({ address, clock, log });
   order.add(figures);
@@ -228,6 +230,7 @@ async function startParts(
   return {
     processUuid,
     upkeep,
+    usageUpkeep,
     figures,
     writes,
     database,

@@ -7,18 +7,8 @@
  * how long a backup prevents PostgreSQL from removing dead rows.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
-
-export interface SweepOptions {
-  readonly database: Pick<Database, "query">;
-  readonly clock: Clock;
-  readonly table: string;
-  /** The condition of a row that is too old. */
-  readonly isOld: (sql: Sql) => Fragment;
-  /** Called between batches: true ends the walk. */
-  readonly isStopping: () => boolean;
-}
+import type { Fragment, Sql } from "../database/mod.ts";
+import type { TaskContext } from "../upkeep/mod.ts";
 
 /** The intended time of a batch: short, so that an event that arrives meanwhile is hardly slower. */
 const BATCH_MS = 4;
@@ -28,26 +18,28 @@ const MAX_PAGES = 4_096;
 const REST_FACTOR = 8;
 const MAX_REST_MS = 1_000;
 
-/** Returns a function that deletes all old rows of a table. It throws the errors of `query`. */
-export function createSweep({
-  database,
-  clock,
-  table,
-  isOld,
-  isStopping,
-}: SweepOptions): () => Promise<void> {
+/**
+ * Returns a function that deletes all rows of a table for which `isOld`, an SQL condition, holds. It throws the errors
+ * of `query`.
+ */
+export function createSweep(
+  table: string,
+  isOld: (sql: Sql, now: Date) => Fragment,
+): (context: Omit<TaskContext, "log">) => Promise<void> {
   let batchPages = FIRST_PAGES;
 
   // The commit does not wait for the disk: if a crash brings rows back, the next walk deletes them again.
-  const deleteOld = (first: number) =>
+  const deleteOld = ({ database, clock }: Omit<TaskContext, "log">, first: number) =>
     database.query(
       (sql) => sql`
         delete from ${sql(table)}
-         where ctid >= ${`(${first},0)`}::tid and ctid < ${`(${first + batchPages},0)`}::tid and ${isOld(sql)}
+         where ctid >= ${`(${first},0)`}::tid and ctid < ${`(${first + batchPages},0)`}::tid
+           and ${isOld(sql, clock.now())}
            and (select set_config('synchronous_commit', 'off', true)) = 'off'`,
     );
 
-  return async () => {
+  return async (context) => {
+    const { database, clock, isStopping } = context;
     const [size] = await database.query<{ pages: number }>(
       (sql) =>
         sql`select pg_relation_size(${table}::regclass) / current_setting('block_size')::integer as pages`,
@@ -56,7 +48,7 @@ export function createSweep({
     for (let first = 0; first < pages && !isStopping(); ) {
       const beganMs = clock.monotonicMs();
       try {
-        await deleteOld(first);
+        await deleteOld(context, first);
       } catch (error) {
         // The next batch must be small enough for the deadline.
         batchPages = Math.max(1, batchPages >> 2);

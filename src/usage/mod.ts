@@ -28,6 +28,6 @@ export {
   type MonthOfUse,
   type UseOfMonth,
 } from "./report_usage.ts";
-export { createUpkeep, type Upkeep } from "./upkeep.ts";
 export { addUsageDays, readUsageDays, type UsageDays } from "./usage_days.ts";
+export { createUsageUpkeep, type UsageUpkeep } from "./usage_upkeep.ts";
 export { type WriteWatch, watchWrites } from "./write_watch.ts";

@@ -1,14 +1,10 @@
 /** Finding the hourly counts, and deleting them after 400 days. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import {
-  type ActivityQuery,
-  addActivity,
-  deleteActivity,
-  deleteOldActivity,
-  findActivity,
-} from "../../src/activity/mod.ts";
+import { deleteOldActivity } from "../../src/activity/delete_old_activity.ts";
+import { type ActivityQuery, addActivity, deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 setDefaultTimeout(30_000);
@@ -134,7 +130,7 @@ describe("findActivity()", () => {
 });
 
 describe("deleteOldActivity()", () => {
-  const now = new Date("2026-11-22T10:30:00Z");
+  const clock = createTestClock("2026-11-22T10:30:00Z");
   const insertOld = (rows: number) =>
     insert(...Array.from({ length: rows }, (_, n) => `2025-10-17T23:00:00Z,validate,CODE_${n},,1`));
   const left = async () => {
@@ -147,14 +143,14 @@ describe("deleteOldActivity()", () => {
   test("deletes the hours and days of 400 days ago and before, in batches", async () => {
     await insertOld(1_500);
     await insert("2025-10-18T00:00:00Z,validate,YOUNG,,1");
-    await deleteOldActivity(database, { now, isStopping: () => false });
+    await deleteOldActivity({ database, clock, isStopping: () => false });
     expect(await left()).toEqual(["YOUNG", "YOUNG"]);
   });
 
   test("stops after a batch when the service stops", async () => {
     await insertOld(1_500);
     let asked = 0;
-    await deleteOldActivity(database, { now, isStopping: () => asked++ > 0 });
+    await deleteOldActivity({ database, clock, isStopping: () => asked++ > 0 });
     expect(await left()).toHaveLength(500 + 1_500);
   });
 });

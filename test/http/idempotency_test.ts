@@ -1,14 +1,12 @@
 /** `Idempotency-Key` of POST /v1/analytics/log: an event that is sent again is stored and counted once. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
-import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countUse, createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+import { createTestUpkeep } from "../support/upkeep.ts";
 
 setDefaultTimeout(30_000);
 
@@ -253,14 +251,8 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     await service.database.query(
       (sql) => sql`update claims set claimed_at = claimed_at - interval '25 hours'`,
     );
-    const upkeep = createUpkeep({
-      ...service,
-      log: silentLog,
-      cleanOperators: deleteEnded,
-      cleanActivity: deleteOldActivity,
-      countUse,
-    });
-    await upkeep.clean();
+    const upkeep = createTestUpkeep({ ...service, log: silentLog }, ["claims"]);
+    await upkeep.runAll();
     await upkeep.stop();
     expect((await log(apiKey, "a")).status).toBe(202);
     expect((await countStored(licenseUuid)).events).toBe(2);

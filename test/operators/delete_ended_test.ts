@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { deleteEnded, issueToken } from "../../src/operators/mod.ts";
+import { deleteEnded } from "../../src/operators/delete_ended.ts";
+import { issueToken } from "../../src/operators/mod.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW } from "../support/issue.ts";
 import { enter, login } from "./login.ts";
@@ -22,9 +24,12 @@ async function counts(): Promise<unknown> {
   return row;
 }
 
-const after = (minutes: number) => new Date(NOW.getTime() + minutes * 60_000);
 const clean = (minutes: number, isStopping = () => false) =>
-  deleteEnded(server.database, { now: after(minutes), isStopping });
+  deleteEnded({
+    database: server.database,
+    clock: createTestClock(new Date(NOW.getTime() + minutes * 60_000).toISOString(), { stands: true }),
+    isStopping,
+  });
 
 test("deleteEnded() deletes codes, sessions and answers after their end, however many, and no others", async () => {
   await login(server.database, "olga", { role: "admin" });

@@ -1,14 +1,13 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
-import { deleteEnded } from "../../src/operators/mod.ts";
-import { commitEvents, countUse, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
+import { commitEvents } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { until } from "../support/until.ts";
+import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
 
 setDefaultTimeout(30_000);
 
@@ -21,18 +20,11 @@ afterEach(() => server.close());
 
 let warnings: string[];
 
-function upkeepAt(at: string): Upkeep {
+function upkeepAt(at: string) {
   const clock = createTestClock(at);
   warnings = [];
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) };
-  return createUpkeep({
-    address: server.address,
-    clock,
-    log,
-    cleanOperators: deleteEnded,
-    cleanActivity: deleteOldActivity,
-    countUse,
-  });
+  return createTestUpkeep({ address: server.address, clock, log }, HOURLY_TASKS);
 }
 
 /** Makes the partitions like a service that starts at that time. Returns its warnings. */
@@ -46,7 +38,7 @@ async function startAt(at: string): Promise<string[]> {
 /** Runs the hourly upkeep at that time. Returns its warnings. */
 async function tidyAt(at: string): Promise<string[]> {
   const upkeep = upkeepAt(at);
-  await upkeep.tidy();
+  await upkeep.runAll();
   await upkeep.stop();
   return warnings;
 }
@@ -81,7 +73,7 @@ async function tableOf(uuid: string): Promise<string | undefined> {
   return row?.table;
 }
 
-describe("createUpkeep()", () => {
+describe("createUsageUpkeep()", () => {
   test("start() makes partitions for this month and the next two, and other months share one", async () => {
     expect(await startAt("2026-11-20T12:00:00Z")).toEqual([]);
     expect(await store("2026-11-01T00:00:00Z")).toBe("events_2026_11");
@@ -237,7 +229,7 @@ describe("createUpkeep()", () => {
     await report.transaction(async (sql) => {
       await sql`lock table events in access share mode`;
       const upkeep = upkeepAt("2026-11-20T12:00:00Z");
-      const tidied = upkeep.tidy();
+      const tidied = upkeep.runAll();
       const moving = async () => {
         const [row] = await server.database.query<{ moving: number }>(
           (sql) => sql`

@@ -1,17 +1,16 @@
 /** Upkeep drops whole months of events that are older than the setting allows. The counts of usage stay. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { createBrand } from "../../src/brand.ts";
 import { monthOf, toMonth } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { issueKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
-import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { attachPartition, countUse, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
+import { attachPartition } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { shortest } from "../support/shortest.ts";
+import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
 
 setDefaultTimeout(30_000);
 
@@ -20,7 +19,7 @@ const NOW = "2026-11-20T12:00:00Z";
 let place: TestDatabase;
 let clock: TestClock;
 let lines: string[];
-let opened: Upkeep[];
+let opened: ReturnType<typeof createTestUpkeep>[];
 
 beforeEach(async () => {
   place = await createTestDatabase();
@@ -34,17 +33,9 @@ afterEach(async () => {
   await place.close();
 });
 
-function upkeepThatKeeps(keptMonths: number): Upkeep {
+function upkeepThatKeeps(keptMonths: number) {
   const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
-  const upkeep = createUpkeep({
-    address: place.address,
-    clock,
-    log,
-    keptMonths,
-    cleanOperators: deleteEnded,
-    cleanActivity: deleteOldActivity,
-    countUse,
-  });
+  const upkeep = createTestUpkeep({ address: place.address, clock, log, keptMonths }, HOURLY_TASKS);
   opened.push(upkeep);
   return upkeep;
 }
@@ -112,28 +103,19 @@ async function readWhile(table: string, body: () => Promise<void>): Promise<void
   }
 }
 
-const NONE = {
-  partitions: 0,
-  late_events: 0,
-  retention: 0,
-  claims: 0,
-  usage_changes: 0,
-  operators: 0,
-  activity: 0,
-  usage_days: 0,
-};
+const NONE = { partitions: 0, late_events: 0, retention: 0 };
 const KEPT = ["2026-09", "2026-10"];
 const KEPT_TABLES = ["events_2026_09", "events_2026_10"];
 const AHEAD = ["events_2026_11", "events_2026_12", "events_2027_01"];
 
-describe("createUpkeep() with events kept for 2 months", () => {
+describe("createUsageUpkeep() with events kept for 2 months", () => {
   test("drops events older than the two months before this one, and no newer events", async () => {
     await attachMonths("2025-12", "2026-08", "2026-09", "2026-10", "2026-11");
     for (const at of ["2025-12-01", "2026-08-31 23:59:59.999Z", "2026-09-01 00:00Z", "2026-10-05", NOW]) {
       await insertEvents(at);
     }
     const upkeep = upkeepThatKeeps(2);
-    await upkeep.tidy();
+    await upkeep.runAll();
     expect(await tables()).toEqual(["events_2026_09", "events_2026_10", ...AHEAD]);
     expect(await eventsByMonth()).toEqual({ "2026-09": 1, "2026-10": 1, "2026-11": 1 });
     expect(upkeep.stats()).toEqual({ kept: 2, dropped: 2, failures: NONE });
@@ -148,10 +130,10 @@ describe("createUpkeep() with events kept for 2 months", () => {
     const upkeep = upkeepThatKeeps(2);
     await setDatabaseClock("2026-12-01T00:00:00Z");
     clock.setWall("2026-11-30T23:59:58Z");
-    await upkeep.tidy();
+    await upkeep.runAll();
     expect(await tables()).toContain("events_2026_09");
     clock.setWall("2026-12-01T00:00:00Z");
-    await upkeep.tidy();
+    await upkeep.runAll();
     expect(await tables()).not.toContain("events_2026_09");
   });
 
@@ -160,7 +142,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     await insertEvents("2026-09-01", 2);
     await insertEvents("2026-10-01", 2);
     const upkeep = upkeepThatKeeps(2);
-    await upkeep.tidy();
+    await upkeep.runAll();
     expect(await eventsByMonth()).toEqual({ "2026-09": 2, "2026-10": 2 });
     expect(upkeep.stats()).toEqual({ kept: 2, dropped: 1, failures: NONE });
   });
@@ -168,7 +150,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
   test("keeps the two newest earlier months that have events, however old they are", async () => {
     await attachMonths("2025-12", "2026-01", "2026-02", "2026-03", "2026-11");
     for (const at of ["2025-12-01", "2026-01-31", "2026-03-15", NOW]) await insertEvents(at);
-    await upkeepThatKeeps(2).tidy();
+    await upkeepThatKeeps(2).runAll();
     expect(await eventsByMonth()).toEqual({ "2026-01": 1, "2026-03": 1, "2026-11": 1 });
     expect(await tables()).toEqual(["events_2026_01", "events_2026_02", "events_2026_03", ...AHEAD]);
   });
@@ -179,9 +161,9 @@ describe("createUpkeep() with events kept for 2 months", () => {
     await setDatabaseClock("2031-05-05");
     clock.setWall("2031-05-05");
     const upkeep = upkeepThatKeeps(2);
-    await upkeep.tidy();
+    await upkeep.runAll();
     await insertEvents("2031-05-05");
-    await upkeep.tidy();
+    await upkeep.runAll();
     expect(await eventsByMonth()).toEqual({ "2026-10": 1, "2026-11": 1, "2031-05": 1 });
   });
 
@@ -192,15 +174,15 @@ describe("createUpkeep() with events kept for 2 months", () => {
       for (const month of ["2026-01", "2026-08", "2026-09", "2026-10"]) await insertEvents(`${month}-05`);
       await setDatabaseClock(at);
       const upkeep = upkeepThatKeeps(2);
-      await upkeep.tidy();
-      await upkeep.tidy();
+      await upkeep.runAll();
+      await upkeep.runAll();
       expect(Object.keys(await eventsByMonth())).toContain("2026-01");
       expect(upkeep.stats()).toEqual({ kept: 2, dropped: 0, failures: { ...NONE, retention: 2 } });
       expect(lines.filter((line) => line.includes("task=retention"))).toEqual([
         expect.stringMatching(/host's, so no events are dropped; set both right: timedatectl set-ntp true/),
       ]);
       await setDatabaseClock(NOW);
-      await upkeep.tidy();
+      await upkeep.runAll();
       expect(upkeep.stats()).toMatchObject({ dropped: 3, failures: { retention: 2 } });
     },
   );
@@ -225,7 +207,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     await attachMonths("2026-01");
     await insertEvents("2026-01-15", 7);
     for (const month of ["2026-09", "2026-10"]) await insertEvents(`${month}-01`);
-    await upkeepThatKeeps(2).tidy();
+    await upkeepThatKeeps(2).runAll();
     expect(await eventsByMonth()).toEqual({ "2026-09": 1, "2026-10": 1 });
     expect(await database.query((sql) => sql`select used from usage`)).toEqual([{ used: 7 }]);
   });
@@ -238,7 +220,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     /** Returns how long the slowest insert took while upkeep tried to drop a month. */
     const measure = async () => {
       let slowestMs = 0;
-      const end = upkeep.tidy().finally(() => attempts++);
+      const end = upkeep.runAll().finally(() => attempts++);
       for (const before = attempts; attempts === before; ) {
         const beganMs = performance.now();
         await insertEvents(NOW);
@@ -255,7 +237,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
       expect(lines.join("")).toContain("canceling statement due to lock timeout");
       expect(lines.join("")).toContain("tried again within the hour");
     });
-    await upkeep.tidy();
+    await upkeep.runAll();
     expect(await tables()).toEqual([...KEPT_TABLES, ...AHEAD]);
     expect(upkeep.stats()).toMatchObject({ dropped: 2 });
   });
@@ -266,7 +248,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     await database.query((sql) => sql`alter table events detach partition events_2026_01`);
     await database.query((sql) => sql`alter table events detach partition events_2026_02`);
     await database.query((sql) => sql`alter table events_2026_02 rename to events_2026_02_expired`);
-    await upkeepThatKeeps(2).tidy();
+    await upkeepThatKeeps(2).runAll();
     expect(await tables()).toEqual(["events_2026_01", ...AHEAD]);
   });
 
@@ -274,17 +256,17 @@ describe("createUpkeep() with events kept for 2 months", () => {
     await attachMonths("2026-01", "2026-02", "2026-03", "2026-09", "2026-10");
     for (const month of KEPT) await insertEvents(`${month}-01`);
     const both = [upkeepThatKeeps(2), upkeepThatKeeps(2)];
-    await Promise.all(both.map((upkeep) => upkeep.tidy()));
+    await Promise.all(both.map((upkeep) => upkeep.runAll()));
     expect(await tables()).toEqual([...KEPT_TABLES, ...AHEAD]);
     expect(both.map((upkeep) => upkeep.stats().failures.retention)).toEqual([0, 0]);
   });
 });
 
-test("createUpkeep() keeps events forever by default", async () => {
+test("createUsageUpkeep() keeps events forever by default", async () => {
   const oldest = toMonth(monthOf(Date.parse(NOW)).index - 200).firstDay.slice(0, 7);
   await attachMonths(oldest);
   await insertEvents(`${oldest}-03`);
   await insertEvents("1990-01-01");
-  await upkeepThatKeeps(0).tidy();
+  await upkeepThatKeeps(0).runAll();
   expect(await eventsByMonth()).toEqual({ [oldest]: 1, "1990-01": 1 });
 });

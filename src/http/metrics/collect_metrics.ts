@@ -13,7 +13,8 @@ import type { FigureComputer } from "../../figures/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
 import type { Limiter } from "../../limits/mod.ts";
 import type { GitHubAppStats } from "../../repository_token/mod.ts";
-import type { EventWriter, Upkeep, WriteWatch } from "../../usage/mod.ts";
+import type { Upkeep } from "../../upkeep/mod.ts";
+import type { EventWriter, UsageUpkeep, WriteWatch } from "../../usage/mod.ts";
 import { type Family, type PlainFamily, several, single } from "./exposition.ts";
 import { figureMetrics } from "./figure_metrics.ts";
 import { processMetrics } from "./process_metrics.ts";
@@ -24,7 +25,8 @@ export interface MetricsSources {
   readonly limiter: Limiter<LimitedEndpoint>;
   readonly directory: KeyDirectory;
   readonly events: EventWriter;
-  readonly upkeep: Upkeep;
+  readonly upkeep: Pick<Upkeep, "stats">;
+  readonly usageUpkeep: Pick<UsageUpkeep, "stats">;
   readonly figures: Pick<FigureComputer, "demand" | "latest">;
   readonly clock: Clock;
   /** When the certificate ends; undefined without TLS. */
@@ -138,9 +140,9 @@ function ofKeys({ directory }: MetricsSources): Family[] {
   ];
 }
 
-function ofEvents({ events, upkeep }: MetricsSources): Family[] {
+function ofEvents({ events, upkeep, usageUpkeep }: MetricsSources): Family[] {
   const stats = events.stats();
-  const { kept, dropped, failures } = upkeep.stats();
+  const { kept, dropped } = usageUpkeep.stats();
   return [
     single("gauge", "claviger_event_queue_length", {
       help: "Usage events that wait for their commit",
@@ -174,7 +176,7 @@ function ofEvents({ events, upkeep }: MetricsSources): Family[] {
     }),
     several("counter", "claviger_upkeep_failures_total", {
       help: "Failures of upkeep tasks, by task; a failed task is tried again, and the log has the reason",
-      samples: samplesBy("task", failures),
+      samples: samplesBy("task", upkeep.stats().failures),
     }),
   ];
 }

@@ -1,0 +1,108 @@
+/**
+ * The upkeep of the tables of usage: it creates partitions for the months ahead, moves late events into their month,
+ * drops old months, deletes old claims and old changes to counts, and counts the use per day.
+ */
+import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
+import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
+import { createSweep } from "./_sweep.ts";
+import { countUse } from "./count_use.ts";
+import { attach, findLateMonths, hasLateEvents } from "./partitions.ts";
+import { retireEvents } from "./retention.ts";
+
+export interface UsageUpkeep {
+  readonly tasks: readonly UpkeepTask[];
+  /** For how many months events are kept (0 means forever), and how many months this process has dropped. */
+  stats(): { readonly kept: number; readonly dropped: number };
+}
+
+const MONTHS_AHEAD = 2;
+/** The start does not wait for the first round: moving and dropping events is not urgent. */
+const HOURLY = { everyMs: HOUR_MS, firstMs: 30_000 };
+const CLEANING_INTERVAL_MS = 15_000;
+/** Soon after the start, so that a new installation has use per day, and not while everything else starts. */
+const COUNTING = { everyMs: 60_000, firstMs: 5_000 };
+/** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
+const CHANGES_KEPT_SECONDS = 60;
+/** How long an `Idempotency-Key` stands for its event. */
+const CLAIMS_KEPT_MS = DAY_MS;
+/** For how long late events wait for a lock: longer than most backups take. */
+const LATE_PATIENCE_MS = 600_000;
+
+/** Returns the tasks. Events are kept for `keptMonths` months; 0 means forever. */
+export function createUsageUpkeep({ keptMonths }: { readonly keptMonths: number }): UsageUpkeep {
+  let dropped = 0;
+
+  async function dropOldMonths({ database, clock, log, isStopping }: TaskContext) {
+    if (keptMonths === 0 || isStopping()) return;
+    const onDropped = (month: string) => {
+      dropped++;
+      log.info("Dropped a month of events", { month, kept_months: keptMonths });
+    };
+    await retireEvents(database, { clock, keptMonths, onDropped, isStopping });
+  }
+
+  const tasks: readonly UpkeepTask[] = [
+    {
+      name: "partitions",
+      ...HOURLY,
+      atStart: true,
+      failed: "Could not make a month's partition of events: it is tried again within the hour",
+      run: makePartitions,
+    },
+    {
+      name: "late_events",
+      ...HOURLY,
+      isLong: true,
+      failed: "Could not move late events into their month: it is tried again within the hour",
+      run: moveLateEvents,
+    },
+    {
+      name: "retention",
+      ...HOURLY,
+      isLong: true,
+      failed: "Could not drop all events that are too old: it is tried again within the hour",
+      run: dropOldMonths,
+    },
+    {
+      name: "claims",
+      everyMs: CLEANING_INTERVAL_MS,
+      failed: "Could not delete the Idempotency-Keys of the day before: it is tried again",
+      run: createSweep("claims", (sql, now) => {
+        return sql`claimed_at < ${new Date(now.getTime() - CLAIMS_KEPT_MS)}::timestamptz`;
+      }),
+    },
+    {
+      name: "usage_changes",
+      everyMs: CLEANING_INTERVAL_MS,
+      failed: "Could not delete old changes to counts: it is tried again",
+      run: createSweep("usage_changes", (sql) => {
+        return sql`written_at < now() - ${CHANGES_KEPT_SECONDS} * interval '1 second'`;
+      }),
+    },
+    {
+      name: "usage_days",
+      ...COUNTING,
+      failed: "Could not count the use by day: it is tried again",
+      run: ({ database, ...options }) => countUse(database, options),
+    },
+  ];
+  return { tasks, stats: () => ({ kept: keptMonths, dropped }) };
+}
+
+async function makePartitions({ database, clock, isStopping }: TaskContext): Promise<void> {
+  const month = monthOf(clock.nowMs());
+  for (let ahead = 0; ahead <= MONTHS_AHEAD && !isStopping(); ahead++) {
+    const next = toMonth(month.index + ahead);
+    // If late events must move into the partition, it takes long: the next task creates it.
+    if (!(await hasLateEvents(database, next))) await attach(database, next);
+  }
+}
+
+async function moveLateEvents({ database, clock, log, isStopping }: TaskContext): Promise<void> {
+  const month = monthOf(clock.nowMs());
+  for (const late of await findLateMonths(database, toMonth(month.index + MONTHS_AHEAD + 1))) {
+    if (isStopping()) return;
+    await attach(database, late, { patienceMs: LATE_PATIENCE_MS });
+    log.info("Moved late events into their month", { month: late.firstDay });
+  }
+}
