@@ -7,8 +7,6 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
-// Each test builds on the tests before it.
-
 setDefaultTimeout(30_000);
 
 /** A line that looks like a line of `doctor`, both kinds of terminal sequences, and changes of direction. */
@@ -130,9 +128,14 @@ describe("--csv", () => {
       used: 1,
     }));
     const file = line.write("formulas.jsonl", rows.map((row) => JSON.stringify(row)).join("\n"));
-    await line.json(["keys", "import", file]);
+    // Elsewhere, because the other tests list accounts and read the newest rows of the audit log.
+    const elsewhere = createCommandLine({ prepared: true });
+    const other = await elsewhere.serve();
+    await elsewhere.json(["keys", "import", file]);
     const month = new Date().toISOString().slice(0, 7);
-    const { out } = await line.here(["usage", "export", "--month", month, "--csv"]);
+    const { out } = await elsewhere.here(["usage", "export", "--month", month, "--csv"]);
+    await other.stop();
+    elsewhere.remove();
     const cells = out
       .split("\r\n")
       .filter((row) => row.includes(",formula-"))
