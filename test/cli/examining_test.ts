@@ -15,8 +15,6 @@ import {
   usageErrorOf,
 } from "./command_line.ts";
 
-// Each test builds on the tests before it.
-
 setDefaultTimeout(30_000);
 
 const asRoot = isRoot("doctor on data folders of other users");
@@ -35,6 +33,8 @@ interface Found {
 beforeAll(async () => {
   service = await line.serve();
 });
+// The test before may have delayed the pulse for longer than it is trusted: its commands run in this process.
+beforeEach(() => until(async () => (await fetch(`${service.url}/api/health`)).ok));
 afterAll(async () => {
   await service.stop();
   expect(existsSync(join(line.dataDir, "serving"))).toBe(false);
@@ -124,9 +124,6 @@ describe("claviger config check", () => {
 });
 
 describe("claviger health", () => {
-  // Earlier tests run commands in this process and may have delayed the pulse for longer than it is trusted.
-  beforeEach(() => until(async () => (await fetch(`${service.url}/api/health`)).ok));
-
   test("says that a service is healthy", async () => {
     const { status, out } = await line.run(["health", "--url", service.url]);
     expect([status, out]).toEqual([0, `Healthy: ${service.url}/api/health, database connected\n`]);
@@ -432,6 +429,7 @@ describe("claviger doctor", () => {
     const soon = new Date(Date.now() + 86_400_000).toISOString();
     await line.here(["installer", "set-token", "--expires-at", soon], { input: "a-token" });
     expect((await doctor(port())).of("installer token")).toMatchObject({ state: "warn" });
+    expect(await line.here(["installer", "clear-token"])).toMatchObject({ status: 0 });
   });
 
   test("never advises to make another secret for a sealed database", async () => {
