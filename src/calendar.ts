@@ -11,31 +11,38 @@ export function toTimestamp(at: Date): string {
 /** The expiry of a license that never ends. It is a date, because clients parse it as a date. */
 export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
 
-const TIMESTAMP = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
+const DAY = "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+const TIME = "(([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\\.[0-9]+)?)?|24:00(:00(\\.0+)?)?)";
+const ZONE = "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
+
+/** The form of a timestamp: an ISO 8601 instant with its zone, or a date alone. */
+export const TIMESTAMP = new RegExp(`^${DAY}(T${TIME}${ZONE})?$`);
 
 const FIRST_MS = Date.parse("1000-01-01T00:00:00Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 /**
- * Parses an ISO 8601 instant with its zone, or a date alone (its first second, UTC). Undefined for any other text, also
- * for a day that does not exist, and for an instant that is not in the years 1000 to 9999, UTC.
+ * Parses a timestamp; a date alone means its first second, UTC. Undefined for a text without the form
+ * {@linkcode TIMESTAMP}, for a day that its month does not have, and for an instant that a zone moves out of the years
+ * 1000 to 9999, UTC.
  */
 export function parseTimestamp(text: string): Date | undefined {
   if (!TIMESTAMP.test(text)) return undefined;
   const at = new Date(text);
-  // PostgreSQL has no year 0, Date.UTC reads the years 0 to 99 as 1900 to 1999, and a zone can move an instant into
-  // the year 10000.
   if (!(at.getTime() >= FIRST_MS && at.getTime() <= LAST_MS)) return undefined;
   // Date turns February 30 into March: the day of the month must not change.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   return day.toISOString().slice(0, 10) === text.slice(0, 10) ? at : undefined;
 }
 
-/** Parses whole days or hours, `7d` or `12h`, into milliseconds; undefined for any other text and above ten years. */
+/** The form of a span: whole days or hours in at most five digits, and at most ten years: 3,650 days or 87,600 hours. */
+export const SPAN =
+  /^(0?([0-2]?[0-9]{1,3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d|([0-7]?[0-9]{1,4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h)$/;
+
+/** Parses a span, `7d` or `12h`, into milliseconds; undefined for a text without the form {@linkcode SPAN}. */
 export function parseSpan(text: string): number | undefined {
-  const match = /^(\d{1,5})([dh])$/.exec(text);
-  const ms = Number(match?.[1]) * (match?.[2] === "d" ? DAY_MS : HOUR_MS);
-  return ms <= 3_650 * DAY_MS ? ms : undefined;
+  if (!SPAN.test(text)) return undefined;
+  return Number(text.slice(0, -1)) * (text.endsWith("d") ? DAY_MS : HOUR_MS);
 }
 
 /** A calendar month, UTC: the period of a quota. */

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { monthOf, parseTimestamp, toMonth, toTimestamp } from "../src/calendar.ts";
+import {
+  DAY_MS,
+  HOUR_MS,
+  monthOf,
+  parseSpan,
+  parseTimestamp,
+  toMonth,
+  toTimestamp,
+} from "../src/calendar.ts";
 
 test("toTimestamp() writes UTC to the second", () => {
   expect(toTimestamp(new Date("2026-12-01T01:02:03.999+01:00"))).toBe("2026-12-01T00:02:03Z");
@@ -51,6 +59,38 @@ describe("parseTimestamp()", () => {
       }),
     );
   });
+});
+
+describe("parseSpan()", () => {
+  test("reads days and hours in at most five digits, up to ten years", () => {
+    for (let number = 0; number <= 100_000; number++) {
+      for (const [letter, unitMs] of [
+        ["d", DAY_MS],
+        ["h", HOUR_MS],
+      ] as const) {
+        const isAllowed = number * unitMs <= 3_650 * DAY_MS;
+        for (const digits of new Set([
+          `${number}`,
+          `${number}`.padStart(4, "0"),
+          `${number}`.padStart(5, "0"),
+        ])) {
+          const text = digits + letter;
+          if (parseSpan(text) === (isAllowed ? number * unitMs : undefined)) continue;
+          expect({ text, ms: parseSpan(text) }).toEqual({
+            text,
+            ms: isAllowed ? number * unitMs : undefined,
+          });
+        }
+      }
+    }
+  });
+
+  test.each(["", "7", "d", "7w", "7D", " 7d", "7d ", "-1d", "1.5d", "7d12h", "000007d"])(
+    "refuses %p",
+    (text) => {
+      expect(parseSpan(text)).toBeUndefined();
+    },
+  );
 });
 
 describe("monthOf()", () => {

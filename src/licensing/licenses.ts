@@ -1,9 +1,12 @@
-import { NEVER_EXPIRES, parseTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, parseTimestamp, TIMESTAMP } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
-/** Parses the expiry of a license: an ISO 8601 timestamp, or `never`; undefined for any other text. */
+/** The form of the expiry of a license: a timestamp, or `never`. */
+export const EXPIRY = new RegExp(`${TIMESTAMP.source}|^never$`);
+
+/** Parses the expiry of a license; undefined for a text that is neither a timestamp nor `never`. */
 export function parseExpiry(text: string): Date | undefined {
   return text === "never" ? NEVER_EXPIRES : parseTimestamp(text);
 }

@@ -18,6 +18,7 @@ export { eraseAccount } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
 export { findLicense, renderLicense } from "./find_license.ts";
 export {
+  EXPIRY,
   effectiveLimit,
   importedLicenseCtes,
   type LicenseRequest,

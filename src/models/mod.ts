@@ -23,7 +23,15 @@ export {
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
 export { findRegistered, listRegistered, type ModelVersion, type RegisteredModel } from "./list_versions.ts";
-export { isFileName, type NewModel, parseNewModel, toBytes, toFileName, toMegabytes } from "./model.ts";
+export {
+  isFileName,
+  type NewModel,
+  PARADIGM,
+  parseNewModel,
+  toBytes,
+  toFileName,
+  toMegabytes,
+} from "./model.ts";
 export { renderAddedModel, renderModel } from "./render_model.ts";
 export { renderRegistered } from "./render_registered.ts";
 export { purgeFiles, retireVersion } from "./retire_models.ts";

@@ -92,6 +92,9 @@ const MAX_SIZE_MB = 1_000_000_000;
 const METADATA_LIMIT_BYTES = 16 * 1024;
 const METADATA_LEVELS = 32;
 
+/** The form of a paradigm. */
+export const PARADIGM = /^[a-z0-9][a-z0-9_]{0,99}$/;
+
 function schemaFor(brand: Brand) {
   return v.object({
     name: slug(200),
@@ -103,7 +106,7 @@ function schemaFor(brand: Brand) {
     ),
     paradigm: v.pipe(
       v.string("must be a text"),
-      v.regex(/^[a-z0-9][a-z0-9_]{0,99}$/, "must be lowercase letters, digits and underscores, such as p300"),
+      v.regex(PARADIGM, "must be lowercase letters, digits and underscores, such as p300"),
     ),
     nFeatures: wholeNumber(1),
     nClasses: wholeNumber(2),

@@ -5,6 +5,7 @@ import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
+import { BRAND } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
@@ -46,9 +47,9 @@ const codeOf = ({ status, body }: JsonResponse) => `${status} ${body.code}`;
 const nested = (open: string, close: string) => open.repeat(NESTED) + close.repeat(NESTED);
 
 for (const route of ROUTES) {
-  const { query, body } = route.operation;
+  const { query, bodyFor } = route.operation;
   const parameters = Object.keys(query?.entries ?? {});
-  const fields = Object.keys(body?.entries ?? {});
+  const fields = Object.keys(bodyFor(BRAND)?.entries ?? {});
 
   describe(nameOf(route), () => {
     for (const name of parameters) {

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { ROUTES } from "../../src/admin/api_routes.ts";
 import type { SampleRequest } from "../admin/sample_requests.ts";
+import { BRAND } from "../support/issue.ts";
 import {
   ODD_BODIES,
   ODD_HEADERS,
@@ -152,7 +153,7 @@ export function renderOperatorRequest(
       query.push(`${nameAt(operation?.query?.entries, each.at)}=${percentEncoded(each.text)}`);
     }
     if (each.kind === "header") headers.push([each.name, each.value]);
-    if (each.kind === "field") fields.push([nameAt(operation?.body?.entries, each.at), each.json]);
+    if (each.kind === "field") fields.push([nameAt(operation?.bodyFor(BRAND)?.entries, each.at), each.json]);
     if (each.kind === "body") body = each.body;
     if (each.kind === "leak") {
       if (each.to === "reason") fields.push(["reason", JSON.stringify(secrets)]);

@@ -16,7 +16,7 @@ import { isRefusal, refuse } from "../../refusal.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { count, identifier, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT } from "../frame/api/answers.ts";
-import { MONTH_FIELD, REASON, textField } from "../frame/api/fields.ts";
+import { changeOf, MONTH_FIELD, REASON, textField } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
 import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
@@ -82,10 +82,9 @@ export const changeAccount = operation({
   id: "changeAccount",
   summary: "Change an account's name or organization",
   path: accountFor("update account"),
-  body: v.strictObject({
+  body: changeOf({
     name: v.optional(textField("name")),
     organization: v.optional(textField("organization")),
-    ...REASON,
   }),
   success: {
     schema: v.object({
@@ -99,7 +98,6 @@ export const changeAccount = operation({
   },
   codes: ["NOT_FOUND", "CONFLICT"],
   async run({ database }, { uuid, actor, now, body: { name, organization } }) {
-    if (name === undefined && organization === undefined) return NOTHING_TO_CHANGE;
     const updated = await updateAccount(database, { uuid, name, organization, actor, now });
     if (isRefusal(updated)) return updated;
     const { isChanged, ...values } = updated;
@@ -160,4 +158,3 @@ const NO_RENEWAL = refuse(
 );
 const UNKNOWN_TO_RENEW = refuse("NOT_FOUND", "Cannot renew account: no account has that id");
 const UNKNOWN = refuse("NOT_FOUND", "Cannot show account: no account has that id");
-const NOTHING_TO_CHANGE = refuse("INVALID_REQUEST", "Cannot update account: give name or organization");

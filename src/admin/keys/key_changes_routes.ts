@@ -1,6 +1,6 @@
 /** Changes keys: suspend, resume, revoke, rotate. */
 import * as v from "valibot";
-import { parseSpan, toTimestamp } from "../../calendar.ts";
+import { parseSpan, SPAN, toTimestamp } from "../../calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import { toId } from "../../ids.ts";
 import {
@@ -14,7 +14,6 @@ import {
 } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { inJsonSchema } from "../../wire/mod.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { type Operation, operation } from "../frame/api/operation.ts";
@@ -81,11 +80,8 @@ export const rotate = operation({
     overlap: v.optional(
       v.pipe(
         v.string(WRONG_OVERLAP),
-        v.check((text) => parseSpan(text) !== undefined, WRONG_OVERLAP),
-        inJsonSchema({
-          pattern: "^[0-9]{1,5}[dh]$",
-          description: "How long the old key still works, in days or hours",
-        }),
+        v.regex(SPAN, WRONG_OVERLAP),
+        v.description("How long the old key still works, in days or hours, at most ten years"),
       ),
       OVERLAP,
     ),

@@ -145,16 +145,12 @@ export const findKeyOperation = operation({
   id: "findKey",
   summary: "Find a key by its text",
   description: "The key is in the body, because addresses are logged.",
-  body: v.strictObject({ api_key: v.pipe(v.string(WRONG_KEY), v.maxLength(200, WRONG_KEY)) }),
+  body: (brand) =>
+    v.strictObject({ api_key: v.pipe(v.string(WRONG_KEY), v.regex(keyPattern(brand), WRONG_KEY)) }),
   success: { schema: KEY, description: "The key, without the key itself" },
   codes: ["KEY_NOT_FOUND"],
-  async run({ database, brand }, call) {
-    const { api_key: apiKey } = call.body;
-    if (!keyPattern(brand).test(apiKey)) {
-      const fields = [{ field: "api_key", error: WRONG_KEY }];
-      return refuse("INVALID_REQUEST", `Cannot find key: ${WRONG_KEY}`, { fields });
-    }
-    const key = await findKey(database, { hash: hashApiKey(apiKey) }, call);
+  async run({ database }, call) {
+    const key = await findKey(database, { hash: hashApiKey(call.body.api_key) }, call);
     if (key !== undefined) return renderKey(key);
     return refuse("KEY_NOT_FOUND", "Cannot find key: it was never issued or imported here");
   },

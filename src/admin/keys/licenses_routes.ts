@@ -1,9 +1,9 @@
 /** Reads and changes licenses. */
 import * as v from "valibot";
 import { changeLicense, findLicense, refuseUnknownLicense, renderLicense } from "../../licensing/mod.ts";
-import { isRefusal, refuse } from "../../refusal.ts";
+import { isRefusal } from "../../refusal.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
-import { EXPIRY_FIELD, EXTERNAL_ID_FIELD, LIMIT_FIELD, REASON, TIER_FIELD } from "../frame/api/fields.ts";
+import { changeOf, EXPIRY_FIELD, EXTERNAL_ID_FIELD, LIMIT_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
@@ -29,19 +29,16 @@ export const updateLicense = operation({
     "All fields are one change with one row in the audit log. A restricted token may not give a limit above the " +
     "tier's own or an expiry later than in a year.",
   path: licenseFor("change license"),
-  body: v.strictObject({
+  body: changeOf({
     tier: v.optional(TIER_FIELD),
     monthly_limit: v.optional(LIMIT_FIELD),
     expires_at: v.optional(EXPIRY_FIELD),
     external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
-    ...REASON,
   }),
   success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
   codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
   async run({ database, directory }, call) {
-    const { uuid: licenseUuid, what } = call;
-    const { reason: _, ...fields } = call.body;
-    if (Object.keys(fields).length === 0) return NOTHING;
+    const { uuid: licenseUuid, what, body: fields } = call;
     const change = {
       tier: fields.tier,
       monthlyLimit: fields.monthly_limit,
@@ -57,8 +54,3 @@ export const updateLicense = operation({
     return { ...renderLicense(license), changed: changed.isChanged };
   },
 });
-
-const NOTHING = refuse(
-  "INVALID_REQUEST",
-  "Cannot change license: give tier, monthly_limit, expires_at or external_id",
-);

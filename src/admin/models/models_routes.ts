@@ -6,6 +6,7 @@ import {
   addModel,
   findRegistered,
   listModels,
+  PARADIGM,
   parseNewModel,
   removeModel,
   renderAddedModel,
@@ -60,7 +61,7 @@ const NEW_MODEL = v.strictObject({
     v.string("type must be a string"),
     inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
   ),
-  paradigm: lineField("paradigm", 1, 100),
+  paradigm: v.pipe(v.string("paradigm must be a string"), inJsonSchema({ pattern: PARADIGM.source })),
   n_features: v.pipe(v.number("n_features must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
   n_classes: v.pipe(v.number("n_classes must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
   size_mb: v.pipe(

@@ -35,8 +35,15 @@ export interface DocumentOptions {
   readonly routes: readonly Route[];
 }
 
+/** A route with the schema of its body for one brand. */
+interface BrandedRoute extends Route {
+  readonly body: ReturnType<Operation["bodyFor"]>;
+}
+
 /** Renders the document. It holds no key and no token. */
-export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): string {
+export function renderDocument({ brand, adminUrl, ...options }: DocumentOptions): string {
+  // Once for each route, because the schemas get their names by identity.
+  const routes = options.routes.map((route) => ({ ...route, body: route.operation.bodyFor(brand) }));
   const names = nameSchemas(routes);
   const codesOfRoutes = routes.flatMap((route) => refusalsOf(route).map(([, codes]) => codes));
   const paths: Record<string, Json> = {};
@@ -82,15 +89,15 @@ export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): st
  * Gives schemas their names in the document: a title (`v.title`) if they have one, otherwise the name of the first
  * operation that sends or answers them.
  */
-function nameSchemas(routes: readonly Route[]): Map<v.GenericSchema, string> {
+function nameSchemas(routes: readonly BrandedRoute[]): Map<v.GenericSchema, string> {
   const names = new Map<v.GenericSchema, string>([[ERROR, "Error"]]);
   const add = (schema: v.GenericSchema, name: string) => {
     if (names.has(schema)) return;
     if (names.values().some((other) => other === name)) throw new Error(`Two schemas have the name ${name}`);
     names.set(schema, name);
   };
-  for (const { operation } of routes) {
-    const { id, body, success } = operation;
+  for (const { operation, body } of routes) {
+    const { id, success } = operation;
     const base = toPascalCase(id);
     if (body !== undefined) add(body, v.getTitle(body) ?? `${base}Request`);
     for (const schema of titledSchemasIn(success.schema)) add(schema, v.getTitle(schema) ?? "");
@@ -129,9 +136,9 @@ function* titledSchemasIn(schema: v.GenericSchema): Generator<v.GenericSchema> {
   }
 }
 
-function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, string>): Json {
-  const { scope, operation } = route;
-  const { id, summary, description, body, success, needsIdempotencyKey } = operation;
+function renderOperation(route: BrandedRoute, names: ReadonlyMap<v.GenericSchema, string>): Json {
+  const { scope, operation, body } = route;
+  const { id, summary, description, success, needsIdempotencyKey } = operation;
   const refToSchema = (schema: v.GenericSchema) => refTo("schemas", names.get(schema) ?? "");
   const needs = scope === "any" ? "Every token may call it." : `The token needs the scope \`${scope}\`.`;
 

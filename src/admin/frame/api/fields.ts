@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { type Month, monthOf, parseTimestamp } from "../../../calendar.ts";
 import { lineOf, type TextRule } from "../../../database/mod.ts";
-import { parseEmail, parseExpiry, TEXTS, TIERS } from "../../../licensing/mod.ts";
+import { EXPIRY, parseEmail, parseExpiry, TEXTS, TIERS } from "../../../licensing/mod.ts";
 import { inJsonSchema } from "../../../wire/mod.ts";
 
 /** Returns the schema of one line of text. */
@@ -40,6 +40,17 @@ function ruledField(name: string, { must, range: [minLength, maxLength], allows 
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(lineField("reason", 0, 2_000)) } as const;
 
+/** Returns the schema of a change with at least one of the values, and a reason if there is one. */
+export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
+  const names = Object.keys(entries);
+  return v.pipe(
+    v.strictObject({ ...entries, ...REASON }),
+    v.check((values) => names.some((name) => name in values), `give at least one of ${names.join(", ")}`),
+    // Not `anyOf` with `required`: generators of clients then leave the type of the fields open.
+    inJsonSchema({ minProperties: 1, dependentSchemas: { reason: { minProperties: 2 } } }),
+  );
+}
+
 /** An e-mail address, in lower case as accounts have it. */
 export const EMAIL_FIELD = v.pipe(
   textField("email"),
@@ -58,6 +69,8 @@ const WRONG_EXPIRY = "expires_at must be an ISO 8601 timestamp such as 2027-01-3
 /** The expiry of a license. */
 export const EXPIRY_FIELD = parsedField(WRONG_EXPIRY, {
   parse: parseExpiry,
+  // Not `anyOf` of formats, which some generators of clients cannot read.
+  pattern: EXPIRY.source,
   description: "An ISO 8601 timestamp, or `never`",
   examples: ["2027-01-31T00:00:00Z", "never"],
 });

@@ -1,6 +1,6 @@
 /** Schemas for the parameters of lists: texts, which the schema turns into values. */
 import * as v from "valibot";
-import { parseTimestamp } from "../../../calendar.ts";
+import { parseTimestamp, TIMESTAMP } from "../../../calendar.ts";
 import { type IdKind, parseId } from "../../../ids.ts";
 import { parseEmail } from "../../../licensing/mod.ts";
 import { inJsonSchema } from "../../../wire/mod.ts";
@@ -45,5 +45,9 @@ export function wholeNumberField(name: string, least: number, most: number) {
 /** Returns the schema of an instant. */
 export function timeField(name: string) {
   const message = `${name} must be an ISO 8601 time such as 2027-01-31T00:00:00Z`;
-  return parsedField(message, { parse: parseTimestamp, examples: ["2027-01-31T00:00:00Z"] });
+  return parsedField(message, {
+    parse: parseTimestamp,
+    pattern: TIMESTAMP.source,
+    examples: ["2027-01-31T00:00:00Z"],
+  });
 }

@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import type { Actor } from "../../../audit/mod.ts";
+import type { Brand } from "../../../brand.ts";
 import type { Restriction } from "../../../licensing/mod.ts";
 import type { Token } from "../../../operators/mod.ts";
 import type { Code } from "../../../refusal.ts";
@@ -52,7 +53,8 @@ interface Specification<Path extends object, Query extends Fields, Body extends 
   /** Reads what the path names. `run` gets it with the call. */
   readonly path?: (params: Params) => Path | Refusal;
   readonly query?: Query;
-  readonly body?: Body;
+  /** The schema, or a function that creates it if it depends on the brand. */
+  readonly body?: Body | ((brand: Brand) => Body);
   readonly success: Success;
   /** The codes of its refusals, besides those that every operation has. */
   readonly codes: readonly Code[];
@@ -64,7 +66,9 @@ interface Specification<Path extends object, Query extends Fields, Body extends 
   ): Promise<Result>;
 }
 
-export interface Operation extends Omit<Specification<object, Fields, Fields>, "run"> {
+export interface Operation extends Omit<Specification<object, Fields, Fields>, "body" | "run"> {
+  /** Returns the schema of the body; undefined if the operation has none. */
+  bodyFor(brand: Brand): Fields | undefined;
   /** Checks the fields and carries the operation out. */
   perform(
     options: AdminOptions,
@@ -81,21 +85,23 @@ export function operation<
   Query extends Fields = typeof NO_FIELDS,
   Body extends Fields = typeof NO_FIELDS,
 >(specification: Specification<Path, Query, Body>): Operation {
-  const { run, ...described } = specification;
+  const { run, body, ...described } = specification;
+  const bodyFor = (brand: Brand) => (typeof body === "function" ? body(brand) : body);
   return {
     ...described,
+    bodyFor,
     async perform(options, call, sent) {
       const query = parseSent(specification.query ?? NO_FIELDS, sent.query, "query");
       if (isRefusal(query)) return query;
-      const body = parseSent(specification.body ?? NO_FIELDS, sent.body, "body");
-      if (isRefusal(body)) return body;
+      const fields = parseSent(bodyFor(options.brand) ?? NO_FIELDS, sent.body, "body");
+      if (isRefusal(fields)) return fields;
       const path = specification.path?.(call.params) ?? {};
       if (isRefusal(path)) return path;
       return await run(options, {
         ...call,
         ...(path as Path),
         query: query as v.InferOutput<Query>,
-        body: body as v.InferOutput<Body>,
+        body: fields as v.InferOutput<Body>,
       });
     },
   };

@@ -1,0 +1,157 @@
+/**
+ * The OpenAPI document accepts and refuses the same requests as the API: each value is checked against its schema in the
+ * document, by a validator that is not ours, and sent.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import Ajv2020 from "ajv/dist/2020";
+import { ROUTES } from "../../src/admin/api_routes.ts";
+import { renderDocument } from "../../src/admin/frame/api/document.ts";
+import { createBrand } from "../../src/brand.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { BRAND } from "../support/issue.ts";
+import { makeSample } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
+
+interface Described {
+  readonly parameters?: readonly { readonly name: string; readonly schema: object }[];
+  readonly requestBody?: { readonly content: Record<string, { readonly schema: object }> };
+}
+type Method = "GET" | "POST" | "PATCH";
+
+let admin: TestAdmin;
+let token: string;
+beforeAll(async () => {
+  admin = await startAdmin();
+  token = await admin.token();
+});
+afterAll(() => admin.close());
+
+/** Returns the check of a body, or of a parameter, by the document. */
+function documented(method: Method, path: string, { parameter = "", brand = BRAND } = {}) {
+  const document = JSON.parse(renderDocument({ brand, adminUrl: undefined, routes: ROUTES }));
+  const operation: Described = document.paths[path.replace(":id", "{id}")][method.toLowerCase()];
+  const schema = operation.parameters?.find(({ name }) => name === parameter)?.schema;
+  const { components } = document;
+  // The formats of other fields are not the subject here.
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  return ajv.compile({
+    ...(schema ?? operation.requestBody?.content["application/json"]?.schema),
+    components,
+  });
+}
+
+const KEY = "0123456789abcdef".repeat(3);
+const SPANS = [
+  ..."7d 0h 00007d 3650d 03650d 3651d 03651d 9999d 10000d 79999h 87600h 87601h 99999h 100000h".split(" "),
+  ..."7 d 7w 7D -1d 1.5d".split(" "),
+  ...["", " 7d", "7d\n"],
+];
+const TIMES = [
+  ..."2027-01-31 2028-02-29 9999-12-31 2027-00-01 2027-13-01 2027-01-00 2027-01-32 2027-1-31".split(" "),
+  ..."0999-12-31 12027-01-31 2027-01-31T00:00:00Z 2027-01-31T23:59:59.123+05:30".split(" "),
+  ..."2027-01-31T10:00-05:00 2027-01-31T24:00:00Z 2027-01-31T24:00:01Z 2027-01-31T25:00Z".split(" "),
+  ..."2027-01-31T10:60Z 2016-12-31T23:59:60Z 2027-01-31T10:00+24:00 2027-01-31T10:00+01:60".split(" "),
+  ..."2027-01-31T00:00:00 2027-01-31t00:00:00z 1796083200 tomorrow now".split(" "),
+  ...["", "2027-01-31 00:00:00Z", "2027-01-31\n"],
+];
+const EXPIRIES = [...TIMES, "never", "Never", "never ", "never|2027-01-31"];
+const KEYS = [
+  ..."svc_live_ svc_test_ svc_op_ acme_live_ SVC_live_ live_ _ svc_live"
+    .split(" ")
+    .map((prefix) => prefix + KEY),
+  ...[KEY.slice(1), `${KEY}0`, `${KEY}\n`, KEY.toUpperCase()].map((digits) => `svc_live_${digits}`),
+  ...["", ` svc_live_${KEY}`],
+];
+const PARADIGMS = [
+  ..."p300 motor_imagery 3d P300 _p300 p-300 é".split(" "),
+  ...["", "p 300", "p300\n", "a".repeat(100), "a".repeat(101)],
+];
+
+/** The values of one field. The other fields are those of the sample request. */
+const FIELDS: readonly [method: Method, path: string, field: string, values: readonly unknown[]][] = [
+  ["POST", "/keys/:id/rotate", "overlap", [...SPANS, 7, null]],
+  ["POST", "/keys", "expires_at", [...EXPIRIES, 1_796_083_200, null]],
+  ["PATCH", "/licenses/:id", "expires_at", [...EXPIRIES, 1_796_083_200, null]],
+  ["POST", "/keys/find", "api_key", [...KEYS, 7, null]],
+  ["POST", "/models", "paradigm", [...PARADIGMS, 300, null]],
+];
+
+describe("a field of a body", () => {
+  for (const [method, path, field, values] of FIELDS) {
+    test(`${method} ${path}: ${field} is refused exactly if the document refuses it`, async () => {
+      const fits = documented(method, path);
+      const verdicts = new Set<boolean>();
+      for (const value of values) {
+        const sample = await makeSample(admin, { method, path });
+        const body = { ...sample.body, [field]: value };
+        const { status } = await admin.call(method, sample.path, { ...sample, token, body });
+        expect({ value, isRefused: status === 400 }).toEqual({ value, isRefused: !fits(body) });
+        verdicts.add(fits(body));
+      }
+      expect(verdicts).toEqual(new Set([true, false]));
+    });
+  }
+
+  test("PATCH needs a value besides the reason, as the document says", async () => {
+    const bodies: Readonly<Record<string, readonly object[]>> = {
+      "/licenses/:id": [
+        { tier: "free" },
+        { monthly_limit: null },
+        { expires_at: "never" },
+        { external_id: null },
+      ],
+      "/accounts/:id": [{ name: "Ada" }, { organization: "" }],
+    };
+    for (const [path, accepted] of Object.entries(bodies)) {
+      const fits = documented("PATCH", path);
+      const withReason = accepted.map((body) => ({ ...body, reason: "asked by phone" }));
+      const refused: readonly object[] = [
+        {},
+        { reason: "asked by phone" },
+        { colour: "red" },
+        { reason: "x", colour: "red" },
+      ];
+      for (const body of [...accepted, ...withReason, ...refused]) {
+        const sample = await makeSample(admin, { method: "PATCH", path });
+        const { status } = await admin.call("PATCH", sample.path, { token, body });
+        const isRefused = refused.includes(body);
+        expect({ body, status, fits: fits(body) }).toEqual({
+          body,
+          status: isRefused ? 400 : 200,
+          fits: !isRefused,
+        });
+      }
+    }
+  });
+
+  test("only a day that its month does not have fits the document, and is refused", async () => {
+    const body = { expires_at: "2027-02-29" };
+    const sample = await makeSample(admin, { method: "PATCH", path: "/licenses/:id" });
+    const { status } = await admin.call("PATCH", sample.path, { token, body });
+    expect({ status, fits: documented("PATCH", "/licenses/:id")(body) }).toEqual({ status: 400, fits: true });
+  });
+});
+
+describe("a parameter", () => {
+  for (const [path, parameter] of [
+    ["/audit", "since"],
+    ["/audit", "until"],
+    ["/activity", "to"],
+  ] as const) {
+    test(`GET ${path}: ${parameter} is refused exactly if the document refuses it`, async () => {
+      const fits = documented("GET", path, { parameter });
+      for (const text of ["1000-01-01", ...TIMES]) {
+        const { status } = await admin.call("GET", `${path}?${new URLSearchParams({ [parameter]: text })}`, {
+          token,
+        });
+        expect({ text, isRefused: status === 400 }).toEqual({ text, isRefused: !fits(text) });
+      }
+    });
+  }
+});
+
+test("the document of another brand has the pattern of its keys", () => {
+  const fits = documented("POST", "/keys/find", { brand: createBrand("acme") });
+  expect([`acme_live_${KEY}`, `svc_live_${KEY}`].map((api_key) => fits({ api_key }))).toEqual([true, false]);
+});
