@@ -1,2 +1,6 @@
-/** The service as a whole: its parts, and the order in which they start and stop. */
-export { type OpenInstallation, type Service, type ServiceOptions, startService } from "./start_service.ts";
+/**
+ * The service as a whole: its parts, and the order in which they start. They stop in the reverse order. Only this room
+ * knows all parts.
+ */
+export type { OpenInstallation, Service, ServiceOptions } from "./service.ts";
+export { startService } from "./start_service.ts";

@@ -1,3 +1,3 @@
-/** Upkeep: the tasks that rooms declare for the background. They are scheduled, and their failures counted, in one place. */
+/** Upkeep: the tasks that rooms declare for the background, scheduled in one place that also counts their failures. */
 export type { TaskContext, UpkeepTask } from "./task.ts";
 export { createUpkeep, type Upkeep } from "./upkeep.ts";

@@ -1,0 +1,103 @@
+import { hostname } from "node:os";
+import { listenForOperators } from "../admin/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { examineBriefly } from "../doctor/mod.ts";
+import { originOf } from "../endpoints.ts";
+import { createApp, createMetricsPage, IDLE_TIMEOUT_SECONDS } from "../http/mod.ts";
+import { createFileDirectory, modelsFolderOf } from "../models/mod.ts";
+import { createPresence } from "../processes/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import { createLicenseSigner, createPublishedKeys } from "../signed_licenses/mod.ts";
+import { type Certificate, createCertificate } from "../tls/mod.ts";
+import { listenOrRefuse } from "../wire/mod.ts";
+import type { Stores } from "./open_stores.ts";
+import type { ServiceOptions } from "./service.ts";
+import type { Parts } from "./start_parts.ts";
+import type { StopOrder } from "./stop_order.ts";
+
+/**
+ * The limits of every listener. The runtime must refuse no body, because its refusal is not JSON. Our own code reads at
+ * most 64 KiB.
+ */
+const LIMITS = { maxBodyBytes: Number.MAX_SAFE_INTEGER, idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS };
+
+/** Listens for requests of operators, for metrics, and for requests of clients. */
+export async function listen(
+  { config, reachedAt, platform, clock, log, findAdminAddresses }: ServiceOptions,
+  { stores, parts, order }: { readonly stores: Stores; readonly parts: Parts; readonly order: StopOrder },
+) {
+  const { tls, secrets } = stores;
+  const { isStopping } = order;
+  const { adminListen, dataDir, host, port } = config;
+  let certificate: Certificate | undefined;
+  const certificateExpiresAt = () => certificate?.expiresAt() ?? tls?.expiresAt;
+  const publicUrl = config.publicUrl ?? reachedAt;
+  const createSigner = (database: Database) => createLicenseSigner({ ...config, database, secrets });
+  const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
+  const admin = await listenForOperators(addresses ?? [], {
+    ...config,
+    ...LIMITS,
+    publicUrl,
+    createSigner,
+    platform,
+    clock,
+    log,
+    secrets,
+    directory: parts.directory,
+    processUuid: parts.processUuid,
+    databaseAddress: stores.installation.address,
+    tls,
+    certificateExpiresAt,
+    isStopping,
+    demandFigures: parts.figures.demand,
+    noteFailedLogin: parts.failedLogins.note,
+    examine: (database) => examineBriefly({ ...stores.installation, config, clock, database }),
+  });
+  if (isRefusal(admin)) return admin;
+  if (admin !== undefined) order.add(admin, "drain");
+  const metrics =
+    config.metricsListen &&
+    (await listenOrRefuse(platform, {
+      ...config.metricsListen,
+      ...LIMITS,
+      answer: createMetricsPage({
+        ...parts,
+        ...config.metricsListen,
+        isStopping,
+        tokens: parts.minted,
+        dataDir,
+        clock,
+        certificateExpiresAt,
+      }),
+      remedy: "; choose another with --metrics-listen",
+    }));
+  if (isRefusal(metrics)) return metrics;
+  if (metrics !== undefined) order.add(metrics);
+  // Started after the metrics, so that the metrics show the queue until its last event is committed.
+  order.add(parts.events, "drain");
+  const { fetch: answer } = createApp({
+    ...config,
+    ...parts,
+    publicUrl,
+    isStopping,
+    clock,
+    log,
+    files: createFileDirectory({ database: parts.database, clock }),
+    modelsFolder: modelsFolderOf(dataDir),
+    fileBody: platform.fileBody,
+    sha256: platform.sha256,
+    linkSigner: secrets.signer("download-link"),
+    licenseSigner: createSigner(parts.database),
+    publishedKeys: createPublishedKeys({ database: parts.database, clock }),
+  });
+  const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });
+  if (isRefusal(listener)) return listener;
+  order.add(listener, "drain");
+  const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls) };
+  await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
+  // The listener for operators may speak http beside a certificate.
+  const listeners = admin?.renewTls === undefined ? [listener] : [listener, admin];
+  certificate = tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });
+  if (certificate !== undefined) await order.start(certificate);
+  return { listener, admin, metrics, certificate };
+}

@@ -1,0 +1,73 @@
+import { activityUpkeep, createActivityWriter } from "../activity/mod.ts";
+import { monthOf } from "../calendar.ts";
+import { createFigureComputer } from "../figures/mod.ts";
+import { createRequestMetrics } from "../http/mod.ts";
+import { newUuid } from "../ids.ts";
+import { createKeyDirectory } from "../keys/mod.ts";
+import { createLimiter } from "../limits/mod.ts";
+import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
+import { createGitHubAppSource, createTokenSource } from "../repository_token/mod.ts";
+import { createUpkeep } from "../upkeep/mod.ts";
+import { createEventWriter, createUsageUpkeep, watchWrites } from "../usage/mod.ts";
+import type { Stores } from "./open_stores.ts";
+import type { ServiceOptions } from "./service.ts";
+import type { StopOrder } from "./stop_order.ts";
+
+/** For how long a stop waits for a last write: of the last use of keys, of activity, and of failed logins. */
+const LAST_WRITE_MS = 1_000;
+
+export type Parts = Awaited<ReturnType<typeof startParts>>;
+
+/** Creates the parts, and starts the parts that run in the background. */
+export async function startParts(
+  { config, clock, log, eventGathering }: ServiceOptions,
+  { stores, order }: { readonly stores: Stores; readonly order: StopOrder },
+) {
+  const processUuid = newUuid();
+  const { app, pool, pulseDatabase, secrets } = stores;
+  const writes = watchWrites({ database: pool, clock, log, processUuid });
+  const { database } = writes;
+  order.add(writes);
+  const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
+  await order.start(directory, LAST_WRITE_MS);
+  const requestMetrics = createRequestMetrics();
+  // Started before the listeners, so it writes its last minute after the last request is answered.
+  await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WRITE_MS);
+  const failedLogins = createFailedLogins({ database, clock });
+  await order.start(failedLogins, LAST_WRITE_MS);
+  const { address } = stores.installation;
+  const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });
+  const tasks = [...usageUpkeep.tasks, operatorsUpkeep, activityUpkeep];
+  const upkeep = createUpkeep({ address, clock, log, tasks });
+  await order.start(upkeep);
+  const figures = createFigureComputer({ address, clock, log });
+  order.add(figures);
+  const events = createEventWriter({
+    database,
+    clock,
+    log,
+    processUuid,
+    // The cached keys get the new counts before the events are answered.
+    onCharged: ({ licenseUuid, used }, receivedAtMs) =>
+      directory.updateUsedCount(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
+    onUnknown: directory.distrustLicense,
+    ...eventGathering,
+  });
+  const minted = app && createGitHubAppSource({ app, clock, log });
+  if (minted !== undefined) order.add(minted);
+  return {
+    processUuid,
+    upkeep,
+    usageUpkeep,
+    figures,
+    writes,
+    database,
+    directory,
+    events,
+    minted,
+    failedLogins,
+    tokens: minted ?? createTokenSource({ database, secrets, clock }),
+    limiter: createLimiter(config.limits),
+    requestMetrics,
+  };
+}
