@@ -4,7 +4,8 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request, and the last backup of another database. Figures are computed again. The migrations create `schema_migrations`.
+ * answer to a repeated request, the failed logins of the last hours, and the last backup of another database. Figures are
+ * computed again. The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
   "usage_changes",
@@ -18,6 +19,7 @@ const NOT_CARRIED: readonly string[] = [
   "figure_unused",
   "figure_run",
   "last_backup",
+  "failed_login_hours",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */

@@ -22,6 +22,7 @@ import processes from "../../sql/0020_processes.sql" with { type: "text" };
 import activity from "../../sql/0021_activity.sql" with { type: "text" };
 import statistics from "../../sql/0022_statistics.sql" with { type: "text" };
 import lastBackup from "../../sql/0023_last_backup.sql" with { type: "text" };
+import failedLoginHours from "../../sql/0024_failed_login_hours.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -58,4 +59,5 @@ export const migrations: readonly Migration[] = [
   { number: 21, name: "0021_activity", text: activity },
   { number: 22, name: "0022_statistics", text: statistics },
   { number: 23, name: "0023_last_backup", text: lastBackup },
+  { number: 24, name: "0024_failed_login_hours", text: failedLoginHours },
 ];

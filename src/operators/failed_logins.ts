@@ -1,6 +1,7 @@
 /**
  * Counts failed logins, and writes them to the audit log when their hour has ended or the service stops: one row for each
- * group of addresses, so that an attacker cannot fill the log. The counts of the last hour are lost if the process is killed.
+ * group of addresses, and for each hour at most a thousand rows of all processes together, so that an attacker cannot fill
+ * the log. The counts of the last hour are lost if the process is killed.
  */
 import { auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
@@ -22,8 +23,10 @@ interface Failures {
 
 const HOUR_MS = 3_600_000;
 const INTERVAL_MS = 60_000;
-/** Failures of further groups are one row of their hour. */
-const MOST_GROUPS = 999;
+/** The most rows of an hour. A process that finds no place for more groups adds them up in a row of its own. */
+const MOST_ROWS = 1_000;
+/** The most groups that a process remembers, beside the row of the others. */
+const MOST_GROUPS = MOST_ROWS - 1;
 const OTHERS = "others";
 
 /** Creates the counter. `start` begins to write. */
@@ -75,10 +78,32 @@ async function insertFailures(
   const hours = toTextArray(rows.map(({ hourMs }) => toTimestamp(new Date(hourMs))));
   await database.query(
     (sql) => sql`
-      with failed as (
-        select ${noSubject(sql)}, null::jsonb as before,
-               jsonb_build_object('address', address, 'failed_logins', count, 'hour', hour) as after
+      with noted as (
+        select *, hour::timestamptz as hour_at, count(*) over of_hour as rows,
+               row_number() over (of_hour order by count desc) as place
           from unnest(${groups}::text[], ${counts}::text[]::bigint[], ${hours}::text[]) as row (address, count, hour)
+        window of_hour as (partition by hour)
+      ),
+      -- All processes write when an hour ends. They take turns at the row of the hour, so each knows what the others had.
+      counted as (
+        insert into failed_login_hours as h (hour, rows)
+        select distinct hour_at, rows from noted order by hour_at
+        on conflict (hour) do update set rows = h.rows + excluded.rows
+        returning hour as hour_at, rows
+      ),
+      old as (
+        delete from failed_login_hours where hour < ${now}::timestamptz - interval '1 day'
+      ),
+      failed as (
+        select ${noSubject(sql)}, null::jsonb as before,
+               jsonb_build_object('address', shown.address, 'failed_logins', sum(count), 'hour', hour) as after
+          from noted
+          join counted using (hour_at)
+         cross join lateral (
+                 select case when counted.rows - noted.rows + place <= ${MOST_ROWS} then address else ${OTHERS} end
+               ) as shown (address)
+         group by hour, shown.address
+         order by hour, min(place)
       )
       ${auditCte(sql, {
         action: "session.fail",

@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { describeChanges, listAudit } from "../../src/audit/mod.ts";
+import { openSession } from "../../src/database/mod.ts";
 import { createFailedLogins } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { startAdmin } from "../support/admin.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -72,4 +74,38 @@ test("failed logins from a million addresses are a thousand rows, and wait while
   const counts = written.map(({ after }) => (after as { failed_logins: number }).failed_logins);
   expect(counts.filter((count) => count === 1).length).toBe(999);
   expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1_000_000);
+});
+
+test("failed logins in two processes that write at once are a thousand rows, and a row for the surplus", async () => {
+  const { clock, database } = admin;
+  const [one, two] = [1, 2].map(() => createFailedLogins({ database, clock }));
+  for (let n = 0; n < 700; n++) one?.note(`one-${n}`);
+  for (let n = 0; n < 700; n++) two?.note(`two-${n}`);
+  for (let n = 0; n < 10; n++) two?.note("often");
+  const hourMs = Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS;
+  clock.advance(HOUR_MS);
+  one?.note("later");
+  const held = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
+  let flushed: Promise<unknown> | undefined;
+  const release = new Error("Both wait for the same row");
+  const holding = held.transaction(async (sql) => {
+    await sql`insert into failed_login_hours (hour, rows) values (${new Date(hourMs)}, 1)`;
+    flushed = Promise.all([one?.flush(), two?.flush()]);
+    const waiting = () =>
+      sql`select 1 from pg_locks where transactionid = pg_current_xact_id()::xid and not granted`;
+    await until(async () => (await waiting()).length === 2);
+    throw release;
+  });
+  expect(await holding.catch((error: unknown) => error)).toBe(release);
+  await flushed;
+  await held.close();
+  // On a busy machine a flush may miss its deadline.
+  await Promise.all([one?.stop(), two?.stop()]);
+
+  const written = (await rows()).map(({ after }) => after as { address: string; failed_logins: number });
+  expect(written.length).toBe(1_002);
+  expect(written.reduce((sum, row) => sum + row.failed_logins, 0)).toBe(1_411);
+  const [surplus] = written.filter(({ address }) => address === "others");
+  expect(surplus?.failed_logins).toBe(401);
+  expect(written.map(({ address }) => address)).toEqual(expect.arrayContaining(["often", "later"]));
 });
