@@ -4,8 +4,6 @@ import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
-// Each test builds on the tests before it.
-
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
@@ -317,6 +315,7 @@ describe("claviger models", () => {
       await line.json(args(`owned_${index}`, ...own));
       const models: { name: string; owner: string }[] = await line.json(["models", "list"]);
       expect(models.find(({ name }) => name === `owned_${index}`)?.owner).toBe(id);
+      expect(await line.here(["models", "remove", `owned_${index}`])).toMatchObject({ status: 0 });
     }
   });
 });
@@ -479,7 +478,12 @@ describe("claviger keys import", () => {
       out: "Imported 1 key\n",
     });
     const path = file("bar.jsonl", lines(6000, "bar"));
-    const { out, err } = await line.here(["keys", "import", path], { isTerminal: true });
+    // Elsewhere, because so many keys would fill the lists that other tests read: each shows a hundred rows.
+    const elsewhere = createCommandLine({ prepared: true });
+    const other = await elsewhere.serve();
+    const { out, err } = await elsewhere.here(["keys", "import", path], { isTerminal: true });
+    await other.stop();
+    elsewhere.remove();
     expect(out).toBe("Imported 6,000 keys\n");
     expect(err).toMatch(/^\r\[#+ +\] 5000 of 6000\r\[#{40}\] 6000 of 6000\n$/);
   });
