@@ -11,8 +11,6 @@ import {
   refusalOf,
 } from "./command_line.ts";
 
-// Each test builds on the tests before it.
-
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
@@ -425,6 +423,8 @@ describe("claviger keys list and accounts list", () => {
     const rest = await line.here([...list, "--after", `${second}`, "--json"]);
     expect([idsOf(JSON.parse(rest.out)), rest.err]).toEqual([[third], ""]);
 
+    // The pages need three accounts: the one of the keys, and two more.
+    for (let count = 0; count < 2; count++) await issue();
     const accounts: { id: string }[] = await line.json(["accounts", "list", "--limit", "1000"]);
     const [one = "", two = "", three = ""] = idsOf(accounts).slice(-3);
     const page = ["accounts", "list", "--limit", "1", "--after", `${one}`];
@@ -577,8 +577,10 @@ describe("claviger audit", () => {
   });
 });
 
-// The last test, because the others need no installation with so many accounts.
 test("claviger keys list and accounts list ask for a narrower search when more accounts match than they search", async () => {
+  // An installation of its own, because the other tests list all accounts.
+  const own = createCommandLine({ prepared: true });
+  const running = await own.serve();
   const toLine = (_: unknown, number: number) =>
     JSON.stringify({
       sha256: (number + 1).toString(16).padStart(64, "0"),
@@ -587,15 +589,20 @@ test("claviger keys list and accounts list ask for a narrower search when more a
       tier: "free",
     });
   const lines = Array.from({ length: 1_001 }, toLine);
-  await line.json(["keys", "import", line.write("wide.jsonl", lines.join("\n"))]);
-  const note = "More than 1,000 accounts match, and only 1,000 of them are searched: narrow the search\n";
-  for (const list of [
-    ["keys", "list"],
-    ["accounts", "list"],
-  ]) {
-    const wide = await line.here([...list, "--search", "wide", "--limit", "2000", "--json"]);
-    expect([wide.err, JSON.parse(wide.out).length]).toEqual([note, 1_000]);
-    const narrow = await line.here([...list, "--search", "wide many 7", "--limit", "2000"]);
-    expect(narrow.err).toBe("");
+  try {
+    await own.json(["keys", "import", own.write("wide.jsonl", lines.join("\n"))]);
+    const note = "More than 1,000 accounts match, and only 1,000 of them are searched: narrow the search\n";
+    for (const list of [
+      ["keys", "list"],
+      ["accounts", "list"],
+    ]) {
+      const wide = await own.here([...list, "--search", "wide", "--limit", "2000", "--json"]);
+      expect([wide.err, JSON.parse(wide.out).length]).toEqual([note, 1_000]);
+      const narrow = await own.here([...list, "--search", "wide many 7", "--limit", "2000"]);
+      expect(narrow.err).toBe("");
+    }
+  } finally {
+    await running.stop();
+    own.remove();
   }
 });
