@@ -1,11 +1,10 @@
 /** The options that the lists of keys and accounts share (`--search`, `--limit`, `--after`), and the note about further rows. */
 import type { Command } from "commander";
 import type { Database } from "../database/mod.ts";
-import { type ListPart, MAX_SEARCHED, searchAccounts } from "../licensing/mod.ts";
+import { type ListPart, MAX_SEARCHED, SEARCH_TEXT, searchAccounts } from "../licensing/mod.ts";
 import { renderCount } from "../render_count.ts";
-import { idOption, textOption, wholeNumberOption } from "./options.ts";
+import { idOption, ruledOption, wholeNumberOption } from "./options.ts";
 import { printNote } from "./print.ts";
-import { orRefuse } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface ListOptions {
@@ -24,7 +23,7 @@ export function withListOptions(command: Command, { kind }: { readonly kind: "ke
     .option(
       "--search <text>",
       "only rows where words of e-mail, name or organization begin like this, or a key ends with these four characters",
-      textOption(1, 200),
+      ruledOption(SEARCH_TEXT),
     )
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), ROWS)
     .option("--after <id>", "show the rows after the one with this id", idOption(kind));
@@ -36,7 +35,7 @@ export async function partOf(
   database: Database,
   { search, limit, after }: ListOptions,
 ): Promise<ListPart> {
-  const found = search === undefined ? undefined : orRefuse(await searchAccounts(database, search));
+  const found = search === undefined ? undefined : await searchAccounts(database, search);
   if (found?.isTooWide) {
     const most = renderCount(MAX_SEARCHED);
     printNote(

@@ -85,7 +85,8 @@ export function textOption(least: number, most: number): (text: string) => strin
   return ruledOption(lineOf(least, most));
 }
 
-function ruledOption({ must, allows }: TextRule): (text: string) => string {
+/** Reads a text that meets the rule. */
+export function ruledOption({ must, allows }: TextRule): (text: string) => string {
   return (text) => {
     if (allows(text)) return text;
     throw new InvalidArgumentError(`It ${must}`);

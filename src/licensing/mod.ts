@@ -41,7 +41,7 @@ export {
   refuseRestricted,
   UNRESTRICTED,
 } from "./restriction.ts";
-export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
+export { MAX_SEARCHED, SEARCH_TEXT, type Search, searchAccounts } from "./search_accounts.ts";
 export { TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";

@@ -1,5 +1,4 @@
-import type { Database } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { type Database, lineOf, type TextRule } from "../database/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
@@ -18,18 +17,26 @@ export const MAX_SEARCHED = 1_000;
 /** Blanks and ASCII punctuation separate words, as in the function `account_words` of the database. */
 const SEPARATORS = /[\s!-/:-@[-`{-~]+/;
 
+const LINE = lineOf(1, 200);
+
+/** The rule for the text of a search. */
+export const SEARCH_TEXT: TextRule = {
+  must: `${LINE.must}, with a letter or a digit`,
+  range: LINE.range,
+  allows: (text) => LINE.allows(text) && wordsOf(text).length > 0,
+};
+
 /** Four characters, alone or as a list shows them: `svc_live_…00ff`. */
 const LAST_FOUR = /(?:^|…)([0-9a-f]{4})$/i;
 
 /**
  * Searches accounts by words. Each word of the text must be the beginning of a word in the e-mail, name or
- * organization. Refuses a text without words. Finds no erased account, because its e-mail only repeats its UUID.
+ * organization; `SEARCH_TEXT` is the rule for the text. Finds no erased account, because its e-mail only repeats its UUID.
  */
-export async function searchAccounts(database: Database, text: string): Promise<Search | Refusal> {
-  const words = text.split(SEPARATORS).filter((word) => word !== "");
-  if (words.length === 0)
-    return refuse("INVALID_REQUEST", "Cannot search: the text has no letter and no digit");
-  const query = words.map((word) => `'${word}':*`).join(" & ");
+export async function searchAccounts(database: Database, text: string): Promise<Search> {
+  const query = wordsOf(text)
+    .map((word) => `'${word}':*`)
+    .join(" & ");
   const rows = await database.query<{ uuid: string }>(
     (sql) => sql`
       select id as uuid from accounts
@@ -42,4 +49,8 @@ export async function searchAccounts(database: Database, text: string): Promise<
     isTooWide: rows.length > MAX_SEARCHED,
     lastFour: LAST_FOUR.exec(text.trim())?.[1]?.toLowerCase() ?? null,
   };
+}
+
+function wordsOf(text: string): string[] {
+  return text.split(SEPARATORS).filter((word) => word !== "");
 }

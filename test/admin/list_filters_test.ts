@@ -131,9 +131,10 @@ describe("filters that are refused", () => {
       },
     });
     const { status, body } = await admin.call("GET", "/accounts?search=%26%26");
-    expect({ status, error: body.error }).toEqual({
+    const error = "search must be one line of 1 to 200 characters, with a letter or a digit";
+    expect({ status, details: body.details }).toEqual({
       status: 400,
-      error: "Cannot search: the text has no letter and no digit",
+      details: [{ field: "search", error }],
     });
   });
 

@@ -10,7 +10,7 @@ import {
   searchAccounts,
   updateAccount,
 } from "../../src/licensing/mod.ts";
-import { isRefusal, refuse } from "../../src/refusal.ts";
+import { refuse } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
 
@@ -88,9 +88,8 @@ describe("accounts", () => {
       organization: "Universit\u00e9 de Li\u00e8ge, Dept. 3",
     });
     const find = async (text: string) => {
-      const found = await searchAccounts(server.database, text);
-      if (isRefusal(found)) throw new Error(found.sentence);
-      return found.accountUuids.map((uuid) => toId("usr", uuid));
+      const { accountUuids } = await searchAccounts(server.database, text);
+      return accountUuids.map((uuid) => toId("usr", uuid));
     };
     for (const text of [
       "lin",
@@ -109,9 +108,6 @@ describe("accounts", () => {
     }
     for (const text of ["in", "rien", "lin ada", "lab3", "ab2"]) {
       expect([text, await find(text)]).toEqual([text, []]);
-    }
-    for (const text of ["@", " . "]) {
-      expect(await searchAccounts(server.database, text)).toMatchObject({ code: "INVALID_REQUEST" });
     }
   });
 
@@ -135,7 +131,7 @@ describe("accounts", () => {
       );
     const search = async () => {
       const found = await searchAccounts(server.database, "many");
-      return isRefusal(found) ? found : [found.accountUuids.length, found.isTooWide];
+      return [found.accountUuids.length, found.isTooWide];
     };
     await fill(1_000);
     expect(await search()).toEqual([1_000, false]);
@@ -175,10 +171,8 @@ describe("accounts", () => {
     const uuid = parseId("usr", gone.userId) ?? "";
     const by = { actor: ACTOR, now: NOW };
     await revokeKey(server.database, { uuid: parseId("key", gone.id) ?? "" }, by);
-    const isFound = async (text: string) => {
-      const found = await searchAccounts(server.database, text);
-      return isRefusal(found) || found.accountUuids.includes(uuid);
-    };
+    const isFound = async (text: string) =>
+      (await searchAccounts(server.database, text)).accountUuids.includes(uuid);
     expect(await isFound("gone")).toBe(true);
     await eraseAccount(server.database, uuid, by);
     const email = (await findAccount(server.database, { uuid }))?.email ?? "";

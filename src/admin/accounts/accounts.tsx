@@ -20,14 +20,10 @@ const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(idField("a
 export async function accountsPage({ options: { database }, query, now, may }: Visit): Promise<Page> {
   const asked = readConditions(query, ENTRIES);
   const values = isRefusal(asked.values) ? {} : asked.values;
-  const search = isRefusal(asked.values)
-    ? asked.values
-    : values.search === undefined
-      ? undefined
-      : await searchAccounts(database, values.search);
-  const { after: afterUuid } = values;
+  const { search: text, after: afterUuid } = values;
+  const search = text === undefined ? undefined : await searchAccounts(database, text);
   const part = { afterUuid, newestFirst: true, limit: ROWS + 1 };
-  const found = isRefusal(search) ? [] : await listAccounts(database, { ...part, search });
+  const found = isRefusal(asked.values) ? [] : await listAccounts(database, { ...part, search });
   return {
     title: "Accounts",
     ...codeOf(asked),
@@ -38,7 +34,7 @@ export async function accountsPage({ options: { database }, query, now, may }: V
         isFirst={afterUuid === undefined}
         now={now}
         mayIssue={may("keys:issue")}
-        warning={isRefusal(search) ? search.sentence : search?.isTooWide ? TOO_WIDE : undefined}
+        warning={isRefusal(asked.values) ? asked.values.sentence : search?.isTooWide ? TOO_WIDE : undefined}
       />
     ),
   };
@@ -76,7 +72,7 @@ function Accounts({ asked, page, isFirst, now, mayIssue, warning }: AccountsProp
       {warning && <Notice kind="warning">{warning}.</Notice>}
       {page.rows.length > 0 ? (
         <Table caption="Accounts, newest first" columns={columnsAt(now)} rows={page.rows} />
-      ) : isFiltered || !isFirst || warning ? (
+      ) : warning ? null : isFiltered || !isFirst ? (
         <p class="empty">No account matches.</p>
       ) : (
         <p class="empty">

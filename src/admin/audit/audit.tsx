@@ -107,12 +107,12 @@ function Audit({ asked, rows, emails, next, isFirst, warning, now }: AuditProps)
           <Foreign text={warning} />.
         </Notice>
       )}
-      {rows.length === 0 ? (
-        <p class="empty">
-          {isFiltered || warning ? "No change meets these conditions." : "Nothing has been changed yet."}
-        </p>
-      ) : (
+      {rows.length > 0 ? (
         <Table caption="Changes, newest first" columns={columnsOf({ emails, now })} rows={rows} />
+      ) : warning ? null : (
+        <p class="empty">
+          {isFiltered ? "No change meets these conditions." : "Nothing has been changed yet."}
+        </p>
       )}
       <Pages path={PATH} conditions={asked.entered} after={next} isFirst={isFirst} />
     </>

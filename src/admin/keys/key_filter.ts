@@ -26,8 +26,7 @@ export interface KeysFound {
 }
 
 /**
- * Finds the keys that meet every condition. Refuses a condition that cannot be read, an unknown account, and a search
- * without a word.
+ * Finds the keys that meet every condition. Refuses a condition that cannot be read, and an unknown account.
  */
 export async function findKeys(
   { options, now }: Pick<Visit, "options" | "now">,
@@ -38,7 +37,6 @@ export async function findKeys(
   const stored = await findStored(values, options);
   if (isRefusal(stored)) return stored;
   const search = values.search && (await searchAccounts(database, values.search));
-  if (isRefusal(search)) return search;
   const account = values.account && (await findAccountNamed(database, values.account, "list keys"));
   if (isRefusal(account)) return account;
   const { state, tier, mode, expiring_within: expiringWithinDays, external_id: externalId } = values;

@@ -95,18 +95,18 @@ function Keys({ asked, page, isFirst, now, mayIssue, asOf, warning }: KeysProps)
           The use is that of the stored figures, counted <Ago at={asOf} now={now} />
         </p>
       )}
-      {keys.length === 0 ? (
-        <p class="empty">
-          {isFiltered || !isFirst
-            ? "No key meets these conditions."
-            : `No key has been issued yet.${mayIssue ? " Issue the first one." : ""}`}
-        </p>
-      ) : (
+      {keys.length > 0 ? (
         <Table
           caption={describeRows(keys, last !== undefined || !isFirst)}
           columns={columnsAt(now)}
           rows={keys}
         />
+      ) : warning ? null : (
+        <p class="empty">
+          {isFiltered || !isFirst
+            ? "No key meets these conditions."
+            : `No key has been issued yet.${mayIssue ? " Issue the first one." : ""}`}
+        </p>
       )}
       <Pages path="/console/keys" conditions={conditions} after={last?.id} isFirst={isFirst}>
         {keys.length > 0 && <a href={toAddress("/console/keys.csv", conditions)}>Download as CSV</a>}

@@ -32,7 +32,8 @@ export function parsedField<Value>(
   );
 }
 
-function ruledField(name: string, { must, range: [minLength, maxLength], allows }: TextRule) {
+/** Returns the schema of a text that meets the rule. */
+export function ruledField(name: string, { must, range: [minLength, maxLength], allows }: TextRule) {
   const message = `${name} ${must}`;
   return v.pipe(v.string(message), v.check(allows, message), inJsonSchema({ minLength, maxLength }));
 }

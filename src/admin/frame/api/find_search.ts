@@ -1,6 +1,6 @@
 import type { Database } from "../../../database/mod.ts";
 import { MAX_SEARCHED, type Search, searchAccounts } from "../../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { type Refusal, refuse } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
 
 /**
@@ -12,7 +12,7 @@ export async function findSearch(
   text: string | undefined,
 ): Promise<Search | undefined | Refusal> {
   const search = text === undefined ? undefined : await searchAccounts(database, text);
-  if (search === undefined || isRefusal(search) || !search.isTooWide) return search;
+  if (!search?.isTooWide) return search;
   const error = `more than ${renderCount(MAX_SEARCHED)} accounts match: search for more or longer words`;
   return refuse("INVALID_REQUEST", `Cannot search: ${error}`, { fields: [{ field: "search", error }] });
 }

@@ -2,12 +2,12 @@
 import * as v from "valibot";
 import { parseTimestamp, TIMESTAMP } from "../../../calendar.ts";
 import { type IdKind, parseId } from "../../../ids.ts";
-import { parseEmail } from "../../../licensing/mod.ts";
+import { parseEmail, SEARCH_TEXT } from "../../../licensing/mod.ts";
 import { inJsonSchema } from "../../../wire/mod.ts";
-import { lineField, parsedField } from "./fields.ts";
+import { parsedField, ruledField } from "./fields.ts";
 
 export const SEARCH_FIELD = v.pipe(
-  lineField("search", 1, 200),
+  ruledField("search", SEARCH_TEXT),
   v.description(
     "Only rows where words of e-mail, name or organization begin like these words, or a key ends with these four " +
       "characters; refused if more than 1,000 accounts match",
