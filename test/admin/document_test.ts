@@ -9,6 +9,7 @@ import { operation } from "../../src/admin/frame/api/operation.ts";
 import { inJsonSchema } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
+import { lintDocument } from "../support/lint_document.ts";
 
 setDefaultTimeout(30_000);
 
@@ -74,6 +75,10 @@ describe("The document", () => {
     const { valid, errors } = await validator.validate(structuredClone(document));
     expect(errors).toBeUndefined();
     expect({ valid, version: validator.version }).toEqual({ valid: true, version: "3.1" });
+  });
+
+  test("meets the strict rules of Redocly", async () => {
+    expect(await lintDocument(text)).toEqual([]);
   });
 
   test("has each route with its scope, its parameters and its codes", () => {

@@ -2,7 +2,8 @@
  * Checks answers against the OpenAPI document that the service itself serves, and against the contract's rules for
  * every answer: its headers, its code, no key in it, and the bytes of a file.
  */
-import { type AnswerRule, type ApiDocument, readPaths, toAnswerRule } from "../support/api_document.ts";
+import { type AnswerRule, type ApiDocument, readPaths } from "../support/api_document.ts";
+import { compileSchema } from "./json_schema.ts";
 import type { RenderedRequest } from "./requests.ts";
 import type { WireAnswer } from "./wire.ts";
 
@@ -73,7 +74,15 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
   const document: ApiDocument = JSON.parse(options.document);
   const documentBytes = Buffer.from(options.document);
   const paths = readPaths(document);
-  const notFound = toAnswerRule(document.components.responses.NotFound ?? {}, document);
+  /** The answer for an unknown path, which the document describes only in words. */
+  const notFound: AnswerRule = {
+    body: "json",
+    check: compileSchema({ $ref: "#/components/schemas/Error" }, document.components),
+    types: ["application/json"],
+    codes: ["NOT_FOUND"],
+    isDocument: false,
+    headers: [],
+  };
 
   return (request, answer) => {
     const { status, headers, body } = answer;

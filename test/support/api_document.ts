@@ -36,7 +36,8 @@ export interface ApiDocument {
   readonly paths: Record<string, Record<string, { readonly responses: Record<string, Documented> }>>;
   readonly components: {
     readonly schemas: JsonSchema;
-    readonly responses: Record<string, Documented>;
+    /** Answers that several operations share; the document of the clients has none. */
+    readonly responses?: Record<string, Documented>;
     readonly headers: Record<string, { readonly required: boolean; readonly schema: JsonSchema }>;
   };
 }
@@ -66,12 +67,12 @@ function toPath(path: string, operations: ApiDocument["paths"][string], document
 }
 
 /** Returns the rule of an answer. */
-export function toAnswerRule(documented: Documented, document: ApiDocument): AnswerRule {
+function toAnswerRule(documented: Documented, document: ApiDocument): AnswerRule {
   const { $ref: reference } = documented;
   const { headers = {}, content } =
     reference === undefined
       ? documented
-      : (document.components.responses[reference.slice(reference.lastIndexOf("/") + 1)] ?? {});
+      : (document.components.responses?.[reference.slice(reference.lastIndexOf("/") + 1)] ?? {});
   const json = content?.["application/json"]?.schema;
   const [, own] = (json?.allOf ?? []) as { properties?: { code?: { "x-extensible-enum"?: string[] } } }[];
   const codes = own?.properties?.code?.["x-extensible-enum"];

@@ -90,7 +90,6 @@ export function renderOpenApi(options: OpenApiOptions): string {
     components: {
       schemas: renderSchemas(createSchemas(brand)),
       headers: HEADERS,
-      responses: { NotFound: renderClientRefusals(["NOT_FOUND"], []) },
       securitySchemes: {
         ApiKeyHeader: {
           type: "apiKey",
