@@ -25,6 +25,7 @@ import { storeBytes } from "../models/mod.ts";
 import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
+import { sumTable } from "./_content.ts";
 import { explain } from "./_files.ts";
 import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
@@ -32,7 +33,6 @@ import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } fro
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
 import type { Watch } from "./progress.ts";
 import { type ProvenBackup, readBackup, toRefusal } from "./read_backup.ts";
-import { sumTable } from "./write_backup.ts";
 
 export interface RestoreOptions {
   readonly proven: ProvenBackup;

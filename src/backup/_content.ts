@@ -1,0 +1,158 @@
+/** The content of a backup: the tar with every table and model file, before it is compressed. */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { copyOut, type Sql } from "../database/mod.ts";
+import { pathOfFile, type StoredFile } from "../models/mod.ts";
+import { BackupFailure } from "./_errors.ts";
+import { explain } from "./_files.ts";
+import { createRowSum } from "./_sums.ts";
+import { countRows, renderCopiesOut } from "./_tables.ts";
+import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";
+import {
+  type BackedUpTable,
+  HEAD_NAME,
+  type Head,
+  modelName,
+  PART_BYTES,
+  partName,
+  renderJson,
+  SECRET_NAME,
+  SUMS_NAME,
+  type Sums,
+  type TableSum,
+} from "./format.ts";
+import type { Watch } from "./progress.ts";
+
+export interface ContentOptions {
+  readonly now: Date;
+  /** The root secret's text, if the backup should contain it. */
+  readonly secret?: string | undefined;
+  /** The folder of model files, if the backup should contain them. */
+  readonly modelsFolder?: string | undefined;
+  readonly watch: Watch;
+}
+
+interface Content {
+  readonly head: Head;
+  /** Filled in while the content is rendered. */
+  readonly sums: Sums;
+  readonly options: ContentOptions;
+}
+
+/** Yields the tar's bytes in order. */
+export async function* renderTar(sql: Sql, { head, sums, options }: Content): AsyncGenerator<Buffer> {
+  const whole = createHash("sha256");
+  const entry = (name: string, bytes: Buffer) =>
+    Buffer.concat([
+      renderTarHeader({ name, size: bytes.length }, options.now),
+      bytes,
+      tarPadding(bytes.length),
+    ]);
+  for await (const bytes of renderContent(sql, { head, sums, options }, entry)) {
+    whole.update(bytes);
+    yield bytes;
+  }
+  sums.sha256 = whole.digest("hex");
+  yield entry(SUMS_NAME, renderJson(sums));
+  yield TAR_END;
+}
+
+async function* renderContent(
+  sql: Sql,
+  { head, sums, options }: Content,
+  entry: (name: string, bytes: Buffer) => Buffer,
+): AsyncGenerator<Buffer> {
+  yield entry(HEAD_NAME, renderJson(head));
+  if (options.secret !== undefined) yield entry(SECRET_NAME, Buffer.from(`${options.secret.trim()}\n`));
+  for (const table of head.tables) {
+    let number = 0;
+    for await (const part of renderParts(sql, table, { sums, watch: options.watch })) {
+      yield entry(partName(table.name, ++number), part);
+    }
+  }
+  if (options.modelsFolder === undefined) return;
+  for (const file of await listModelFiles(sql, head)) {
+    const { sha256, sizeBytes } = file;
+    yield renderTarHeader({ name: modelName(sha256), size: sizeBytes }, options.now);
+    yield* renderModel(pathOfFile(options.modelsFolder, sha256), file, options.watch);
+    yield tarPadding(sizeBytes);
+    sums.models.push({ sha256, bytes: sizeBytes });
+  }
+}
+
+/** Yields a table's rows in parts of about {@linkcode PART_BYTES}, cut between rows. */
+async function* renderParts(
+  sql: Sql,
+  table: BackedUpTable,
+  { sums, watch }: { readonly sums: Sums; readonly watch: Watch },
+): AsyncGenerator<Buffer> {
+  const of = await countRows(sql, table);
+  const sum = createRowSum();
+  let chunks: Buffer[] = [];
+  let length = 0;
+  const takePart = () => {
+    const part = Buffer.concat(chunks, length);
+    chunks = [];
+    length = 0;
+    sum.add(part);
+    watch.onProgress({ doing: "saving", what: table.name, done: sum.rows(), of });
+    return part;
+  };
+  for await (const rows of readRows(sql, table)) {
+    chunks.push(rows);
+    length += rows.length;
+    // A chunk contains whole rows, so a part ends with a whole row.
+    if (length >= PART_BYTES) yield takePart();
+  }
+  if (length > 0) yield takePart();
+  if (sum.rows() !== of) throw new Error(`${table.name} has ${of} rows, and ${sum.rows()} were written`);
+  sums.tables.push(sum.end(table.name));
+}
+
+/** Yields the rows of a table in the order and text of the format. */
+async function* readRows(sql: Sql, table: BackedUpTable): AsyncGenerator<Buffer> {
+  for (const statement of await renderCopiesOut(sql, table)) yield* copyOut(sql, statement);
+}
+
+/** Counts and hashes the rows that the database has now, as a backup would contain them. */
+export async function sumTable(
+  sql: Sql,
+  table: BackedUpTable,
+  onRows: (rows: number) => void,
+): Promise<TableSum> {
+  const sum = createRowSum();
+  for await (const rows of readRows(sql, table)) {
+    sum.add(rows);
+    onRows(sum.rows());
+  }
+  return sum.end(table.name);
+}
+
+async function listModelFiles(sql: Sql, head: Head): Promise<StoredFile[]> {
+  // Older schemas have no such table.
+  if (!head.tables.some(({ name }) => name === "model_files")) return [];
+  return await sql<StoredFile[]>`
+    select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
+}
+
+async function* renderModel(
+  path: string,
+  { sha256, sizeBytes }: StoredFile,
+  watch: Watch,
+): AsyncGenerator<Buffer> {
+  const hash = createHash("sha256");
+  let done = 0;
+  const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[Symbol.asyncIterator]();
+  for (;;) {
+    const { value, done: ended } = await explain(`Cannot read ${path}`, () => chunks.next());
+    if (ended) break;
+    hash.update(value);
+    done += value.length;
+    if (done > sizeBytes) break;
+    watch.onProgress({ doing: "saving", what: modelName(sha256), done, of: sizeBytes });
+    yield value;
+  }
+  if (done !== sizeBytes || hash.digest("hex") !== sha256) {
+    throw new BackupFailure(`the model file ${path} is damaged; see \`claviger models verify\``);
+  }
+}
