@@ -14,7 +14,6 @@ const DIGITS = 64;
 /** Made-up cookies a minute from one address. */
 const MADE_UP_LIMIT = 60;
 const WINDOWS = 10_000;
-const MADE_UP = "Too many wrong session cookies came from your address: wait as Retry-After says";
 /** The header by which `browser/refresh.client.js` says that no person asked for the page. */
 const REFRESH_HEADER = "X-Refresh";
 
@@ -39,7 +38,8 @@ export function requireSession(
           c.get("addressGroup"),
           options.clock.monotonicMs(),
         );
-        if (!allowed) return await show(c, refuse("RATE_LIMIT_EXCEEDED", MADE_UP, { retryAfterSeconds }));
+        const wait = `Too many wrong session cookies came from your address: wait ${retryAfterSeconds} seconds`;
+        if (!allowed) return await show(c, refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds }));
       }
       return c.redirect(`/console/enter${cookie ? "?ended" : ""}`, 303);
     }
