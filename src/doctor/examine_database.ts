@@ -58,7 +58,7 @@ async function examineTokens({ database, clock }: DatabaseContext): Promise<Find
   const usable = tokens.filter(({ state }) => state === "active" || state === "disabled");
   const tooWide = usable.filter(({ restriction, scopes }) => isTooWide(restriction, scopes));
   if (tooWide.length === 0)
-    return ok("tokens", `${usable.length} usable, none with more scopes than it can have`);
+    return ok("tokens", `${usable.length} usable, none has a scope that its restriction excludes`);
   return warn(
     "tokens",
     `restricted to tiers or to a mode, but with scopes beyond keys: ${tooWide.map(({ name }) => name).join(", ")}`,
