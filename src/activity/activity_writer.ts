@@ -8,6 +8,7 @@
  * is killed, and a write whose answer is lost may be counted twice. That is acceptable, because nobody pays by these
  * counts.
  */
+import { HOUR_MS } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import { createWaitingRows, createWriteBehind, type Database, type WriteBehind } from "../database/mod.ts";
 import { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
@@ -25,7 +26,6 @@ export interface ActivityWriterOptions {
 export const MAX_LOST_SECONDS = 60;
 
 const TICK_MS = 1_000;
-const HOUR_MS = 3_600_000;
 
 export function createActivityWriter(options: ActivityWriterOptions): WriteBehind {
   const { database, clock, read, tickMs = TICK_MS } = options;

@@ -87,11 +87,13 @@ export const IMPORT_FIELDS: readonly string[] = Object.keys(importLine.entries);
 
 /** Reads one line of JSON. The refusal says what is wrong in the line and never contains the key. */
 export function parseImportLine(line: string, brand: Brand): ImportedKey | Refusal {
+  let fields: unknown;
   try {
-    return parseImportFields(JSON.parse(line), brand);
+    fields = JSON.parse(line);
   } catch {
     return refuse("INVALID_REQUEST", "it is not JSON");
   }
+  return parseImportFields(fields, brand);
 }
 
 /** Reads the fields of one line, as {@linkcode parseImportLine} does. */

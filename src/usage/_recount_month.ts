@@ -1,8 +1,6 @@
 /** Counts the use of a month anew, from the use of each license, and stores the days that differ. */
-
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Month } from "../calendar.ts";
-import { DAY_MS } from "../calendar.ts";
+import { DAY_MS, type Month } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { modesOfLicense } from "./report_usage.ts";
 
