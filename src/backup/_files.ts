@@ -28,9 +28,9 @@ export interface WholeOptions {
 }
 
 /**
- * Has `write` write a file of mode 0600 under a temporary name in the same folder, syncs it to disk, checks it, and then
- * gives it its name. `-` stands for standard output, which cannot be checked. First removes the files that earlier
- * writers left unfinished in the folder when they were killed.
+ * Creates a file of mode 0600 under a temporary name in the folder of `target`, lets `write` fill it, syncs it to disk,
+ * checks it, and then gives it its name. `-` stands for standard output, which cannot be checked. First removes the
+ * unfinished files that killed writers left in the folder.
  */
 export async function writeWhole<Written>(
   target: string,

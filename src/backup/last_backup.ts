@@ -13,7 +13,7 @@ export interface LastBackup {
   readonly since: Date;
   /** 36 hours after `since`. */
   readonly dueAt: Date;
-  /** Whether the next one is overdue. A time in the future, which a wrong clock wrote, says nothing. */
+  /** Whether the next one is overdue, also if `since` is an hour or more ahead: then a wrong clock wrote it. */
   readonly isOverdue: boolean;
 }
 

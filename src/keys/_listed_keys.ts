@@ -185,7 +185,7 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        and ${isAfter(sql, sql`listed_keys.key_id`, filter)}`;
 }
 
-/** The index has the order of a page only below one value. */
+/** One value is compared with `=`: only then the index has the order of a page. Without a value no row is found. */
 function isOneOf(sql: Sql, [first = "", ...others]: readonly string[]): Fragment {
   return others.length === 0 ? sql`= ${first}` : sql`= any(${toTextArray([first, ...others])}::text[])`;
 }

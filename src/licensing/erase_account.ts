@@ -21,7 +21,8 @@ export async function eraseAccount(
 ): Promise<{ readonly isPersonal: boolean } | Refusal> {
   const [row] = await database.query<{ isPersonal: boolean; isSame: boolean; keysInUse: number }>(
     (sql) => sql`
-      -- The row when the statement began. If it waited for the issue of a key, it does not see the key, but the row is another.
+      -- The version of the row when the statement began. If the statement then waits while another one issues a key, it
+      -- does not see the key, but it sees that the version has changed.
       with begun as materialized (
         select id, xmin::text as version from accounts where id = ${uuid}::uuid
       ),

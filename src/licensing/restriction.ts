@@ -1,7 +1,7 @@
 /**
- * Restrictions of tokens. A token with a restriction may only change keys, or be given keys, of certain tiers or of one
- * mode. It also may not give limits and expiries beyond the defaults of the tier: otherwise a stolen token for free keys
- * could make a free key as good as an enterprise key.
+ * Restrictions of tokens. A token with a restriction may only see keys, change keys, or be given keys, of certain tiers
+ * or of one mode. It also may not give limits and expiries beyond the defaults of the tier: otherwise a stolen token for
+ * free keys could make a free key as good as an enterprise key.
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";

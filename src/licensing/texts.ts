@@ -8,14 +8,16 @@ import { parseEmail } from "./accounts.ts";
 
 export const TEXTS = {
   email: withoutKeys({
-    ...{ must: "must be an e-mail address", range: [3, 254] },
+    must: "must be an e-mail address",
+    range: [3, 254],
     allows: (text) => parseEmail(text) !== undefined,
   }),
   name: withoutKeys(lineOf(1, 200)),
   organization: withoutKeys(lineOf(0, 200)),
   /** Any characters except controls, invisible characters, and separators of lines. */
   external_id: withoutKeys({
-    ...{ must: "must have 1 to 255 printable characters", range: [1, 255] },
+    must: "must have 1 to 255 printable characters",
+    range: [1, 255],
     allows: (text) => /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u.test(text) && isStorableText(text),
   }),
 } as const;

@@ -11,7 +11,9 @@ import type { StopOrder } from "./stop_order.ts";
 
 export interface ServiceOptions {
   readonly config: Config;
-  /** Where clients reach a service without a public address, for links and texts: a demo. Signed licenses do not name it. */
+  /**
+   * Where clients reach a demo that has no public address. Links and texts name this address, signed licenses do not.
+   */
   readonly reachedAt?: string | undefined;
   readonly platform: Platform;
   readonly clock: Clock;

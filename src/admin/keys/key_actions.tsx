@@ -33,8 +33,8 @@ interface Offer {
 
 const isOpen = ({ state }: KeySummary) => state !== "revoked";
 const isActive = ({ state }: KeySummary) => state === "active";
-/** An erased account gets no key that works: what remains is to suspend and revoke its keys. */
-const LASTING = ["suspend", "external-id", "license", "revoke"];
+/** The actions that a key of an erased account still has. All others are refused, because it gets no key that works. */
+const FOR_ERASED = ["suspend", "external-id", "license", "revoke"];
 
 /** Each action has a route with its name. */
 const OFFERS: readonly Offer[] = [
@@ -77,7 +77,7 @@ interface OfKey {
 export function isOffered(action: string, { of, visit }: OfKey): boolean {
   return OFFERS.some(
     ({ name, scope = "keys:manage", fits }) =>
-      name === action && visit.may(scope) && fits(of) && (!isErased(of) || LASTING.includes(name)),
+      name === action && visit.may(scope) && fits(of) && (!isErased(of) || FOR_ERASED.includes(name)),
   );
 }
 
