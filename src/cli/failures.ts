@@ -31,6 +31,8 @@ const REMEDIES: Reasons = {
   "28P01": "check the user and the password in DATABASE_URL",
   "28000": "check the user in DATABASE_URL and the server's pg_hba.conf",
   "3D000": "create it, or correct its name in DATABASE_URL",
+  "55000": "allow them by `alter database … allow_connections true`",
+  "25006": "check default_transaction_read_only of the database and its user",
   "42501":
     "the user of DATABASE_URL must own the database, or must have the right to create in its schema public",
   "53300": "raise the server's max_connections, or close some of its connections",
@@ -39,7 +41,7 @@ const REMEDIES: Reasons = {
 };
 
 /** The codes of faults that only a person can repair: a refused login or right, a missing database, a certificate. */
-const NEEDS_PERSON = /^(28|3D|42501|UNABLE_TO_|.*CERT)/;
+const NEEDS_PERSON = /^(28|3D|55000|42501|UNABLE_TO_|.*CERT)/;
 
 /**
  * Refuses for an error of the database or of its connection, never with a password. Returns undefined for any other
