@@ -9,9 +9,14 @@ import { toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { featuresOf } from "../licensing/mod.ts";
 
-/** Returns the answer of validate, and stores on the record whether the month's allowance is used up. */
-export function renderValidation(record: KeyRecord, month: Month): string {
-  if (record.answeredUsage === record.usage && record.answeredMonth === month) return record.answer;
+/** Returns the answer of validate; undefined if the month's allowance is used up. */
+export function answerOfValidate(record: KeyRecord, month: Month): string | undefined {
+  if (record.answeredUsage !== record.usage || record.answeredMonth !== month) keepAnswer(record, month);
+  return record.isUsedUp ? undefined : record.answer;
+}
+
+/** Keeps the answer on the record, and whether the allowance is used up: the next request reads no other field. */
+function keepAnswer(record: KeyRecord, month: Month): void {
   const { answer, account } = record;
   const begin =
     answer === ""
@@ -23,7 +28,6 @@ export function renderValidation(record: KeyRecord, month: Month): string {
   record.answeredMonth = month;
   record.quotaAt = begin.length;
   record.isUsedUp = isUsedUp(record, month);
-  return record.answer;
 }
 
 /** Returns the answer of refresh: the same without the account. It is not kept, because clients rarely ask for it. */
