@@ -1,5 +1,5 @@
 /** Tests how commands find the settings of the service's unit, on answers that systemd 252 gave. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkFiles } from "../../src/cli/commands/config_command.ts";
@@ -10,8 +10,6 @@ import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { createCommandLine, refusalOf } from "./command_line.ts";
-
-// Each test builds on the tests before it.
 
 setDefaultTimeout(30_000);
 
@@ -201,7 +199,9 @@ describe("commands, while the service of the unit is stopped", () => {
       state: "claviger",
     };
     PATH = standIn("stopped", render(unit));
+    expect(await run("migrate")).toMatchObject({ status: 0, err: "" });
   });
+  beforeEach(() => host.behave({ kind: "grant" }));
 
   test("show the unit's settings in config check, below the settings file", async () => {
     const { status, out, err } = await run("config", "check", "--json");
@@ -221,7 +221,6 @@ describe("commands, while the service of the unit is stopped", () => {
   });
 
   test("find database and secret, and doctor the certificate and the App's key", async () => {
-    expect(await run("migrate")).toMatchObject({ status: 0, err: "" });
     const token = await line.run(["installer", "set-token"], {
       env: { PATH },
       isRoot: false,
@@ -279,11 +278,9 @@ describe("commands, while the service of the unit is stopped", () => {
       ["CLAVIGER_PORT=http", "CLAVIGER_PORT must be a whole number from 0 to 65535"],
       ["CLAVIGER_PROT=1", "CLAVIGER_PROT is not a setting"],
     ] as const) {
-      PATH = standIn(
-        environment.replaceAll("=", "-"),
-        render({ environment: [environment], envFiles: [settings] }),
-      );
-      const sentenceGiven = refusalOf(await run("keys", "list"));
+      const unit = render({ environment: [environment], envFiles: [settings] });
+      const env = { PATH: standIn(environment.replaceAll("=", "-"), unit) };
+      const sentenceGiven = refusalOf(await line.run(["keys", "list"], { env, isRoot: false }));
       expect(sentenceGiven).toStartWith(sentence);
       expect(sentenceGiven).toEndWith("; it is set in claviger.service");
     }
