@@ -91,11 +91,17 @@ export function readSettings(surroundings: Surroundings, place: InstallationFlag
  * write. Every command that works in the data folder calls it first.
  */
 export function enterDataFolder(
-  { programName, args = [], clock, err }: Surroundings,
+  { programName, args = [], env, clock, err }: Surroundings,
   { dataDir, logFormat }: Config,
 ): Refusal | undefined {
+  // sudo does not pass the environment on.
+  const place =
+    env.CLAVIGER_DATA_DIR && !args.some((word) => word.startsWith("--data-dir"))
+      ? ["--data-dir", dataDir]
+      : [];
+  const typed = [...args, ...place].map(quoteShellWord);
   const asUser = (owner = "claviger") =>
-    `run \`${["sudo -u", quoteShellWord(owner), programName, ...args.map(quoteShellWord)].join(" ")}\``;
+    `run \`${["sudo -u", quoteShellWord(owner), programName, ...typed].join(" ")}\``;
   const refusal = refuseForeignFolder(dataDir, asUser);
   if (refusal !== undefined) return refusal;
   const closed = closeDataFolder(dataDir);

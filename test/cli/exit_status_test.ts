@@ -239,7 +239,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   "the data folder belongs to another user, or this user cannot use it": [
     { says: "choose another folder", ends: () => start({ CLAVIGER_DATA_DIR: "/dev/null/data" }) },
     {
-      says: "belongs to",
+      says: "it is a file; choose another folder",
+      ends: () => start({ CLAVIGER_DATA_DIR: line.write("file", "") }),
+    },
+    {
+      // With the folder, because sudo does not pass the environment on.
+      says: "--data-dir /",
       can: asRoot,
       ends() {
         const folder = mkdtempSync(join(line.folder, "foreign-"));
