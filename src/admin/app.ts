@@ -16,6 +16,7 @@ import { refuseMisdirected } from "./frame/host_check.ts";
 import { logFailure } from "./frame/log_failure.ts";
 import { logRequests } from "./frame/log_requests.ts";
 import type { AdminEnv, AdminOptions } from "./frame/options.ts";
+import { ROUTES, THINGS } from "./things.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 
@@ -30,8 +31,8 @@ export function createAdminApp(options: AdminOptions): Hono<AdminEnv> {
   app.use(logRequests(options));
   app.use(refuseMisdirected(options));
   for (const path of ["/", "/console"]) app.get(path, (c) => c.redirect("/console/", 303));
-  app.route("/admin/v1", createApi(options));
-  app.route("/console/", createConsole(options));
+  app.route("/admin/v1", createApi(options, ROUTES));
+  app.route("/console/", createConsole(options, THINGS));
   app.notFound((c) => answerRefusal(c, NOT_FOUND));
   app.onError((error, c) => answerRefusal(c, logFailure(error, c, options)));
   return app;

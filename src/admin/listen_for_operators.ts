@@ -1,5 +1,7 @@
 import { type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import { isAdminTls, isLoopback, originOf } from "../endpoints.ts";
+import type { KeyDirectory } from "../keys/mod.ts";
+import { createLicenseChanges } from "../licensing/mod.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { LicenseSigner } from "../signed_licenses/mod.ts";
@@ -9,7 +11,11 @@ import { createCsvInFlight } from "./frame/stream_csv.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
-    Omit<AdminOptions, "database" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls"> {
+    Omit<
+      AdminOptions,
+      "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls"
+    > {
+  readonly directory: KeyDirectory;
   readonly createSigner: (database: Database) => LicenseSigner;
   readonly platform: Platform;
   readonly databaseAddress: DatabaseAddress;
@@ -60,6 +66,7 @@ async function listenAt(
   const app = createAdminApp({
     ...options,
     database,
+    licenseChanges: createLicenseChanges(database, options.directory),
     licenseSigner: options.createSigner(database),
     csvInFlight: createCsvInFlight(),
     isLoopback: isLoopback(host),

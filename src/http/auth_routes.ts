@@ -37,7 +37,7 @@ const UNKNOWN_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "unknown" });
 const REVOKED_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "revoked" });
 
 /** Creates the handler that revokes a key permanently. */
-export function revoke({ authenticator, database, directory, clock }: HandlerDeps): Handler {
+export function revoke({ authenticator, licenseChanges, clock }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const found = await authenticator.identify(exchange, "revoke", body);
     if (isRefusal(found)) return found;
@@ -54,13 +54,8 @@ export function revoke({ authenticator, database, directory, clock }: HandlerDep
       request: exchange.id,
       reason: fields.reason ?? undefined,
     } as const;
-    let revoked: Awaited<ReturnType<typeof revokeKey>>;
-    try {
-      revoked = await revokeKey(database, { hash: renderKeyHash(found.hash) }, { actor, now: clock.now() });
-    } finally {
-      // The cache must not hold the key as active when the answer goes out: from then on the key is refused.
-      directory.forgetLicense(licenseUuid);
-    }
+    const key = { hash: renderKeyHash(found.hash), licenseUuid };
+    const revoked = await revokeKey(licenseChanges, key, { actor, now: clock.now() });
     if (isRefusal(revoked)) return revoked;
     return reply({ revoked: true, message: "The API key has been revoked permanently" });
   };

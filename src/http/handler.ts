@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
-import type { OfflineDays } from "../licensing/mod.ts";
+import type { LicenseChanges, OfflineDays } from "../licensing/mod.ts";
 import type { Limiter, TrustedProxies } from "../limits/mod.ts";
 import type { Log, LogRequests } from "../log.ts";
 import type { FileDirectory } from "../models/mod.ts";
@@ -31,6 +31,7 @@ export interface AppOptions {
   readonly log: Log;
   readonly database: Database;
   readonly directory: KeyDirectory;
+  readonly licenseChanges: LicenseChanges;
   readonly events: EventWriter;
   readonly tokens: TokenSource;
   /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */

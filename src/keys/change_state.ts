@@ -1,10 +1,10 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
 import {
   allowsRow,
   ERASED,
   isErased,
   isLiving,
+  type LicenseChanges,
   REVOKED,
   type Restriction,
   UNRESTRICTED,
@@ -45,22 +45,30 @@ const RESUME: Transition = {
 };
 
 /** Suspends an active key: requests with it get `INVALID_KEY` until it is resumed. Refuses a key in any other state. */
-export function suspendKey(database: Database, uuid: string, change: Change): Promise<ChangedKey | Refusal> {
-  return changeState(database, uuid, { ...change, ...SUSPEND });
+export function suspendKey(
+  changes: LicenseChanges,
+  uuid: string,
+  change: Change,
+): Promise<ChangedKey | Refusal> {
+  return changeState(changes, uuid, { ...change, ...SUSPEND });
 }
 
 /** Resumes a suspended key. Refuses a key in any other state: a revoked key stays revoked. */
-export function resumeKey(database: Database, uuid: string, change: Change): Promise<ChangedKey | Refusal> {
-  return changeState(database, uuid, { ...change, ...RESUME });
+export function resumeKey(
+  changes: LicenseChanges,
+  uuid: string,
+  change: Change,
+): Promise<ChangedKey | Refusal> {
+  return changeState(changes, uuid, { ...change, ...RESUME });
 }
 
 async function changeState(
-  database: Database,
+  changes: LicenseChanges,
   uuid: string,
   { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: Change & Transition,
 ): Promise<ChangedKey | Refusal> {
   const action = `key.${verb}` as const;
-  const [row] = await database.query<ChangedKey>(
+  const [row] = await changes.change<ChangedKey>(
     (sql) => sql`
       with old as (
         select k.id, k.license_id, l.account_id
@@ -80,7 +88,7 @@ async function changeState(
       select license_id as "licenseUuid" from changed`,
   );
   if (row !== undefined) return row;
-  return await refuseKeyChange(database, uuid, {
+  return await refuseKeyChange(changes.database, uuid, {
     what: `${verb} key`,
     now,
     restriction,

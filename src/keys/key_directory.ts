@@ -7,6 +7,7 @@ import {
   type LookUpOptions,
   type LookUpStats,
 } from "../database/mod.ts";
+import type { LicenseCache } from "../licensing/mod.ts";
 import type { Log } from "../log.ts";
 import type { Refusal } from "../refusal.ts";
 import { findKeysByHash } from "./find_keys.ts";
@@ -28,7 +29,7 @@ export interface KeyDirectoryOptions {
   readonly maxKeys?: number;
 }
 
-export interface KeyDirectory {
+export interface KeyDirectory extends LicenseCache {
   /** Starts the pulse. Resolves after the first pulse. */
   start(): Promise<void>;
   /** Stops the pulse, and writes the last use of keys and the reasons for which keys were refused. */
@@ -44,8 +45,6 @@ export interface KeyDirectory {
   hashOf(keyUuid: string): Promise<KeyHash | null>;
   /** Looks a key up for a client at an address; null if there is no such key. Throws `DatabaseUnavailable`. */
   lookUp(hash: KeyHash, address: string, how?: LookUpOptions): Promise<KeyRecord | null>;
-  /** Forgets the cached keys of a license. Call it before a change to the license is acknowledged. */
-  forgetLicense(licenseUuid: string): void;
   /**
    * Forgets the cached keys of a license after a commit with an unknown outcome, which may still take effect. For
    * a minute the pulse reads the counts of this process too.
@@ -114,6 +113,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     hashOf: hashes.hashOf,
     lookUp: (hash, address, how) => queue.lookUp(renderKeyHash(hash), address, how),
     forgetLicense: cache.forgetLicense,
+    forgetAll: cache.forgetAll,
     distrustLicense(licenseUuid) {
       cache.forgetLicense(licenseUuid);
       pulse.readOwnCounts();

@@ -1,7 +1,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import { allowsRow, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
+import { allowsRow, type LicenseChanges, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
@@ -9,8 +9,6 @@ import { findKey, type KeySummary } from "./list_keys.ts";
 export interface RevokedKey {
   /** `key_…`. */
   readonly id: string;
-  /** The license whose cached keys must be forgotten before the request is answered. */
-  readonly licenseUuid: string;
 }
 
 /**
@@ -18,8 +16,8 @@ export interface RevokedKey {
  * which names the key by its hash, gets `KEY_NOT_FOUND` for both. Suspended and expired keys can be revoked.
  */
 export async function revokeKey(
-  database: Database,
-  by: { readonly hash: string } | { readonly uuid: string },
+  changes: LicenseChanges,
+  by: { readonly hash: string; readonly licenseUuid?: string } | { readonly uuid: string },
   {
     actor,
     now,
@@ -28,7 +26,7 @@ export async function revokeKey(
 ): Promise<RevokedKey | Refusal> {
   const hash = "hash" in by ? `\\x${by.hash}` : null;
   const uuid = "uuid" in by ? by.uuid : null;
-  const [row] = await database.query<{ uuid: string; licenseUuid: string }>(
+  const [row] = await changes.change<{ uuid: string; licenseUuid: string }>(
     (sql) => sql`
       with old as (
         select k.id, k.license_id, k.state, l.account_id
@@ -46,13 +44,14 @@ export async function revokeKey(
       ),
       logged as (${auditCte(sql, { action: "key.revoke", actor, at: now, from: sql`changed` })})
       select key_id as uuid, license_id as "licenseUuid" from changed`,
+    "licenseUuid" in by ? by : {},
   );
   if (row === undefined) {
     // A client names the key itself and gets no details; an operator names the id and gets the reason.
     if (uuid === null) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
-    return await refuseRevocation(database, uuid, { now, restriction });
+    return await refuseRevocation(changes.database, uuid, { now, restriction });
   }
-  return { id: toId("key", row.uuid), licenseUuid: row.licenseUuid };
+  return { id: toId("key", row.uuid) };
 }
 
 /** Finds the key that {@linkcode revokeKey} would revoke. Refuses the keys that {@linkcode revokeKey} would refuse. */

@@ -1,13 +1,14 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
-import type { Database, Sql } from "../database/mod.ts";
+import type { Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
 import {
   allowsRow,
   ERASED,
   isErased,
   isLiving,
+  type LicenseChanges,
   REVOKED,
   type Restriction,
   UNRESTRICTED,
@@ -24,8 +25,6 @@ export interface RotatedKey {
   readonly apiKey: string;
   /** Until when the old key works: the end of the overlap, or the expiry of the license if that is earlier. */
   readonly oldWorksUntil: Date;
-  /** The license whose cached keys must be forgotten before a request is answered. */
-  readonly licenseUuid: string;
 }
 
 interface Options {
@@ -48,15 +47,15 @@ interface OldKey {
  * expiry of the license. Refuses a key that is unknown, not active, expired, or replaced already.
  */
 export async function rotateKey(
-  database: Database,
+  changes: LicenseChanges,
   old: OldKey,
   options: Options,
 ): Promise<RotatedKey | Refusal> {
   const key = generateApiKey(options.brand, old.mode);
-  const [row] = await database.query<Row>((sql) => rotateStatement(sql, old, { ...options, key }));
+  const [row] = await changes.change<Row>((sql) => rotateStatement(sql, old, { ...options, key }));
   if (row !== undefined) return toRotatedKey(row, key.apiKey);
   const { now, restriction } = options;
-  return await refuseKeyChange(database, old.uuid, {
+  return await refuseKeyChange(changes.database, old.uuid, {
     what: "rotate key",
     now,
     restriction,
@@ -83,8 +82,8 @@ interface Row {
   readonly oldWorksUntil: Date;
 }
 
-function toRotatedKey({ uuid, ...rest }: Row, apiKey: string): RotatedKey {
-  return { id: toId("key", uuid), apiKey, ...rest };
+function toRotatedKey({ uuid, oldWorksUntil }: Omit<Row, "licenseUuid">, apiKey: string): RotatedKey {
+  return { id: toId("key", uuid), apiKey, oldWorksUntil };
 }
 
 function rotateStatement(
@@ -94,7 +93,7 @@ function rotateStatement(
 ) {
   const uuid = newUuid();
   const endsAt = new Date(now.getTime() + old.overlapMs);
-  return sql<Row[]>`
+  return sql`
     with old as (
       select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
         from keys k join licenses l on l.id = k.license_id

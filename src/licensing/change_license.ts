@@ -3,6 +3,7 @@ import { constraintOf, type Database, type Fragment, type Sql } from "../databas
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
+import type { LicenseChanges } from "./license_changes.ts";
 import { oneYearAfter, tierLimit } from "./licenses.ts";
 import {
   allowsMode,
@@ -30,7 +31,6 @@ export interface LicenseChange {
 export type LicenseName = { readonly licenseUuid: string } | { readonly keyUuid: string };
 
 export interface ChangedLicense {
-  /** The license whose cached keys must be forgotten before a request is answered. */
   readonly licenseUuid: string;
   /** False if the license already had these values; then no row is written. */
   readonly isChanged: boolean;
@@ -57,7 +57,7 @@ interface Row extends ChangedLicense {
  * external id can change. The restriction must allow the old and the new tier, and all keys.
  */
 export async function changeLicense(
-  database: Database,
+  changes: LicenseChanges,
   name: LicenseName,
   options: Options,
 ): Promise<ChangedLicense | Refusal> {
@@ -68,15 +68,15 @@ export async function changeLicense(
   }
   let row: Row | undefined;
   try {
-    [row] = await database.query<Row>((sql) => changeStatement(sql, name, { ...options, action }));
+    [row] = await changes.change<Row>((sql) => changeStatement(sql, name, { ...options, action }));
   } catch (error) {
     if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
-    return await refuseTakenExternalId(database, what, {
+    return await refuseTakenExternalId(changes.database, what, {
       externalId: change.externalId,
       restriction: options.restriction,
     });
   }
-  if (row === undefined) return await refuseUnknown(database, name, what);
+  if (row === undefined) return await refuseUnknown(changes.database, name, what);
   if (!row.isAllowed) return refuseRestricted(what);
   if (!row.isWithin) return refuseBeyondDefaults(what);
   if (!row.isOpen)
@@ -102,7 +102,7 @@ function changeStatement(
 ) {
   const { tier = null, monthlyLimit, expiresAt = null, externalId } = change;
   const isForRevoked = tier === null && monthlyLimit === undefined && expiresAt === null;
-  return sql<Row[]>`
+  return sql`
     with license as (
       ${selectLicense(sql, name)}
     ),

@@ -3,9 +3,9 @@ import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { isLiving } from "./_erased_email.ts";
+import type { LicenseChanges } from "./license_changes.ts";
 
 export interface RenewedLicense {
-  /** The license whose cached keys must be forgotten before a request is answered. */
   readonly licenseUuid: string;
   readonly expiresAt: Date;
 }
@@ -45,11 +45,11 @@ export async function findRenewable(
  * renew once.
  */
 export async function renewAccount(
-  database: Database,
+  changes: LicenseChanges,
   accountUuid: string,
   { actor, now, version }: { readonly actor: Actor; readonly now: Date; readonly version?: string },
 ): Promise<RenewedLicense[]> {
-  const rows = await database.query<RenewedLicense>(
+  const rows = await changes.change<RenewedLicense>(
     (sql) => sql`
       with old as (
         ${selectRenewable(sql, accountUuid, now)}

@@ -4,6 +4,7 @@ import { createFigureComputer } from "../figures/mod.ts";
 import { createRequestMetrics } from "../http/mod.ts";
 import { newUuid } from "../ids.ts";
 import { createKeyDirectory } from "../keys/mod.ts";
+import { createLicenseChanges } from "../licensing/mod.ts";
 import { createLimiter } from "../limits/mod.ts";
 import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import { createGitHubAppSource, createTokenSource } from "../repository_token/mod.ts";
@@ -63,6 +64,7 @@ export async function startParts(
     writes,
     database,
     directory,
+    licenseChanges: createLicenseChanges(database, directory),
     events,
     minted,
     failedLogins,

@@ -1,7 +1,9 @@
 /** Accounts and models over the API: the same results and audit rows as with the commands. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
@@ -162,7 +164,11 @@ describe("POST /accounts/{id}/erase", () => {
     });
     for (const { id } of [ours, theirs]) {
       const by = { actor: ACTOR, now: admin.clock.now() };
-      const revoked = await revokeKey(admin.database, { uuid: parseId("key", id) ?? "" }, by);
+      const revoked = await revokeKey(
+        createLicenseChanges(admin.database),
+        { uuid: parseId("key", id) ?? "" },
+        by,
+      );
       expect(isRefusal(revoked)).toBe(false);
     }
     const reason = "request of 3 March";

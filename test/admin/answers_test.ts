@@ -3,10 +3,10 @@
  * that no test can provoke is in a list with the reason.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { ROUTES } from "../../src/admin/api_routes.ts";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
+import { ROUTES } from "../../src/admin/things.ts";
 import { type Database, DatabaseUnavailable } from "../../src/database/mod.ts";
 import { newUuid, toId } from "../../src/ids.ts";
 import { findLicense } from "../../src/licensing/mod.ts";

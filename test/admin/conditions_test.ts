@@ -3,8 +3,7 @@
  * read, an unknown name and a name that is sent twice are refused by name, and nothing is shown instead.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { ROUTES } from "../../src/admin/api_routes.ts";
-import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
+import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { type CommandLine, createCommandLine, surround } from "../cli/command_line.ts";

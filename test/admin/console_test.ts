@@ -1,6 +1,6 @@
 /** The console as programs see it: headers, cookies, origins and forms. `test/console` has its pages. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
+import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
 import { createConsoleClient } from "./console_client.ts";

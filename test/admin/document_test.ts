@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
-import { ROUTES } from "../../src/admin/api_routes.ts";
 import { renderDocument } from "../../src/admin/frame/api/document.ts";
 import { CONDITIONS, codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import { operation } from "../../src/admin/frame/api/operation.ts";
+import { ROUTES } from "../../src/admin/things.ts";
 import { inJsonSchema } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";

@@ -15,7 +15,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
-import { changeLicense, eraseAccount, renewAccount } from "../../src/licensing/mod.ts";
+import { changeLicense, createLicenseChanges, eraseAccount, renewAccount } from "../../src/licensing/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
@@ -93,21 +93,26 @@ describe("An erased account", () => {
 
   type Change = (key: IssuedKey) => Promise<unknown>;
   const change = (to: Parameters<typeof changeLicense>[2]["change"]): Change => {
-    return ({ licenseUuid }) => changeLicense(admin.database, { licenseUuid }, { ...BY, change: to });
+    return ({ licenseUuid }) =>
+      changeLicense(createLicenseChanges(admin.database), { licenseUuid }, { ...BY, change: to });
   };
   const refused: [name: string, Change][] = [
     [
       "rotateKey()",
       (key) =>
-        rotateKey(admin.database, { uuid: uuidOf(key), mode: "live", overlapMs: 0 }, { ...BY, brand: BRAND }),
+        rotateKey(
+          createLicenseChanges(admin.database),
+          { uuid: uuidOf(key), mode: "live", overlapMs: 0 },
+          { ...BY, brand: BRAND },
+        ),
     ],
     ["changeLicense() with an expiry", change({ expiresAt: NEVER_EXPIRES })],
     ["changeLicense() with a tier", change({ tier: "enterprise" })],
     [
       "resumeKey()",
       async (key) => {
-        await suspendKey(admin.database, uuidOf(key), BY);
-        return await resumeKey(admin.database, uuidOf(key), BY);
+        await suspendKey(createLicenseChanges(admin.database), uuidOf(key), BY);
+        return await resumeKey(createLicenseChanges(admin.database), uuidOf(key), BY);
       },
     ],
   ];
@@ -120,15 +125,17 @@ describe("An erased account", () => {
 
   test("is not renewed, but its keys can be revoked, and their licenses lose their external id", async () => {
     const key = await keyOfErased();
-    expect(await renewAccount(admin.database, accountOf(key), BY)).toEqual([]);
+    expect(await renewAccount(createLicenseChanges(admin.database), accountOf(key), BY)).toEqual([]);
     expect(await change({ externalId: null })(key)).toMatchObject({ isChanged: false });
-    expect(await revokeKey(admin.database, { uuid: uuidOf(key) }, BY)).toHaveProperty("id");
+    expect(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, BY)).toHaveProperty(
+      "id",
+    );
   });
 
   test("eraseAccount() refuses an account that gets a key at the same moment", async () => {
     const email = "race@example.org";
     const old = await issue(admin.database, { email });
-    await revokeKey(admin.database, { uuid: uuidOf(old) }, BY);
+    await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
     const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
     let erasing: Promise<unknown> | undefined;
     try {
@@ -150,7 +157,7 @@ describe("An erased account", () => {
   test("a key that is issued while the account is erased belongs to a new account", async () => {
     const email = "again@example.org";
     const old = await issue(admin.database, { email });
-    await revokeKey(admin.database, { uuid: uuidOf(old) }, BY);
+    await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
     const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
     let issuing: ReturnType<typeof tryToIssue> | undefined;
     try {
@@ -190,7 +197,7 @@ describe("An erased account", () => {
       [other, true],
       [erased, false],
     ] as const) {
-      await revokeKey(admin.database, { uuid: uuidOf(key) }, BY);
+      await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, BY);
       expect((await page(key)).includes("Issue a new key")).toBe(isLinked);
     }
   });

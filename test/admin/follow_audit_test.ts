@@ -1,4 +1,5 @@
 /** `GET /audit`: programs follow the log, miss no row, and learn when the database is another one. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
@@ -6,6 +7,7 @@ import { AUDIT_POSITION } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { backUp, makeFolder, prove, tryRestore } from "../backup/backup_kit.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
@@ -110,7 +112,7 @@ describe("GET /audit", () => {
     const key = await admin.issue({ email: "audited@example.org" });
     await suspend(key.id, "for filters");
     const uuid = parseId("key", key.id) ?? "";
-    await revokeKey(admin.database, { uuid }, { actor: ACTOR, now: admin.clock.now() });
+    await revokeKey(createLicenseChanges(admin.database), { uuid }, { actor: ACTOR, now: admin.clock.now() });
     const commands = await commandsOn(admin.testDatabase, admin.clock);
     try {
       const { rows } = await follow("", ({ action }) => action === "key.revoke");

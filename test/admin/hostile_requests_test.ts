@@ -1,9 +1,8 @@
 /** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { ROUTES } from "../../src/admin/api_routes.ts";
-import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
+import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";

@@ -2,7 +2,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
-import { changeLicense, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
+import {
+  changeLicense,
+  createLicenseChanges,
+  oneYearAfter,
+  type Restriction,
+} from "../../src/licensing/mod.ts";
 import { renewToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
@@ -270,7 +275,7 @@ describe("POST /admin/v1/keys with an Idempotency-Key", () => {
     expect((await issue(LICENSE, { token, order })).body).toEqual(first.body);
     const license = { licenseUuid: parseId("lic", first.body.license_id) ?? "" };
     const change = { change: { tier: "enterprise" }, actor: ACTOR, now: admin.clock.now() } as const;
-    await changeLicense(admin.database, license, change);
+    await changeLicense(createLicenseChanges(admin.database), license, change);
     expect(await issue(LICENSE, { token, order })).toMatchObject({
       status: 403,
       body: { code: "NOT_ALLOWED" },

@@ -1,6 +1,8 @@
 /** The filters of the lists: the results of the commands, and refusals that name the filter. */
+
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
@@ -29,15 +31,15 @@ describe("the results of the commands", () => {
     await admin.issue({ email: "olga@example.org", name: "Olga Petrova", tier: "commercial", mode: "test" });
     await admin.issue({ email: "ada@example.org", organization: "Petrova Labs", expiresAt: soon });
     const suspended = await admin.issue({ email: "eve@example.org" });
-    await suspendKey(admin.database, uuidOf(suspended), by(admin));
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(suspended), by(admin));
     const rotated = await admin.issue({ email: "rot@example.org", externalId: "order-17" });
     await rotateKey(
-      admin.database,
+      createLicenseChanges(admin.database),
       { uuid: uuidOf(rotated), mode: "live", overlapMs: DAY_MS },
       { brand: BRAND, ...by(admin) },
     );
     const revoked = await admin.issue({ email: "gone@example.org" });
-    await revokeKey(admin.database, { uuid: uuidOf(revoked) }, by(admin));
+    await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(revoked) }, by(admin));
     await use(admin, first, 12);
     const lastFour = first.apiKey.slice(-4);
     const filters: Record<string, string>[] = [

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
-import { updateAccount } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, updateAccount } from "../../src/licensing/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { uuidOf } from "../support/keys.ts";
 import { add, by, DAY_MS, readAll, use } from "./list_kit.ts";
@@ -32,8 +32,8 @@ describe("every list", () => {
       round++;
       if (round > 3 || !first || !second) return;
       await admin.issue();
-      await revokeKey(admin.database, { uuid: uuidOf(first) }, by(admin));
-      await suspendKey(admin.database, uuidOf(second), by(admin));
+      await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(first) }, by(admin));
+      await suspendKey(createLicenseChanges(admin.database), uuidOf(second), by(admin));
     });
     const ids = listed.map(({ id }) => id);
     expect(ids.slice(0, 7)).toEqual(keys.map(({ id }) => id));

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import Ajv2020 from "ajv/dist/2020";
-import { ROUTES } from "../../src/admin/api_routes.ts";
 import { renderDocument } from "../../src/admin/frame/api/document.ts";
+import { ROUTES } from "../../src/admin/things.ts";
 import { createBrand } from "../../src/brand.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";

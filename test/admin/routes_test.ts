@@ -3,10 +3,9 @@
  * row there or in `sample_requests.ts` fails.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { ROUTES } from "../../src/admin/api_routes.ts";
-import { CONSOLE_ROUTES } from "../../src/admin/console_routes.ts";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
+import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { ROLES, SCOPES } from "../../src/operators/mod.ts";
 import type { Code } from "../../src/refusal.ts";

@@ -1,10 +1,12 @@
 /** A sample request for each route of the API, which succeeds with a token of the route's scope. */
+
 import { randomUUID } from "node:crypto";
 import { addActivity } from "../../src/activity/mod.ts";
-import { ROUTES } from "../../src/admin/api_routes.ts";
+import { ROUTES } from "../../src/admin/things.ts";
 import { computeFigures } from "../../src/figures/mod.ts";
 import { toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { countUse } from "../../src/usage/mod.ts";
@@ -146,7 +148,12 @@ export function newIdempotencyKey(): Record<string, string> {
 
 export async function issueSuspended(admin: TestAdmin): Promise<IssuedKey> {
   const key = await admin.issue();
-  expectDone(await suspendKey(admin.database, uuidOf(key), { actor: ACTOR, now: admin.clock.now() }));
+  expectDone(
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(key), {
+      actor: ACTOR,
+      now: admin.clock.now(),
+    }),
+  );
   return key;
 }
 
@@ -156,7 +163,7 @@ export async function issueRevoked(
 ): Promise<IssuedKey> {
   const key = await admin.issue(request);
   const by = { actor: ACTOR, now: admin.clock.now() };
-  expectDone(await revokeKey(admin.database, { uuid: uuidOf(key) }, by));
+  expectDone(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by));
   return key;
 }
 

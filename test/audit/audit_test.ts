@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { followAudit, listAudit, pageAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
@@ -20,7 +21,11 @@ afterAll(() => server.close());
 async function revokeFor(reason: string, key?: IssuedKey): Promise<string | null | undefined> {
   const revoked = key ?? (await issue(server.database));
   const keyUuid = parseId("key", revoked.id) ?? "";
-  await revokeKey(server.database, { uuid: keyUuid }, { actor: { ...ACTOR, reason }, now: NOW });
+  await revokeKey(
+    createLicenseChanges(server.database),
+    { uuid: keyUuid },
+    { actor: { ...ACTOR, reason }, now: NOW },
+  );
   return (await listAudit(server.database, { keyUuid }))[0]?.reason;
 }
 

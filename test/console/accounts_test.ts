@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
-import { listAccounts, renewAccount } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, listAccounts, renewAccount } from "../../src/licensing/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
@@ -86,9 +86,13 @@ describe("The page of an account", () => {
     const email = "grace@example.org";
     grace = await admin.issue({ email, tier: "commercial", expiresAt: inDays(12), externalId: "order-7" });
     const second = await admin.issue({ email, tier: "free", mode: "test", expiresAt: inDays(200) });
-    await suspendKey(admin.database, parseId("key", second.id) ?? "", by("unpaid <b>bill</b>"));
+    await suspendKey(
+      createLicenseChanges(admin.database),
+      parseId("key", second.id) ?? "",
+      by("unpaid <b>bill</b>"),
+    );
     const twoDaysAgo = { ...by("paid"), now: inDays(-2) };
-    await renewAccount(admin.database, parseId("usr", second.userId) ?? "", twoDaysAgo);
+    await renewAccount(createLicenseChanges(admin.database), parseId("usr", second.userId) ?? "", twoDaysAgo);
     for (const [month, used] of [0, 40, 90_000, 120_000, 200, 7_000].entries()) {
       await admin.database.query(
         (sql) => sql`
@@ -256,7 +260,7 @@ describe("The page of an account", () => {
       await page.getByText("a key of it is not revoked; revoke it first").waitFor();
       await takeScreenshots(page, "account-erase-refused");
       await expectAccessible(page);
-      await revokeKey(admin.database, { uuid: parseId("key", key.id) ?? "" }, by());
+      await revokeKey(createLicenseChanges(admin.database), { uuid: parseId("key", key.id) ?? "" }, by());
       await erase("leaving@example.org");
       await page.getByText("Name, e-mail and organization were removed.").waitFor();
       expect(await page.locator("main").textContent()).not.toContain("Leaving");

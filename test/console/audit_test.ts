@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
-import { changeLicense } from "../../src/licensing/mod.ts";
+import { changeLicense, createLicenseChanges } from "../../src/licensing/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
@@ -43,15 +43,22 @@ describe("The log of 70 changes", () => {
     const now = admin.clock.now();
     const by = { actor: { ...GRACE, reason: "has paid for more" }, now };
     await changeLicense(
-      admin.database,
+      createLicenseChanges(admin.database),
       { keyUuid: uuidOf(key) },
       { change: { tier: "commercial", monthlyLimit: 5_000 }, ...by },
     );
-    await suspendKey(admin.database, uuidOf(key), { actor: { ...GRACE, reason: HOSTILE }, now });
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(key), {
+      actor: { ...GRACE, reason: HOSTILE },
+      now,
+    });
     const lastWeek = new Date(now.getTime() - 7 * DAY_MS);
     const revoked = await admin.issue({ email: "bob@example.org" });
     const why = { ...GRACE, reason: "the key was on a public page" };
-    await revokeKey(admin.database, { uuid: uuidOf(revoked) }, { actor: why, now: lastWeek });
+    await revokeKey(
+      createLicenseChanges(admin.database),
+      { uuid: uuidOf(revoked) },
+      { actor: why, now: lastWeek },
+    );
   });
 
   test("shows who changed what, from which value to which, and why", async () => {

@@ -47,8 +47,7 @@ const page = renderPage(
       </>
     ),
   },
-  undefined,
-  "/",
+  { menu: [], session: undefined, path: "/" },
 );
 
 let browser: Browser;

@@ -129,10 +129,10 @@ describe("Issue a key", () => {
       await page.getByText("No key was issued: 4 fields need a change.").waitFor();
       const email = page.getByLabel("E-mail of the account");
       expect(await email.getAttribute("aria-invalid")).toBe("true");
-      expect(await page.locator("#email-error").textContent()).toBe(
+      expect(await page.locator("#issue-email-error").textContent()).toBe(
         "It must be an e-mail address, and no API key",
       );
-      expect(await page.locator("#tier-error").textContent()).toBe("Choose a tier");
+      expect(await page.locator("#issue-tier-error").textContent()).toBe("Choose a tier");
       expect(await page.getByLabel("Name").inputValue()).toBe("Grace <b>");
       expect(await page.getByLabel("Monthly limit").inputValue()).toBe("many");
       await takeScreenshots(page, "issue-wrong");

@@ -1,9 +1,11 @@
 /** The page of a key and its changes, in a real browser. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { findKey, hashApiKey, type IssuedKey, suspendKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import {
   listSigningKeys,
   parseLicenseFile,
@@ -107,7 +109,7 @@ describe("An action", () => {
   test("that a notice leads to is open and in view in a narrow window, without script", async () => {
     const key = await admin.issue();
     const actor = { kind: "operator", name: "grace", reason: "unpaid ".repeat(280) } as const;
-    await suspendKey(admin.database, uuidOf(key), { actor, now: admin.clock.now() });
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(key), { actor, now: admin.clock.now() });
     const act = async (page: Page) => {
       await page.getByRole("link", { name: "Resume it" }).click();
       await page.waitForURL(/open=resume/);

@@ -2,7 +2,7 @@
 import { monthOf } from "../../src/calendar.ts";
 import { type Database, type DatabaseAddress, openSession } from "../../src/database/mod.ts";
 import { generateApiKey, importKeys, revokeKey, suspendKey } from "../../src/keys/mod.ts";
-import { TIERS } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, TIERS } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { ACTOR, BRAND, issue } from "../support/issue.ts";
@@ -58,8 +58,8 @@ export async function makeCustomers(
     await database.query(
       (sql) => sql`update keys set license_id = ${licenseUuid}::uuid where id = ${keyUuid}::uuid`,
     );
-    if (flaw === "suspended") checked(await suspendKey(database, keyUuid, by));
-    if (flaw === "revoked") checked(await revokeKey(database, { uuid: keyUuid }, by));
+    if (flaw === "suspended") checked(await suspendKey(createLicenseChanges(database), keyUuid, by));
+    if (flaw === "revoked") checked(await revokeKey(createLicenseChanges(database), { uuid: keyUuid }, by));
   }
   return all;
 }

@@ -2,7 +2,7 @@
  * Days of load on two services that share a database, and a clock that the test moves. The answers are counted as the
  * clients see them.
  */
-import { changeLicense, TIERS } from "../../src/licensing/mod.ts";
+import { changeLicense, createLicenseChanges, TIERS } from "../../src/licensing/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR } from "../support/issue.ts";
@@ -88,7 +88,7 @@ export async function simulateDays(at: string, random: Random) {
       for (let n = 0; n < licenses; n++) {
         const { licenseUuid } = working[random(working.length)] as Customer;
         const by = { change: { tier: TIERS[random(4)] ?? "free" }, actor: ACTOR, now: clock.now() };
-        checked(await changeLicense(on.database, { licenseUuid }, by));
+        checked(await changeLicense(createLicenseChanges(on.database), { licenseUuid }, by));
       }
       await beat();
     },

@@ -1,7 +1,7 @@
 /** Tests the count of use with days in an unusual state: after a pause, and after a removed demo. */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
-import { changeLicense, type Tier } from "../../src/licensing/mod.ts";
+import { changeLicense, createLicenseChanges, type Tier } from "../../src/licensing/mod.ts";
 import { addUsageDays, commitEvents, countUse, readUsageDays, restartCount } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
@@ -29,7 +29,11 @@ test("countUse() gives each day the tier at its end, if several days are over", 
       processUuid: newUuid(),
       deadlineMs: 10_000,
     });
-    await changeLicense(database, { licenseUuid }, { change: { tier }, actor: ACTOR, now: clock.now() });
+    await changeLicense(
+      createLicenseChanges(database),
+      { licenseUuid },
+      { change: { tier }, actor: ACTOR, now: clock.now() },
+    );
   };
   await useAndChange("2026-11-27T12:00:00Z", "free");
   await useAndChange("2026-11-28T12:00:00Z", "research");

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { ROUTES } from "../../src/admin/api_routes.ts";
+import { ROUTES } from "../../src/admin/things.ts";
 import type { SampleRequest } from "../admin/sample_requests.ts";
 import { BRAND } from "../support/issue.ts";
 import {

@@ -3,7 +3,7 @@
  * log or into a table.
  */
 import fc from "fast-check";
-import { ROUTES } from "../../src/admin/api_routes.ts";
+import { ROUTES } from "../../src/admin/things.ts";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { makeSample } from "../admin/sample_requests.ts";
 import { searchTables } from "../secret_leaks/places.ts";

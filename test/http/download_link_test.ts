@@ -1,9 +1,11 @@
 /** A client may download a hosted file by a signed link or with a key. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import {
   addHostedModel,
@@ -234,7 +236,11 @@ describe("GET /v1/models/download by a link", () => {
       await expectFile(second.url + path);
       await expectFile(link);
       const actor = { kind: "command", name: "test" } as const;
-      await revokeKey(service.database, { uuid: uuidOf(doomed) }, { actor, now: service.clock.now() });
+      await revokeKey(
+        createLicenseChanges(service.database),
+        { uuid: uuidOf(doomed) },
+        { actor, now: service.clock.now() },
+      );
       const revokedMs = performance.now();
       const watched = [second, service].map(async (each) => {
         for (let servedMs = revokedMs; ; ) {
@@ -258,7 +264,10 @@ describe("GET /v1/models/download by a link", () => {
     const suspended = await service.issue();
     const first = await linkTo(service, suspended.apiKey, "m");
     const actor = { kind: "command", name: "test" } as const;
-    await suspendKey(service.database, uuidOf(suspended), { actor, now: service.clock.now() });
+    await suspendKey(createLicenseChanges(service.database), uuidOf(suspended), {
+      actor,
+      now: service.clock.now(),
+    });
     const expired = await service.issue();
     const second = await linkTo(service, expired.apiKey, "m");
     await expire(service, expired);

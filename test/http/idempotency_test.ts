@@ -1,8 +1,10 @@
 /** `Idempotency-Key` of POST /v1/analytics/log: an event that is sent again is stored and counted once. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startTestService, type TestService } from "../support/service.ts";
@@ -145,7 +147,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     const keyUuid = parseId("key", id) ?? "";
     const first = await log(apiKey, "a");
     const rotated = await rotateKey(
-      service.database,
+      createLicenseChanges(service.database),
       { uuid: keyUuid, mode: "live", overlapMs: 3_600_000 },
       {
         brand: service.config.brand,

@@ -9,6 +9,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
@@ -44,20 +45,20 @@ describe("explainKey()", () => {
       resetsAt: "2026-12-01T00:00:00Z",
       refusals: [],
     });
-    await suspendKey(database, uuidOf(key), by(1, "invoice open"));
+    await suspendKey(createLicenseChanges(database), uuidOf(key), by(1, "invoice open"));
     expect(await explain(key, 2)).toMatchObject({
       since: after(1),
       change: { at: after(1), action: "key.suspend", actor: "command:tester", reason: "invoice open" },
       obstacles: ["suspended"],
     });
-    await resumeKey(database, uuidOf(key), by(3));
+    await resumeKey(createLicenseChanges(database), uuidOf(key), by(3));
     expect(await explain(key, 4)).toMatchObject({
       since: after(3),
       change: { action: "key.resume" },
       obstacles: [],
     });
-    await suspendKey(database, uuidOf(key), by(5));
-    await revokeKey(database, { uuid: uuidOf(key) }, by(6, "leaked"));
+    await suspendKey(createLicenseChanges(database), uuidOf(key), by(5));
+    await revokeKey(createLicenseChanges(database), { uuid: uuidOf(key) }, by(6, "leaked"));
     expect(await explain(key, 7)).toMatchObject({
       key: { state: "revoked" },
       since: after(6),
@@ -81,14 +82,14 @@ describe("explainKey()", () => {
       change: null,
       obstacles: ["expired", "quota_used_up"],
     });
-    await suspendKey(database, uuidOf(key), by(1));
+    await suspendKey(createLicenseChanges(database), uuidOf(key), by(1));
     expect((await explain(key, 3)).obstacles).toEqual(["suspended", "expired", "quota_used_up"]);
   });
 
   test("distinguishes a rotated key whose overlap has ended from a key whose license has expired", async () => {
     const old = await issue(database, { expiresAt: after(48) });
     const request = { uuid: uuidOf(old), mode: "live", overlapMs: HOUR_MS } as const;
-    const rotated = await rotateKey(database, request, { brand: BRAND, ...by(1) });
+    const rotated = await rotateKey(createLicenseChanges(database), request, { brand: BRAND, ...by(1) });
     const id = "apiKey" in rotated ? rotated.id : "";
     expect(await explain(old, 1.5)).toMatchObject({ key: { replacedBy: id }, obstacles: [] });
     expect(await explain(old, 3)).toMatchObject({ since: after(2), obstacles: ["replaced"] });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
 import { findKey, hashApiKey, keyPattern, listKeys, revokeKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
@@ -88,7 +89,11 @@ describe("issueKey()", () => {
   test("issueKey() refuses an external id that another license has, also one of a revoked key, and names the license", async () => {
     const externalId = "order-1";
     const key = await issue(server.database, { externalId });
-    await revokeKey(server.database, { hash: hashApiKey(key.apiKey) }, { actor: ACTOR, now: NOW });
+    await revokeKey(
+      createLicenseChanges(server.database),
+      { hash: hashApiKey(key.apiKey) },
+      { actor: ACTOR, now: NOW },
+    );
     const before = await countRows(server.database);
     expect(await tryToIssue(server.database, { externalId })).toMatchObject({
       code: "ALREADY_EXISTS",

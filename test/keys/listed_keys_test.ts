@@ -19,7 +19,13 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
-import { allowsKey, changeLicense, type Restriction, UNRESTRICTED } from "../../src/licensing/mod.ts";
+import {
+  allowsKey,
+  changeLicense,
+  createLicenseChanges,
+  type Restriction,
+  UNRESTRICTED,
+} from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -57,10 +63,10 @@ describe("listed_keys", () => {
   }
 
   const change = (key: IssuedKey, to: Parameters<typeof changeLicense>[2]["change"]) =>
-    changeLicense(server.database, { keyUuid: uuidOf(key) }, { change: to, ...BY });
+    changeLicense(createLicenseChanges(server.database), { keyUuid: uuidOf(key) }, { change: to, ...BY });
   const rotate = (key: IssuedKey) =>
     rotateKey(
-      server.database,
+      createLicenseChanges(server.database),
       { uuid: uuidOf(key), mode: "live", overlapMs: DAY_MS },
       { brand: BRAND, ...BY },
     );
@@ -70,12 +76,12 @@ describe("listed_keys", () => {
     const other = await issue(server.database, { tier: "free", mode: "test", expiresAt: inDays(3) });
     expect(await countDifferences()).toBe(0);
     const changes = [
-      () => suspendKey(server.database, uuidOf(key), BY),
-      () => resumeKey(server.database, uuidOf(key), BY),
+      () => suspendKey(createLicenseChanges(server.database), uuidOf(key), BY),
+      () => resumeKey(createLicenseChanges(server.database), uuidOf(key), BY),
       () => change(key, { tier: "commercial", expiresAt: inDays(90) }),
       () => rotate(key),
       () => change(key, { expiresAt: inDays(1) }),
-      () => revokeKey(server.database, { uuid: uuidOf(other) }, BY),
+      () => revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(other) }, BY),
       // By hand: a license gets another account, a key another license.
       () =>
         server.database.query(

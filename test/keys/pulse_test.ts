@@ -1,4 +1,5 @@
 /** How a service with a warm cache reads changes that other processes made. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
@@ -6,6 +7,7 @@ import { newUuid } from "../../src/ids.ts";
 import { findKeysByHash } from "../../src/keys/find_keys.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 import { startTestService, type TestService } from "../support/service.ts";
@@ -182,7 +184,7 @@ describe("createPulse()", () => {
           from generate_series(1, 2001) as number`,
     );
     const actor = { kind: "command", name: "test" } as const;
-    await revokeKey(database, { hash }, { actor, now: systemClock.now() });
+    await revokeKey(createLicenseChanges(database), { hash }, { actor, now: systemClock.now() });
     await pulse.beat();
 
     expect(cache.get(parseKeyHash(hash))).toBeUndefined();

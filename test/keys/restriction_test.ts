@@ -14,7 +14,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
-import { oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -37,19 +37,33 @@ const LIVE: Restriction = { mode: "live" };
 type Change = (uuid: string, restriction?: Restriction) => Promise<unknown>;
 const by = (restriction: Restriction | undefined) => ({ actor: ACTOR, now: NOW, restriction });
 const CHANGES: readonly (readonly [name: string, Change])[] = [
-  ["suspendKey()", (uuid, restriction) => suspendKey(server.database, uuid, by(restriction))],
-  ["resumeKey()", (uuid, restriction) => resumeKey(server.database, uuid, by(restriction))],
+  [
+    "suspendKey()",
+    (uuid, restriction) => suspendKey(createLicenseChanges(server.database), uuid, by(restriction)),
+  ],
+  [
+    "resumeKey()",
+    (uuid, restriction) => resumeKey(createLicenseChanges(server.database), uuid, by(restriction)),
+  ],
   [
     "rotateKey()",
     (uuid, restriction) =>
-      rotateKey(server.database, { uuid, mode: "live", overlapMs: 0 }, { brand: BRAND, ...by(restriction) }),
+      rotateKey(
+        createLicenseChanges(server.database),
+        { uuid, mode: "live", overlapMs: 0 },
+        { brand: BRAND, ...by(restriction) },
+      ),
   ],
-  ["revokeKey()", (uuid, restriction) => revokeKey(server.database, { uuid }, by(restriction))],
+  [
+    "revokeKey()",
+    (uuid, restriction) => revokeKey(createLicenseChanges(server.database), { uuid }, by(restriction)),
+  ],
 ];
 
 async function keyFor(change: string, request: Partial<IssueRequest> = {}): Promise<IssuedKey> {
   const key = await issue(server.database, request);
-  if (change === "resumeKey()") await suspendKey(server.database, uuidOf(key), by(undefined));
+  if (change === "resumeKey()")
+    await suspendKey(createLicenseChanges(server.database), uuidOf(key), by(undefined));
   return key;
 }
 
@@ -70,7 +84,7 @@ for (const [name, change] of CHANGES) {
 
     test(`${name} gives the reason of a refusal only for keys that the restriction allows`, async () => {
       const key = await issue(server.database, { tier: "enterprise" });
-      await revokeKey(server.database, { uuid: uuidOf(key) }, by(undefined));
+      await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, by(undefined));
       expect(await change(uuidOf(key), FREE)).toMatchObject({ code: "NOT_ALLOWED" });
       expect(await change(uuidOf(key), LIVE)).toMatchObject({ code: "CONFLICT" });
       expect(await change(newUuid(), FREE)).toMatchObject({ code: "KEY_NOT_FOUND" });

@@ -9,6 +9,7 @@ import {
   revokeKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
@@ -38,12 +39,11 @@ describe("revokeKey()", () => {
     for (const [by, code] of ways) {
       const key = await issue(server.database);
       const actor = { ...ACTOR, reason: "lost" };
-      expect(await revokeKey(server.database, by(key), { actor, now: NOW })).toEqual({
+      expect(await revokeKey(createLicenseChanges(server.database), by(key), { actor, now: NOW })).toEqual({
         id: key.id,
-        licenseUuid: key.licenseUuid,
       });
       expect(await stateOf(key)).toBe("revoked");
-      expect(await revokeKey(server.database, by(key), BY)).toMatchObject({ code });
+      expect(await revokeKey(createLicenseChanges(server.database), by(key), BY)).toMatchObject({ code });
       expect(await auditOf(key)).toMatchObject([
         { action: "key.issue" },
         { action: "key.revoke", before: { state: "active" }, after: { state: "revoked" }, reason: "lost" },
@@ -52,17 +52,21 @@ describe("revokeKey()", () => {
   });
 
   test("revokeKey() refuses a key that is unknown", async () => {
-    expect(await revokeKey(server.database, { uuid: newUuid() }, BY)).toMatchObject({
+    expect(await revokeKey(createLicenseChanges(server.database), { uuid: newUuid() }, BY)).toMatchObject({
       code: "KEY_NOT_FOUND",
     });
     const hash = hashApiKey("none");
-    expect(await revokeKey(server.database, { hash }, BY)).toMatchObject({ code: "KEY_NOT_FOUND" });
+    expect(await revokeKey(createLicenseChanges(server.database), { hash }, BY)).toMatchObject({
+      code: "KEY_NOT_FOUND",
+    });
   });
 
   test("revokeKey() succeeds once when many callers revoke the same key at once", async () => {
     const key = await issue(server.database);
     const outcomes = await Promise.all(
-      Array.from({ length: 10 }, () => revokeKey(server.database, { uuid: uuidOf(key) }, BY)),
+      Array.from({ length: 10 }, () =>
+        revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, BY),
+      ),
     );
     expect(outcomes.filter((outcome) => !isRefusal(outcome))).toHaveLength(1);
     expect(await auditOf(key)).toHaveLength(2);
@@ -70,14 +74,20 @@ describe("revokeKey()", () => {
 
   test("revokeKey() revokes suspended and expired keys, and no other key of the license", async () => {
     const suspended = await issue(server.database);
-    await suspendKey(server.database, uuidOf(suspended), BY);
+    await suspendKey(createLicenseChanges(server.database), uuidOf(suspended), BY);
     const expired = await issue(server.database, { expiresAt: new Date("2026-11-20T12:00:01Z") });
     const later = new Date("2026-12-01T00:00:00Z");
     expect(await stateOf(expired, later)).toBe("expired");
     for (const key of [suspended, expired]) {
-      expect(isRefusal(await revokeKey(server.database, { uuid: uuidOf(key) }, { ...BY, now: later }))).toBe(
-        false,
-      );
+      expect(
+        isRefusal(
+          await revokeKey(
+            createLicenseChanges(server.database),
+            { uuid: uuidOf(key) },
+            { ...BY, now: later },
+          ),
+        ),
+      ).toBe(false);
       expect(await stateOf(key, later)).toBe("revoked");
     }
   });
@@ -86,18 +96,22 @@ describe("revokeKey()", () => {
 describe("suspendKey()", () => {
   test("suspendKey() suspends an active key, once, with an audit row", async () => {
     const key = await issue(server.database);
-    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({
+    expect(await suspendKey(createLicenseChanges(server.database), uuidOf(key), BY)).toMatchObject({
       licenseUuid: key.licenseUuid,
     });
     expect(await stateOf(key)).toBe("suspended");
-    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({ code: "CONFLICT" });
+    expect(await suspendKey(createLicenseChanges(server.database), uuidOf(key), BY)).toMatchObject({
+      code: "CONFLICT",
+    });
     expect((await auditOf(key)).map(({ action }) => action)).toEqual(["key.issue", "key.suspend"]);
   });
 
   test("suspendKey() refuses a revoked key", async () => {
     const key = await issue(server.database);
-    await revokeKey(server.database, { uuid: uuidOf(key) }, BY);
-    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({ code: "CONFLICT" });
+    await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, BY);
+    expect(await suspendKey(createLicenseChanges(server.database), uuidOf(key), BY)).toMatchObject({
+      code: "CONFLICT",
+    });
     expect(await stateOf(key)).toBe("revoked");
   });
 });

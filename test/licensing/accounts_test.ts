@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import {
+  createLicenseChanges,
   eraseAccount,
   findAccount,
   findEmails,
@@ -159,7 +160,7 @@ describe("accounts", () => {
       ]),
     );
     const by = { actor: ACTOR, now: NOW };
-    await revokeKey(server.database, { uuid: parseId("key", erased.id) ?? "" }, by);
+    await revokeKey(createLicenseChanges(server.database), { uuid: parseId("key", erased.id) ?? "" }, by);
     expect(await eraseAccount(server.database, uuids[1] ?? "", by)).toEqual({ isPersonal: true });
     expect(await findEmails(server.database, [...uuids, newUuid()])).toEqual(
       new Map([[kept.userId, "kept@example.org"]]),
@@ -170,7 +171,7 @@ describe("accounts", () => {
     const gone = await issue(server.database, { email: "gone@example.org" });
     const uuid = parseId("usr", gone.userId) ?? "";
     const by = { actor: ACTOR, now: NOW };
-    await revokeKey(server.database, { uuid: parseId("key", gone.id) ?? "" }, by);
+    await revokeKey(createLicenseChanges(server.database), { uuid: parseId("key", gone.id) ?? "" }, by);
     const isFound = async (text: string) =>
       (await searchAccounts(server.database, text)).accountUuids.includes(uuid);
     expect(await isFound("gone")).toBe(true);
@@ -188,7 +189,7 @@ describe("accounts", () => {
     });
     const uuid = parseId("usr", gone.userId) ?? "";
     const by = { actor: ACTOR, now: NOW };
-    await revokeKey(server.database, { uuid: parseId("key", gone.id) ?? "" }, by);
+    await revokeKey(createLicenseChanges(server.database), { uuid: parseId("key", gone.id) ?? "" }, by);
     await eraseAccount(server.database, uuid, by);
     expect(await updateAccount(server.database, { uuid, name: "Gone", organization: "Lab", ...by })).toEqual(
       refuse("CONFLICT", "Cannot update account: it is erased"),

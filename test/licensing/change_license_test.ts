@@ -4,6 +4,7 @@ import { newUuid, parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
 import {
   changeLicense,
+  createLicenseChanges,
   findLicense,
   type LicenseChange,
   oneYearAfter,
@@ -23,7 +24,11 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 function change({ licenseUuid }: { licenseUuid: string }, change: LicenseChange, restriction?: Restriction) {
-  return changeLicense(server.database, { licenseUuid }, { change, actor: ACTOR, now: NOW, restriction });
+  return changeLicense(
+    createLicenseChanges(server.database),
+    { licenseUuid },
+    { change, actor: ACTOR, now: NOW, restriction },
+  );
 }
 
 const find = ({ licenseUuid }: IssuedKey) => findLicense(server.database, licenseUuid, { now: NOW });
@@ -64,8 +69,8 @@ describe("changeLicense()", () => {
     ];
     for (const change of changes) {
       const options = { change, actor: ACTOR, now: NOW };
-      await changeLicense(server.database, { licenseUuid: byId.licenseUuid }, options);
-      await changeLicense(server.database, { keyUuid: uuidOf(byKey) }, options);
+      await changeLicense(createLicenseChanges(server.database), { licenseUuid: byId.licenseUuid }, options);
+      await changeLicense(createLicenseChanges(server.database), { keyUuid: uuidOf(byKey) }, options);
     }
     const rows = await auditOf(byId);
     expect(rows.map(({ action }) => action)).toEqual([
@@ -86,14 +91,18 @@ describe("changeLicense()", () => {
   test("changeLicense() changes only the external id of a license whose keys are all revoked", async () => {
     const key = await issue(server.database, { externalId: "revoked-1" });
     const next = await rotateKey(
-      server.database,
+      createLicenseChanges(server.database),
       { uuid: uuidOf(key), mode: "live", overlapMs: 0 },
       { brand: BRAND, actor: ACTOR, now: NOW },
     );
     if (!("id" in next) || next.id === undefined) throw new Error("not rotated");
-    await revokeKey(server.database, { uuid: uuidOf(key) }, { actor: ACTOR, now: NOW });
+    await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, { actor: ACTOR, now: NOW });
     expect(await change(key, { monthlyLimit: 4 })).toMatchObject({ isChanged: true });
-    await revokeKey(server.database, { uuid: parseId("key", next.id) ?? "" }, { actor: ACTOR, now: NOW });
+    await revokeKey(
+      createLicenseChanges(server.database),
+      { uuid: parseId("key", next.id) ?? "" },
+      { actor: ACTOR, now: NOW },
+    );
     for (const refused of [{ monthlyLimit: 5 }, { monthlyLimit: 5, externalId: null }]) {
       expect(await change(key, refused)).toMatchObject({ code: "CONFLICT" });
     }

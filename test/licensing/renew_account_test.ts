@@ -3,7 +3,13 @@ import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
-import { changeLicense, findLicense, findRenewable, renewAccount } from "../../src/licensing/mod.ts";
+import {
+  changeLicense,
+  createLicenseChanges,
+  findLicense,
+  findRenewable,
+  renewAccount,
+} from "../../src/licensing/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
@@ -20,7 +26,8 @@ afterEach(() => server.close());
 
 const BY = { actor: { ...ACTOR, reason: "paid" }, now: NOW };
 const issueUntil = (email: string, expiresAt: Date) => issue(server.database, { email, expiresAt });
-const renew = ({ userId }: IssuedKey) => renewAccount(server.database, parseId("usr", userId) ?? "", BY);
+const renew = ({ userId }: IssuedKey) =>
+  renewAccount(createLicenseChanges(server.database), parseId("usr", userId) ?? "", BY);
 
 describe("renewAccount()", () => {
   test("renewAccount() adds a year to every license, and to now for one that has expired", async () => {
@@ -30,10 +37,14 @@ describe("renewAccount()", () => {
     const expired = await issueUntil(email, new Date("2026-11-21T00:00:00Z"));
     const another = await issueUntil("ada@example.org", new Date("2027-03-01T00:00:00Z"));
     const later = new Date("2026-11-22T08:30:00.500Z");
-    const renewed = await renewAccount(server.database, parseId("usr", current.userId) ?? "", {
-      ...BY,
-      now: later,
-    });
+    const renewed = await renewAccount(
+      createLicenseChanges(server.database),
+      parseId("usr", current.userId) ?? "",
+      {
+        ...BY,
+        now: later,
+      },
+    );
     expect(renewed).toEqual([
       { licenseUuid: current.licenseUuid, expiresAt: new Date("2028-03-01T10:00:00Z") },
       { licenseUuid: leap.licenseUuid, expiresAt: new Date("2029-02-28T23:59:59Z") },
@@ -54,7 +65,7 @@ describe("renewAccount()", () => {
   test("renewAccount() leaves licenses that never expire and licenses without a key", async () => {
     const endless = await issueUntil("endless@example.org", NEVER_EXPIRES);
     const revoked = await issueUntil("endless@example.org", new Date("2027-01-01T00:00:00Z"));
-    await revokeKey(server.database, { uuid: parseId("key", revoked.id) ?? "" }, BY);
+    await revokeKey(createLicenseChanges(server.database), { uuid: parseId("key", revoked.id) ?? "" }, BY);
     expect(await renew(endless)).toEqual([]);
   });
 
@@ -77,11 +88,11 @@ describe("renewAccount()", () => {
     const after = (hours: number) => ({ ...BY, now: new Date(NOW.getTime() + hours * 3_600_000) });
     expect((await findRenewable(server.database, uuid, after(1))).licenses).toBe(1);
     // A license that was added since is renewed, and only that one.
-    expect(await renewAccount(server.database, uuid, after(1))).toMatchObject([
+    expect(await renewAccount(createLicenseChanges(server.database), uuid, after(1))).toMatchObject([
       { licenseUuid: added.licenseUuid },
     ]);
-    expect(await renewAccount(server.database, uuid, after(23.9))).toEqual([]);
-    expect(await renewAccount(server.database, uuid, after(24))).toMatchObject([
+    expect(await renewAccount(createLicenseChanges(server.database), uuid, after(23.9))).toEqual([]);
+    expect(await renewAccount(createLicenseChanges(server.database), uuid, after(24))).toMatchObject([
       { licenseUuid: key.licenseUuid, expiresAt: new Date("2029-03-01T00:00:00Z") },
       { licenseUuid: expired.licenseUuid },
     ]);
@@ -89,7 +100,7 @@ describe("renewAccount()", () => {
 
   test("renewAccount() renews a license that has expired or got an earlier expiry in the last 24 hours", async () => {
     const setExpiry = ({ licenseUuid }: IssuedKey, expiresAt: Date) =>
-      changeLicense(server.database, { licenseUuid }, { ...BY, change: { expiresAt } });
+      changeLicense(createLicenseChanges(server.database), { licenseUuid }, { ...BY, change: { expiresAt } });
     const email = "corrected@example.org";
     const expired = await issueUntil(email, new Date("2026-11-21T00:00:00Z"));
     const earlier = await issueUntil(email, new Date("2028-01-01T00:00:00Z"));
@@ -100,9 +111,9 @@ describe("renewAccount()", () => {
 
     const by = { ...BY, now: new Date(NOW.getTime() + 2_000) };
     const uuid = parseId("usr", expired.userId) ?? "";
-    const renewed = await renewAccount(server.database, uuid, by);
+    const renewed = await renewAccount(createLicenseChanges(server.database), uuid, by);
     expect(renewed.map(({ licenseUuid }) => licenseUuid)).toEqual([expired.licenseUuid, earlier.licenseUuid]);
-    expect(await renewAccount(server.database, uuid, by)).toEqual([]);
+    expect(await renewAccount(createLicenseChanges(server.database), uuid, by)).toEqual([]);
   });
 
   test("renewAccount() renews once, however many forms with the same version arrive at the same time", async () => {
@@ -112,7 +123,9 @@ describe("renewAccount()", () => {
     const uuid = parseId("usr", key.userId) ?? "";
     const { licenses, version } = await findRenewable(server.database, uuid, BY);
     expect(licenses).toBe(2);
-    const sent = Array.from({ length: 8 }, () => renewAccount(server.database, uuid, { ...BY, version }));
+    const sent = Array.from({ length: 8 }, () =>
+      renewAccount(createLicenseChanges(server.database), uuid, { ...BY, version }),
+    );
     const renewed = (await Promise.all(sent)).map((changed) => changed.length);
     expect(renewed.toSorted()).toEqual([0, 0, 0, 0, 0, 0, 0, 2]);
     const license = await findLicense(server.database, key.licenseUuid, BY);

@@ -1,7 +1,9 @@
 /** Signed licenses: their content, how long they are valid, and the keys for which none is signed. */
+
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import {
@@ -116,7 +118,10 @@ describe("createLicenseSigner()", () => {
   test("refuses a suspended key, an expired key, and a tier that gets no license", async () => {
     const { database } = testDatabase;
     const suspended = await issue(database);
-    await suspendKey(database, parseId("key", suspended.id) ?? "", { actor: ACTOR, now: NOW });
+    await suspendKey(createLicenseChanges(database), parseId("key", suspended.id) ?? "", {
+      actor: ACTOR,
+      now: NOW,
+    });
     expect(await sign(suspended.id)).toBe("INVALID_KEY");
     const expired = await issue(database, { expiresAt: new Date(NOW.getTime() + 1_000) });
     expect(await sign(expired.id, { now: new Date(NOW.getTime() + 2_000) })).toBe("KEY_EXPIRED");

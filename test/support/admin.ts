@@ -5,7 +5,7 @@ import type { AdminOptions } from "../../src/admin/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
-import { isRestricted, type Restriction } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, isRestricted, type Restriction } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { issueToken, SCOPES, SCOPES_OF_RESTRICTED, type Scope } from "../../src/operators/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
@@ -79,7 +79,11 @@ export async function startAdmin(
     database,
     secrets,
     licenseSigner: createLicenseSigner(signing),
-    directory: { forgetLicense: (uuid) => void forgotten.push(uuid), isTrusted: () => true },
+    licenseChanges: createLicenseChanges(database, {
+      forgetLicense: (uuid) => void forgotten.push(uuid),
+      forgetAll: () => void forgotten.push("all"),
+    }),
+    directory: { isTrusted: () => true },
     trustedProxies: [],
     publicUrl: undefined,
     adminUrl: undefined,

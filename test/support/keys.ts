@@ -1,6 +1,8 @@
 /** Makes keys in every state that the contract knows. */
+
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import type { IssueOptions, TestService } from "./service.ts";
 
@@ -29,8 +31,8 @@ export async function bringInto(service: TestService, key: IssuedKey, state: Sta
     const by = { actor, now: service.clock.now() };
     const changed =
       state === "suspended"
-        ? await suspendKey(service.database, uuid, by)
-        : await revokeKey(service.database, { uuid }, by);
+        ? await suspendKey(createLicenseChanges(service.database), uuid, by)
+        : await revokeKey(createLicenseChanges(service.database), { uuid }, by);
     if (isRefusal(changed)) throw new Error(changed.sentence);
   }
 }

@@ -1,7 +1,7 @@
 /** The use per day of all licenses: the additions each minute, the exact days, and that they equal the export. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
-import { changeLicense, TIERS, type Tier } from "../../src/licensing/mod.ts";
+import { changeLicense, createLicenseChanges, TIERS, type Tier } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { commitEvents, countUse, readUsageDays, restartCount, type UsageEvent } from "../../src/usage/mod.ts";
 import { compareDays, compareWithExport, readDays, sumOf } from "../figures/compare_days.ts";
@@ -121,7 +121,7 @@ describe("countUse()", () => {
     await count();
     const change = async (tier: Tier) => {
       const options = { change: { tier }, actor: ACTOR, now: clock.now() };
-      const changed = await changeLicense(server.database, { licenseUuid }, options);
+      const changed = await changeLicense(createLicenseChanges(server.database), { licenseUuid }, options);
       if (isRefusal(changed)) throw new Error(changed.sentence);
     };
     await change("research");
@@ -181,7 +181,11 @@ describe("countUse()", () => {
       );
       if (random(3) === 0) {
         const change = { tier: TIERS[random(TIERS.length)] ?? "free" };
-        await changeLicense(server.database, { licenseUuid }, { change, actor: ACTOR, now: clock.now() });
+        await changeLicense(
+          createLicenseChanges(server.database),
+          { licenseUuid },
+          { change, actor: ACTOR, now: clock.now() },
+        );
       }
       nowMs += 20_000 + random(12 * 3_600_000);
       if (random(4) === 0) continue;

@@ -1,49 +1,105 @@
 /** @jsxImportSource hono/jsx */
 /** The page of an operator: the sessions and tokens, and what an admin can change. */
-import { listOperators, listSessions, type Operator, ROLES } from "../../operators/mod.ts";
+import * as v from "valibot";
+import {
+  isName,
+  listOperators,
+  listSessions,
+  type Operator,
+  ROLES,
+  removeOperator,
+  setRole,
+} from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import type { Attempt } from "../frame/console/attempt.ts";
-import { Action, Actions, Done, fieldsOf } from "../frame/console/components/action.tsx";
+import { type Action, type ActionPage, action } from "../frame/console/action.ts";
+import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago } from "../frame/console/components/values.tsx";
+import { TEXT } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
+import type { RefusedForm } from "../frame/console/refused_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { OperatorState, Sessions } from "./lists.tsx";
-
-const DONE = {
-  role: "The operator has another role. It counts from the next request on.",
-  remove: "The operator is removed: all sessions and codes have ended.",
-} as const;
 
 /** The most tokens that a sentence names. */
 const MOST_NAMED = 50;
 
-/** Shows an operator. After a refused change, its form is open and says why. */
-export async function operatorPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
-  const { options, params, session, query, now } = visit;
+interface NamedOperator {
+  readonly name: string;
+}
+
+type OperatorAction = Action<NamedOperator, Operator>;
+
+const setRoleOf: OperatorAction = action({
+  ...{ name: "role", scope: "admin", label: "Change role", submit: "Change the role" },
+  fits: ({ removedAt }) => removedAt === null,
+  Form: ({ of: { role }, field }) => (
+    <>
+      <p>The role counts from the next request on. The last admin cannot get a lower role.</p>
+      <Select
+        {...field("role", role)}
+        label="Role"
+        choices={ROLES.map((each) => ({ value: each, label: each }))}
+      />
+    </>
+  ),
+  entries: { role: v.pipe(TEXT, v.picklist(ROLES, "It must be a role")) },
+  perform: ({ of: { name }, fields: { role }, by, visit }) =>
+    setRole(visit.options.database, { name, role }, by),
+  done: "The operator has another role. It applies from the next request.",
+});
+
+const remove: OperatorAction = action({
+  ...{ name: "remove", scope: "admin", label: "Remove", submit: "Remove the operator", isFinal: true },
+  fits: ({ removedAt }) => removedAt === null,
+  repeat: { what: "the name", textOf: ({ name }) => name },
+  Form: ({ of }) => (
+    <>
+      <p>All sessions and codes end at once. The name is not used again.</p>
+      {of.tokens.length > 0 && <TokensLeft operator={of} />}
+    </>
+  ),
+  entries: {},
+  perform: ({ of: { name }, by, visit }) => removeOperator(visit.options.database, name, by),
+  done: "The operator is removed: all sessions and codes have ended.",
+});
+
+const UNKNOWN = refuse("NOT_FOUND", "No operator has this name");
+
+/** The page of an operator, with its actions. */
+export const OPERATOR_PAGE: ActionPage<NamedOperator, Operator> = {
+  path: "/access/operators/:name",
+  addressOf: ({ name }) => `/access/operators/${name}`,
+  // An operator who is no admin any more may not open the page of an operator.
+  addressAfter: ({ name }, { session }) => (name === session.operator ? "/access" : undefined),
+  actions: [setRoleOf, remove],
+  find: ({ params: { name = "" } }) => (isName(name) ? { name } : UNKNOWN),
+  show: operatorPage,
+};
+
+/** Shows an operator. After a form was refused, it is open and says why. */
+async function operatorPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
+  const { options, params, session, now } = visit;
   const [operators, sessions] = await Promise.all([
     listOperators(options.database),
     listSessions(options.database, { now }),
   ]);
   const operator = operators.find(({ name }) => name === params.name);
-  if (operator === undefined) return refuse("NOT_FOUND", "No operator has this name");
+  if (operator === undefined) return UNKNOWN;
   const { name, role, createdAt, removedAt, lastSeenAt } = operator;
+  const shown = { page: OPERATOR_PAGE, of: operator, visit, refused };
   return {
     title: `Operator ${name}`,
-    ...(attempt && { code: attempt.code }),
+    ...(refused && { code: refused.code }),
     body: (
       <>
         <Heading title={`Operator ${name}`}>
           <OperatorState operator={operator} />
         </Heading>
-        <Done query={query} sentences={DONE} />
-        {removedAt === null ? (
-          <OperatorActions operator={operator} attempt={attempt} />
-        ) : (
-          attempt && <Notice kind="bad">{attempt.sentence}.</Notice>
-        )}
+        <LastAction {...shown} />
+        <Actions {...shown} />
         {removedAt !== null && operator.tokens.length > 0 && (
           <Notice kind="warning">
             <TokensLeft operator={operator} />
@@ -73,31 +129,6 @@ export async function operatorPage(visit: Visit, attempt?: Attempt): Promise<Pag
 
 interface OperatorProps {
   readonly operator: Operator;
-}
-
-function OperatorActions({ operator, attempt }: OperatorProps & { readonly attempt: Attempt | undefined }) {
-  const { name, role, tokens } = operator;
-  const given = { path: `/console/access/operators/${name}`, attempt };
-  const choices = ROLES.map((each) => ({ value: each, label: each }));
-  return (
-    <Actions>
-      <Action name="role" label="Change role" submit="Change the role" {...given}>
-        <p>The role counts from the next request on. The last admin cannot get a lower role.</p>
-        <Select {...fieldsOf("role", attempt)("role", role)} label="Role" choices={choices} />
-      </Action>
-      <Action
-        name="remove"
-        label="Remove"
-        submit="Remove the operator"
-        isFinal
-        repeat={{ what: "the name", text: name }}
-        {...given}
-      >
-        <p>All sessions and codes end at once. The name is not used again.</p>
-        {tokens.length > 0 && <TokensLeft operator={operator} />}
-      </Action>
-    </Actions>
-  );
 }
 
 /** A removed operator may know the texts of these tokens. */

@@ -1,59 +1,75 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a token: what it may do, and its revocation. */
-import { limitsOfToken, listTokens, meaningOf } from "../../operators/mod.ts";
+import {
+  isName,
+  type ListedToken,
+  limitsOfToken,
+  listTokens,
+  meaningOf,
+  revokeToken,
+} from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import type { Attempt } from "../frame/console/attempt.ts";
-import { Action, Actions, Done } from "../frame/console/components/action.tsx";
+import { type Action, type ActionPage, action } from "../frame/console/action.ts";
+import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
+import type { RefusedForm } from "../frame/console/refused_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { TokenState } from "./lists.tsx";
 
-const DONE = { revoke: "The token is revoked: it is refused from now on." } as const;
+interface NamedToken {
+  readonly name: string;
+}
 
-/** Shows a token. After a refused change, its form is open and says why. */
-export async function tokenPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
-  const { options, params, query, now } = visit;
+const revoke: Action<NamedToken, ListedToken> = action({
+  ...{ name: "revoke", scope: "admin", label: "Revoke", submit: "Revoke the token", isFinal: true },
+  fits: ({ state }) => state !== "revoked",
+  repeat: { what: "the name", textOf: ({ name }) => name },
+  Form: () => <p>The token is refused from the next request on, and never works again.</p>,
+  entries: {},
+  perform: ({ of: { name }, by, visit }) => revokeToken(visit.options.database, name, by),
+  done: "The token is revoked: it is refused from now on.",
+});
+
+const UNKNOWN = refuse("NOT_FOUND", "No token has this name");
+
+/** The page of a token, with its action. */
+export const TOKEN_PAGE: ActionPage<NamedToken, ListedToken> = {
+  path: "/access/tokens/:name",
+  addressOf: ({ name }) => `/access/tokens/${name}`,
+  actions: [revoke],
+  find: ({ params: { name = "" } }) => (isName(name) ? { name } : UNKNOWN),
+  show: tokenPage,
+};
+
+/** Shows a token. After a form was refused, it is open and says why. */
+async function tokenPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
+  const { options, params, now } = visit;
   const tokens = await listTokens(options.database, { now });
   const token = tokens.find(({ name }) => name === params.name);
-  if (token === undefined) return refuse("NOT_FOUND", "No token has this name");
+  if (token === undefined) return UNKNOWN;
   const { name, state, createdBy, createdAt, renewedAt, expiresAt, lastUsedAt } = token;
   const limits = limitsOfToken(token);
   const meaning = meaningOf(token.restriction);
+  const shown = { page: TOKEN_PAGE, of: token, visit, refused };
   return {
     title: `Token ${name}`,
-    ...(attempt && { code: attempt.code }),
+    ...(refused && { code: refused.code }),
     body: (
       <>
         <Heading title={`Token ${name}`}>
           <TokenState state={state} />
         </Heading>
-        <Done query={query} sentences={DONE} />
+        <LastAction {...shown} />
         {state === "disabled" && (
           <Notice kind="warning">
             A restore disabled this token. On the host, <code>{`claviger tokens resume ${name}`}</code> lets
             it in again.
           </Notice>
         )}
-        {state === "revoked" ? (
-          attempt && <Notice kind="bad">{attempt.sentence}.</Notice>
-        ) : (
-          <Actions>
-            <Action
-              name="revoke"
-              label="Revoke"
-              path={`/console/access/tokens/${name}`}
-              submit="Revoke the token"
-              attempt={attempt}
-              isFinal
-              repeat={{ what: "the name", text: name }}
-            >
-              <p>The token is refused from the next request on, and never works again.</p>
-            </Action>
-          </Actions>
-        )}
+        <Actions {...shown} />
         {meaning && <p class="hint">{meaning}.</p>}
         <Facts
           facts={[

@@ -9,8 +9,8 @@ import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../usage/mod.ts";
-import type { Attempt } from "../frame/console/attempt.ts";
-import { Done } from "../frame/console/components/action.tsx";
+import type { ActionPage } from "../frame/console/action.ts";
+import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History } from "../frame/console/components/history.tsx";
 import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
@@ -18,8 +18,9 @@ import { Facts, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { Page } from "../frame/console/page.tsx";
+import type { RefusedForm } from "../frame/console/refused_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { Changes, isOffered, MAX_RENEWED, type Offer } from "./account_actions.tsx";
+import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
 
 /** The newest keys and rows of the audit log that the page shows. */
 const MAX_KEYS = 50;
@@ -30,26 +31,27 @@ const MAX_KEYS = 50;
 const MAX_ADDED_UP = 500;
 const MAX_ROWS = 20;
 
-const SENTENCES = {
-  changed: "The account was changed.",
-  same: "Nothing changed: the account had these values already.",
-  renewed: "The licenses were renewed by a year.",
-  erased: "Name, e-mail and organization were removed.",
-} as const;
-export type AccountDone = keyof typeof SENTENCES;
+/** The page of an account, with its actions. */
+export const ACCOUNT_PAGE: ActionPage<Account, ShownAccount> = {
+  path: "/accounts/:id",
+  addressOf: ({ id }) => `/accounts/${id}`,
+  actions: ACCOUNT_ACTIONS,
+  find: findNamedAccount,
+  show: accountPage,
+};
 
-/** Finds the account of the path. `what` is the action that the refusal of an unknown account names. */
-export async function accountOf({ options, params }: Visit, what: string): Promise<Account | Refusal> {
+/** Finds the account that the path names. */
+async function findNamedAccount({ options, params }: Visit): Promise<Account | Refusal> {
   const uuid = parseId("usr", params.id ?? "");
   const account = uuid === undefined ? undefined : await findAccount(options.database, { uuid });
-  return account ?? refuse("NOT_FOUND", `Cannot ${what}: no account has that id`);
+  return account ?? refuse("NOT_FOUND", "Cannot show account: no account has that id");
 }
 
-/** The page of an account. After a refused form, `attempt` holds the form and the refusal. */
-export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
+/** The page of an account. After a form was refused, it is open and says why. */
+async function accountPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
   const { options, now, query } = visit;
   const { database } = options;
-  const account = await accountOf(visit, "show account");
+  const account = await findNamedAccount(visit);
   if (isRefusal(account)) return account;
   const accountUuid = account.uuid;
   const [keys, months, log, renewable] = await Promise.all([
@@ -62,13 +64,12 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
   ]);
   return {
     title: escapeControls(account.email),
-    ...(attempt && { code: attempt.code }),
+    ...(refused && { code: refused.code }),
     body: (
       <AccountBody
         visit={visit}
-        account={account}
-        attempt={attempt}
-        renewable={renewable}
+        account={{ ...account, renewable }}
+        refused={refused}
         keys={keys}
         months={months}
         log={log}
@@ -77,17 +78,20 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
   };
 }
 
-interface AccountProps extends Offer {
+interface AccountProps {
+  readonly visit: Visit;
+  readonly account: ShownAccount;
+  readonly refused: RefusedForm | undefined;
   readonly keys: readonly KeySummary[];
   /** Undefined if the account has too many keys, and nobody asked for them. */
   readonly months: readonly UseOfMonth[] | undefined;
   readonly log: readonly AuditRow[];
 }
 
-function AccountBody({ keys, months, log, ...offer }: AccountProps) {
-  const { visit, account, attempt } = offer;
-  const { now, query } = visit;
+function AccountBody({ visit, account, refused, keys, months, log }: AccountProps) {
+  const { now } = visit;
   const { id, name, email, organization, createdAt } = account;
+  const shown = { page: ACCOUNT_PAGE, of: account, visit, refused };
   return (
     <>
       <Heading title={escapeControls(email)}>
@@ -95,8 +99,7 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
           <IssueButton query={`?${new URLSearchParams({ email })}`} />
         )}
       </Heading>
-      <Done query={query} sentences={SENTENCES} />
-      {attempt && !isOffered(attempt.action, offer) && <Notice kind="bad">{attempt.sentence}.</Notice>}
+      <LastAction {...shown} />
       {isErased(account) && (
         <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
       )}
@@ -112,7 +115,8 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
           ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
         ]}
       />
-      <Changes {...offer} />
+      <Actions {...shown} />
+      {visit.may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
       {months ? (
         <Bars
           caption="Inferences by month, over all licenses"

@@ -121,12 +121,10 @@ export const renewAccountOperation = operation({
     description: "The licenses that this request renewed, with their new expiry, oldest first",
   },
   codes: ["NOT_FOUND"],
-  async run({ database, directory }, { uuid, restriction, actor, now }) {
+  async run({ database, licenseChanges }, { uuid, restriction, actor, now }) {
     if (isRestricted(restriction)) return NO_RENEWAL;
     if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
-    const renewed = await renewAccount(database, uuid, { actor, now });
-    for (const { licenseUuid } of renewed) directory.forgetLicense(licenseUuid);
-    return renderRenewal(uuid, renewed);
+    return renderRenewal(uuid, await renewAccount(licenseChanges, uuid, { actor, now }));
   },
 });
 

@@ -5,6 +5,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../database/mod.ts";
 import type { Finding } from "../../doctor/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
+import type { LicenseChanges } from "../../licensing/mod.ts";
 import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
 import type { Log } from "../../log.ts";
 import type { FailedLogins, Session, Token } from "../../operators/mod.ts";
@@ -20,11 +21,10 @@ export interface AdminOptions {
   readonly database: Database;
   readonly secrets: Secrets;
   readonly licenseSigner: Pick<LicenseSigner, "export">;
-  /**
-   * Forgets a changed license at once, so that a revoked key is refused as soon as the change is answered. Tells whether
-   * the database answers.
-   */
-  readonly directory: Pick<KeyDirectory, "forgetLicense" | "isTrusted">;
+  /** Changes with the pool of operators. A revoked key is refused as soon as its change is answered. */
+  readonly licenseChanges: LicenseChanges;
+  /** Tells whether the database answers. */
+  readonly directory: Pick<KeyDirectory, "isTrusted">;
   readonly trustedProxies: TrustedProxies;
   /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;

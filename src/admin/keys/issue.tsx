@@ -1,38 +1,37 @@
 /** @jsxImportSource hono/jsx */
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
-import { monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
+import { monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.ts";
+import { isRefusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
 import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
+import { fieldsOf, MOST_ENTERED, type RefusedForm, toRefusedForm } from "../frame/console/refused_form.ts";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import {
-  defaultLastDay,
-  type Entered,
-  type FieldErrors,
-  parseIssueFields,
-  readEntered,
-} from "./issue_fields.ts";
+import { parseIssueRequest } from "./issue_request.ts";
 
 /** The form that issues a key. A link to it can fill some fields. */
 export function issueFormPage({ now, query }: Visit): Page {
-  const { email = "", tier = "" } = readEntered(query);
-  return formPage({ entered: { email, tier, mode: "live", last_day: defaultLastDay(now) }, errors: {} });
+  return formPage({
+    email: query.get("email")?.slice(0, MOST_ENTERED),
+    tier: query.get("tier")?.slice(0, MOST_ENTERED),
+    mode: "live",
+    // So that the key works for at least a year.
+    last_day: toTimestamp(oneYearAfter(now)).slice(0, 10),
+  });
 }
 
 /** Issues a key. The answer shows it; no other page ever does. */
-export async function issueKeyOfForm({ options, actor, form, now }: Visit): Promise<Page> {
-  const entered = readEntered(form);
-  const parsed = parseIssueFields(entered, now);
-  if ("errors" in parsed) return formPage({ entered, errors: parsed.errors });
-  const { request } = parsed;
+export async function issueKeyOfForm(visit: Visit): Promise<Page> {
+  const { options, actor, form, now } = visit;
+  const request = parseIssueRequest(visit);
+  if (isRefusal(request)) return formPage({}, toRefusedForm("issue", form, request));
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
-  if (isRefusal(issued)) return formPage({ entered, errors: {}, refusal: issued });
+  if (isRefusal(issued)) return formPage({}, toRefusedForm("issue", form, issued));
   return {
     title: "Key issued",
     script: ["issued", "copy"],
@@ -40,59 +39,57 @@ export async function issueKeyOfForm({ options, actor, form, now }: Visit): Prom
   };
 }
 
-interface FormProps {
-  readonly entered: Entered;
-  readonly errors: FieldErrors;
-  readonly refusal?: Refusal;
-}
+/** The proposed text of each field. */
+type Proposed = Readonly<Record<string, string | undefined>>;
 
-function formPage(props: FormProps): Page {
-  const isWrong = Object.keys(props.errors).length > 0;
-  const code = props.refusal?.code ?? (isWrong ? "INVALID_REQUEST" : undefined);
+function formPage(proposed: Proposed, refused?: RefusedForm): Page {
   return {
     title: "Issue a key",
     script: "submit_once",
-    ...(code && { code }),
-    body: <IssueForm {...props} />,
+    ...(refused && { code: refused.code }),
+    body: <IssueForm proposed={proposed} refused={refused} />,
   };
 }
 
-function IssueForm({ entered, errors, refusal }: FormProps) {
-  const wrong = Object.keys(errors).length;
-  const text = (name: keyof Entered) => ({ name, value: entered[name], error: errors[name] });
+interface FormProps {
+  readonly proposed: Proposed;
+  readonly refused: RefusedForm | undefined;
+}
+
+function IssueForm({ proposed, refused }: FormProps) {
+  const fieldOf = fieldsOf("issue", refused);
+  const field = (name: string) => fieldOf(name, proposed[name]);
+  const mode = field("mode");
   return (
     <section class="narrow">
       <Heading title="Issue a key" />
-      {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
-      {wrong > 0 && (
-        <Notice kind="bad">{`No key was issued: ${wrong === 1 ? "a field needs" : `${wrong} fields need`} a change.`}</Notice>
-      )}
+      {refused && <Notice kind="bad">{refused.sentence}.</Notice>}
       <form method="post" action="/console/keys/issue" novalidate>
         <TextField
-          {...text("email")}
+          {...field("email")}
           label="E-mail of the account"
           type="email"
           hint="A new account is made for a new e-mail."
           required
           maxlength={254}
         />
-        <Select {...text("tier")} label="Tier" choices={TIER_CHOICES} required />
-        <TextField {...text("name")} label="Name (optional)" maxlength={200} />
-        <TextField {...text("organization")} label="Organization (optional)" maxlength={200} />
+        <Select {...field("tier")} label="Tier" choices={TIER_CHOICES} required />
+        <TextField {...field("name")} label="Name (optional)" maxlength={200} />
+        <TextField {...field("organization")} label="Organization (optional)" maxlength={200} />
         <TextField
-          {...text("external_id")}
+          {...field("external_id")}
           label="External id (optional)"
           hint="Your own name for the license, such as an order number."
           maxlength={255}
         />
         <TextField
-          {...text("monthly_limit")}
+          {...field("monthly_limit")}
           label="Monthly limit (optional)"
           inputmode="numeric"
           hint="Inferences a month; empty for the tier's limit."
         />
         <TextField
-          {...text("last_day")}
+          {...field("last_day")}
           label="Last day"
           type="date"
           hint="The key works until the end of this day, UTC."
@@ -102,14 +99,14 @@ function IssueForm({ entered, errors, refusal }: FormProps) {
           name="never"
           value="yes"
           label="It never expires"
-          checked={entered.never === "yes"}
+          checked={field("never").value === "yes"}
         />
         <fieldset>
           <legend>Mode</legend>
-          {(["live", "test"] as const).map((mode) => (
-            <Choice type="radio" name="mode" value={mode} label={mode} checked={entered.mode === mode} />
+          {(["live", "test"] as const).map((each) => (
+            <Choice type="radio" name="mode" value={each} label={each} checked={mode.value === each} />
           ))}
-          <FieldError id="mode" error={errors.mode} />
+          <FieldError {...mode} />
         </fieldset>
         <div class="actions">
           <button type="submit">Issue the key</button>

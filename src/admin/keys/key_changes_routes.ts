@@ -1,7 +1,6 @@
 /** Changes keys: suspend, resume, revoke, rotate. */
 import * as v from "valibot";
 import { parseSpan, SPAN, toTimestamp } from "../../calendar.ts";
-import type { Database } from "../../database/mod.ts";
 import { toId } from "../../ids.ts";
 import {
   findKey,
@@ -12,7 +11,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../keys/mod.ts";
-import { refuseUnknownKey } from "../../licensing/mod.ts";
+import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
 import { REASON } from "../frame/api/fields.ts";
@@ -27,7 +26,7 @@ type By = Parameters<typeof suspendKey>[2];
 interface StateChange {
   readonly verb: "suspend" | "resume" | "revoke";
   readonly summary: string;
-  perform(database: Database, uuid: string, by: By): Promise<{ readonly licenseUuid: string } | Refusal>;
+  perform(changes: LicenseChanges, uuid: string, by: By): Promise<object | Refusal>;
 }
 
 export const suspend = changeOfState({
@@ -45,7 +44,7 @@ export const resume = changeOfState({
 export const revoke = changeOfState({
   verb: "revoke",
   summary: "Revoke a key for good",
-  perform: (database, uuid, by) => revokeKey(database, { uuid }, by),
+  perform: (changes, uuid, by) => revokeKey(changes, { uuid }, by),
 });
 
 function changeOfState({ verb, summary, perform }: StateChange): Operation {
@@ -56,11 +55,10 @@ function changeOfState({ verb, summary, perform }: StateChange): Operation {
     body: v.strictObject(REASON),
     success: { schema: KEY_STATE, description: "The new state; `expired` if the key has expired" },
     codes: ["KEY_NOT_FOUND", "CONFLICT"],
-    async run({ database, directory }, call) {
+    async run({ database, licenseChanges }, call) {
       const { uuid, what, now } = call;
-      const changed = await perform(database, uuid, call);
+      const changed = await perform(licenseChanges, uuid, call);
       if (isRefusal(changed)) return changed;
-      directory.forgetLicense(changed.licenseUuid);
       const key = await readAfterChange(() => findKey(database, { uuid }, { now }));
       if (isRefusal(key)) return key;
       return key === undefined ? refuseUnknownKey(what, uuid) : { id: key.id, state: key.state };
@@ -96,19 +94,22 @@ export const rotate = operation({
   needsIdempotencyKey: true,
   async run(options, call) {
     const { uuid, what, now, body } = call;
-    const { database, brand, directory } = options;
+    const { database, licenseChanges, brand } = options;
     const overlapMs = parseSpan(body.overlap) ?? 0;
     const rotated = await answerKeyOnce<RotatedKey>(options, call, {
       what,
       async perform(claim) {
         const old = await findKey(database, { uuid }, { now });
         if (old === undefined) return refuseUnknownKey(what, uuid);
-        return await rotateKey(database, { uuid, mode: old.mode, overlapMs }, { ...call, brand, claim });
+        return await rotateKey(
+          licenseChanges,
+          { uuid, mode: old.mode, overlapMs },
+          { ...call, brand, claim },
+        );
       },
       repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),
     });
     if (isRefusal(rotated)) return rotated;
-    directory.forgetLicense(rotated.licenseUuid);
     return {
       id: rotated.id,
       api_key: rotated.apiKey,

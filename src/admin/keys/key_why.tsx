@@ -4,11 +4,13 @@ import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../calendar.ts";
 import type { KeyExplanation, KeySummary, Obstacle } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
+import { isOffered } from "../frame/console/action.ts";
 import { formIdOf } from "../frame/console/components/action.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { isOffered } from "./key_actions.tsx";
+import { changeLimit, renew, resume } from "./actions.tsx";
+import type { KeyAction } from "./key_action.ts";
 
 interface WhyProps {
   readonly explanation: KeyExplanation;
@@ -82,10 +84,10 @@ const SENTENCES: Readonly<Record<Obstacle, (explanation: KeyExplanation) => stri
 };
 
 /** The action that ends an obstacle. */
-const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: string, label: string]>>> = {
-  suspended: ["resume", "Resume it"],
-  expired: ["renew", "Renew the license"],
-  quota_used_up: ["limit", "Change the limit"],
+const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: KeyAction, label: string]>>> = {
+  suspended: [resume, "Resume it"],
+  expired: [renew, "Renew the license"],
+  quota_used_up: [changeLimit, "Change the limit"],
 };
 
 interface WayOutProps {
@@ -97,7 +99,7 @@ interface WayOutProps {
 function WayOut({ of, obstacle, visit }: WayOutProps): Child {
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined) {
-    const path = `/console/keys/${of.id}?open=${action}#${formIdOf(action)}`;
+    const path = `/console/keys/${of.id}?open=${action.name}#${formIdOf(action.name)}`;
     return isOffered(action, { of, visit }) ? <a href={path}>{label}</a> : null;
   }
   if (of.replacedBy !== null)

@@ -37,7 +37,7 @@ export const updateLicense = operation({
   }),
   success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
   codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
-  async run({ database, directory }, call) {
+  async run({ database, licenseChanges }, call) {
     const { uuid: licenseUuid, what, body: fields } = call;
     const change = {
       tier: fields.tier,
@@ -45,9 +45,8 @@ export const updateLicense = operation({
       expiresAt: fields.expires_at,
       externalId: fields.external_id,
     };
-    const changed = await changeLicense(database, { licenseUuid }, { ...call, change });
+    const changed = await changeLicense(licenseChanges, { licenseUuid }, { ...call, change });
     if (isRefusal(changed)) return withoutHiddenId(changed, call);
-    directory.forgetLicense(licenseUuid);
     const license = await readAfterChange(() => findLicense(database, licenseUuid, call));
     if (isRefusal(license)) return license;
     if (license === undefined) return refuseUnknownLicense(what, licenseUuid);

@@ -4,6 +4,7 @@ import { type Month, monthOf } from "../../calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import {
   type Account,
+  createLicenseChanges,
   eraseAccount,
   findAccountNamed,
   listAccounts,
@@ -70,7 +71,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .action((who: string, options: ChangeOptions) =>
       withDatabase(surroundings, options, async ({ database, actor, now }) => {
         const { uuid } = await findAccountBy(database, who, "renew account");
-        const renewed = await renewAccount(database, uuid, { actor, now });
+        const renewed = await renewAccount(createLicenseChanges(database), uuid, { actor, now });
         const shown = renderRenewal(uuid, renewed);
         if (options.json) return printJson(surroundings, shown);
         printTable(surroundings, shown.licenses);

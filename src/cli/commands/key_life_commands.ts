@@ -5,6 +5,7 @@ import { parseId } from "../../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey } from "../../keys/mod.ts";
 import {
   changeLicense,
+  createLicenseChanges,
   type LicenseChange,
   refuseUnknownKey,
   TIERS,
@@ -85,7 +86,7 @@ async function setState(
   }: { readonly options: ChangeOptions; readonly change: typeof suspendKey; readonly state: string },
 ): Promise<void> {
   await withDatabase(surroundings, options, async ({ database, actor, now }) => {
-    orRefuse(await change(database, uuid, { actor, now }));
+    orRefuse(await change(createLicenseChanges(database), uuid, { actor, now }));
     const key = await findKey(database, { uuid }, { now });
     const shown = { id: key?.id, state: key?.state ?? state };
     if (options.json) printJson(surroundings, shown);
@@ -103,7 +104,9 @@ async function change(
   }: { readonly options: ChangeOptions; readonly what: string; readonly change: LicenseChange },
 ): Promise<void> {
   await withDatabase(surroundings, options, async ({ database, actor, now }) => {
-    const { isChanged } = orRefuse(await changeLicense(database, { keyUuid: uuid }, { change, actor, now }));
+    const { isChanged } = orRefuse(
+      await changeLicense(createLicenseChanges(database), { keyUuid: uuid }, { change, actor, now }),
+    );
     const key = orRefuse((await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show key", uuid));
     const shown = {
       id: key.id,
@@ -145,7 +148,7 @@ async function rotate(
     );
     const rotated = orRefuse(
       await rotateKey(
-        database,
+        createLicenseChanges(database),
         { uuid, mode: old.mode, overlapMs: options.overlap },
         { brand: config.brand, actor, now },
       ),

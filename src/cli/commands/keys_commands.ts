@@ -15,7 +15,13 @@ import {
   renderKey,
   revokeKey,
 } from "../../keys/mod.ts";
-import { oneYearAfter, refuseUnknownKey, TIERS, type Tier } from "../../licensing/mod.ts";
+import {
+  createLicenseChanges,
+  oneYearAfter,
+  refuseUnknownKey,
+  TIERS,
+  type Tier,
+} from "../../licensing/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { readImportFile } from "../import_file.ts";
@@ -254,7 +260,7 @@ async function revoke(surroundings: Surroundings, uuid: string, options: RevokeO
     }
     const question = `Revoke ${named}? It is ${key.state}, and no command can undo this.`;
     await confirm(surroundings, question, { ...context, options });
-    const { id } = orRefuse(await revokeKey(database, { uuid }, { actor, now }));
+    const { id } = orRefuse(await revokeKey(createLicenseChanges(database), { uuid }, { actor, now }));
     if (options.json) printJson(surroundings, { id, state: "revoked" });
     else surroundings.out(`Revoked ${id}\n`);
   });

@@ -26,7 +26,14 @@ import {
   revokeKey,
   suspendKey,
 } from "../../keys/mod.ts";
-import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
+import {
+  createLicenseChanges,
+  eraseAccount,
+  findAccount,
+  hasAccount,
+  monthlyLimitOf,
+  TIERS,
+} from "../../licensing/mod.ts";
 import { silentLog } from "../../log.ts";
 import {
   addModel,
@@ -106,8 +113,8 @@ export async function addDemo(
     const uuid = parseId("key", found?.id ?? "") ?? "";
     orRefuse(
       await (label === "revoked"
-        ? revokeKey(database, { uuid }, { actor, now })
-        : suspendKey(database, uuid, { actor, now })),
+        ? revokeKey(createLicenseChanges(database), { uuid }, { actor, now })
+        : suspendKey(createLicenseChanges(database), uuid, { actor, now })),
     );
   }
   for (const { fields, file } of makeDemoModels(brand)) {
@@ -205,7 +212,7 @@ async function removeAccounts(
   for (const { uuid } of accounts) {
     for (const { id, state } of await listKeys(database, { now: by.now, filter: { accountUuid: uuid } })) {
       if (state === "revoked") continue;
-      orRefuse(await revokeKey(database, { uuid: parseId("key", id) ?? "" }, by));
+      orRefuse(await revokeKey(createLicenseChanges(database), { uuid: parseId("key", id) ?? "" }, by));
       keys++;
     }
   }

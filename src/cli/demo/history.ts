@@ -18,7 +18,7 @@ import {
   suspendKey,
   updateLastUse,
 } from "../../keys/mod.ts";
-import { changeLicense } from "../../licensing/mod.ts";
+import { changeLicense, createLicenseChanges } from "../../licensing/mod.ts";
 import { addUsageDays, importedUsageCte, insertUsageByDay, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./customers.ts";
@@ -126,13 +126,15 @@ async function applyChange(
 ): Promise<void> {
   const by = actor ? { ...options, actor: { ...options.actor, ...actor } } : options;
   if (typeof change === "object")
-    orRefuse(await changeLicense(database, { keyUuid: uuid }, { ...by, change }));
-  else if (change === "suspend") orRefuse(await suspendKey(database, uuid, by));
-  else if (change === "resume") orRefuse(await resumeKey(database, uuid, by));
-  else if (change === "revoke") orRefuse(await revokeKey(database, { uuid }, by));
+    orRefuse(await changeLicense(createLicenseChanges(database), { keyUuid: uuid }, { ...by, change }));
+  else if (change === "suspend") orRefuse(await suspendKey(createLicenseChanges(database), uuid, by));
+  else if (change === "resume") orRefuse(await resumeKey(createLicenseChanges(database), uuid, by));
+  else if (change === "revoke") orRefuse(await revokeKey(createLicenseChanges(database), { uuid }, by));
   else {
     await updateLastUse(database, [uuid], by.now);
-    orRefuse(await rotateKey(database, { uuid, mode: "test", overlapMs: OVERLAP_MS }, by));
+    orRefuse(
+      await rotateKey(createLicenseChanges(database), { uuid, mode: "test", overlapMs: OVERLAP_MS }, by),
+    );
   }
 }
 

@@ -10,21 +10,21 @@ import {
   toBodyRefusal,
   toJsonObject,
 } from "../../../wire/mod.ts";
-import { ROUTES } from "../../api_routes.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { Operation } from "./operation.ts";
 import { toQuery } from "./parse_sent.ts";
+import type { Route } from "./route.ts";
 
 /** Creates the app of `/admin/v1`. */
-export function createApi(options: AdminOptions): Hono<AdminEnv> {
+export function createApi(options: AdminOptions, all: readonly Route[]): Hono<AdminEnv> {
   const api = new Hono<AdminEnv>();
   api.use(authenticate(options));
-  for (const { method, path, scope, operation } of ROUTES) {
+  for (const { method, path, scope, operation } of all) {
     api.on(method, path, requireScope(scope), (c) => serve(c, operation, options));
   }
-  for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
+  for (const [path, routes] of Map.groupBy(all, (route) => route.path)) {
     const methods = routes.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
     api.all(path, (c) => {
       c.header("Allow", methods);

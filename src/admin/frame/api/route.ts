@@ -10,3 +10,11 @@ export interface Route {
   readonly scope: Scope | "any";
   readonly operation: Operation;
 }
+
+export function route(
+  method: Route["method"],
+  path: string,
+  ...[scope, operation]: readonly [Route["scope"], Operation]
+): Route {
+  return { method, path, scope, operation };
+}

@@ -3,14 +3,14 @@
  *
  *     host → origin of the form → session → path → method → role → fields → state
  *
- * `routes.ts` lists the pages. A page is a function that takes a visit and returns a title and a body.
+ * Each thing has its pages. A page is a function that takes a visit and returns a title and a body.
  */
 import { type Context, Hono } from "hono";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { discardBody, statusOf, toWireCode } from "../../../wire/mod.ts";
-import { CONSOLE_ROUTES, type ConsoleRoute } from "../../console_routes.ts";
 import { logFailure } from "../log_failure.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
+import type { Thing } from "../thing.ts";
 import { serveAsset } from "./assets.ts";
 import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
@@ -20,14 +20,30 @@ import { mayUse } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
 import { refusalPage } from "./refusal.tsx";
+import type { ConsoleRoute } from "./route.ts";
 import { requireSession } from "./session.ts";
 import { createVisit } from "./visit.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
 
 /** Creates the app of `/console`. */
-export function createConsole(options: AdminOptions): Hono<AdminEnv> {
+export function createConsole(options: AdminOptions, things: readonly [Thing, ...Thing[]]): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>();
+  const menu = things.map(({ label, pages: [{ path, scope }] }) => ({ label, path, scope }));
+  const all = things.flatMap(({ pages }) => pages);
+
+  function show(c: Context<AdminEnv>, page: Page): Response | Promise<Response> {
+    if (page.code !== undefined) c.set("code", toWireCode(page.code));
+    const status = page.code === undefined ? 200 : statusOf(page.code);
+    return c.html(renderPage(page, { menu, session: c.get("session"), path: c.req.path }), status as 200);
+  }
+
+  function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
+    const { retryAfterSeconds } = refusal;
+    if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
+    return show(c, refusalPage(refusal));
+  }
+
   app.use(setHeaders(options));
   app.use(async (c, next) => {
     await next();
@@ -41,9 +57,15 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
   });
   app.post("/enter", logIn(options, show));
   app.use(requireSession(options, showRefusal));
-  app.get("/", (c) => c.redirect(`/console${CONSOLE_ROUTES[0].path}`, 303));
-  for (const route of CONSOLE_ROUTES) app.on(route.method, route.path, (c) => serve(c, route, options));
-  for (const [path, routes] of Map.groupBy(CONSOLE_ROUTES, (route) => route.path)) {
+  app.get("/", (c) => c.redirect(`/console${things[0].pages[0].path}`, 303));
+  for (const route of all) {
+    app.on(route.method, route.path, async (c) => {
+      const answer = await answerVisit(c, route, options);
+      if (isRefusal(answer)) return showRefusal(c, answer);
+      return answer instanceof Response ? answer : show(c, answer);
+    });
+  }
+  for (const [path, routes] of Map.groupBy(all, (route) => route.path)) {
     app.all(path, (c) => {
       c.header("Allow", routes.map(({ method }) => method).join(", "));
       return showRefusal(
@@ -57,27 +79,10 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
   return app;
 }
 
-async function serve(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions): Promise<Response> {
+async function answerVisit(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions) {
   const { role } = c.get("session");
-  if (!mayUse(role, route.scope)) {
-    return showRefusal(c, refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`));
-  }
+  if (!mayUse(role, route.scope)) return refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`);
   const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();
-  if (isRefusal(form)) return showRefusal(c, form);
-  const visit = createVisit(c, options, form);
-  const result = await route.answer(visit, c);
-  if (isRefusal(result)) return showRefusal(c, result);
-  return result instanceof Response ? result : show(c, result);
-}
-
-function show(c: Context<AdminEnv>, page: Page): Response | Promise<Response> {
-  if (page.code !== undefined) c.set("code", toWireCode(page.code));
-  const status = page.code === undefined ? 200 : statusOf(page.code);
-  return c.html(renderPage(page, c.get("session"), c.req.path), status as 200);
-}
-
-function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
-  const { retryAfterSeconds } = refusal;
-  if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
-  return show(c, refusalPage(refusal));
+  if (isRefusal(form)) return form;
+  return await route.answer(createVisit(c, options, form), c);
 }

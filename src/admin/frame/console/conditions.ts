@@ -6,7 +6,8 @@
 import * as v from "valibot";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { parseSent, toQuery } from "../api/parse_sent.ts";
-import { type FieldsOf, MOST_ENTERED, toHint } from "./attempt.ts";
+import { type FieldsOf, toHint } from "./parse_form.ts";
+import { MOST_ENTERED } from "./refused_form.ts";
 
 export interface Asked<Entries extends v.ObjectEntries> {
   /** The texts of the conditions as they were entered, without empty ones, and without `after`. */

@@ -4,8 +4,7 @@ import type { Child } from "hono/jsx";
 import type { Session } from "../../../operators/mod.ts";
 import type { Code } from "../../../refusal.ts";
 import { type Script, scriptPath, stylePath } from "./assets.ts";
-import { mayUse } from "./may.ts";
-import { MENU } from "./menu.ts";
+import { mayUse, type Need } from "./may.ts";
 
 export interface Page {
   readonly title: string;
@@ -15,19 +14,27 @@ export interface Page {
   readonly code?: Code;
 }
 
-/** Renders a page as HTML. Without a session it has no menu. */
-export function renderPage(page: Page, session: Session | undefined, path: string): string {
-  const html = <Frame page={page} session={session} path={path} />;
-  return `<!doctype html>${html}`;
+/** Where a page is shown. */
+interface Place {
+  /** The entries of the menu; an operator sees those that the role may open. Paths are below `/console`. */
+  readonly menu: readonly { readonly label: string; readonly path: string; readonly scope: Need }[];
+  /** Undefined before the login: then the page has no menu. */
+  readonly session: Session | undefined;
+  /** The path of the request. */
+  readonly path: string;
+}
+
+/** Renders a page as HTML. */
+export function renderPage(page: Page, place: Place): string {
+  return `<!doctype html>${<Frame page={page} place={place} />}`;
 }
 
 interface FrameProps {
   readonly page: Page;
-  readonly session: Session | undefined;
-  readonly path: string;
+  readonly place: Place;
 }
 
-function Frame({ page: { title, body, script }, session, path }: FrameProps) {
+function Frame({ page: { title, body, script }, place: { session, ...place } }: FrameProps) {
   return (
     <html lang="en">
       <head>
@@ -46,7 +53,7 @@ function Frame({ page: { title, body, script }, session, path }: FrameProps) {
         </a>
         <header class="top">
           <span class="product">Claviger</span>
-          {session && <Menu session={session} path={path} />}
+          {session && <Menu session={session} {...place} />}
         </header>
         <main id="main" tabindex={-1}>
           {body}
@@ -57,15 +64,15 @@ function Frame({ page: { title, body, script }, session, path }: FrameProps) {
   );
 }
 
-function Menu({ session, path }: { readonly session: Session; readonly path: string }) {
-  const entries = MENU.filter(({ scope }) => mayUse(session.role, scope));
+function Menu({ session, menu, path }: Place & { readonly session: Session }) {
+  const entries = menu.filter(({ scope }) => mayUse(session.role, scope));
   return (
     <>
       <nav aria-label="Menu">
         <ul>
           {entries.map((entry) => (
             <li>
-              <a href={entry.path} aria-current={currentOf(entry.path, path)}>
+              <a href={`/console${entry.path}`} aria-current={currentOf(`/console${entry.path}`, path)}>
                 {entry.label}
               </a>
             </li>

@@ -1,8 +1,9 @@
 import type { Context } from "hono";
 import type { Actor } from "../../../audit/mod.ts";
-import { type Scope, type Session, scopesOf } from "../../../operators/mod.ts";
+import type { Session } from "../../../operators/mod.ts";
 import { readQuery } from "../../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
+import { mayUse, type Need } from "./may.ts";
 
 /** A request for a page: who asks, and with which fields. */
 export interface Visit {
@@ -16,8 +17,8 @@ export interface Visit {
   readonly query: URLSearchParams;
   /** The fields of a form that was sent; otherwise empty. */
   readonly form: URLSearchParams;
-  /** Tells whether the role of the operator has a scope. */
-  may(scope: Scope): boolean;
+  /** Tells whether the role of the operator gives a right. */
+  may(need: Need): boolean;
 }
 
 /** Collects the facts about a request that a page needs. */
@@ -31,6 +32,6 @@ export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: U
     params: c.req.param() as Readonly<Record<string, string>>,
     query: readQuery(c.req.raw),
     form,
-    may: (scope) => scopesOf(session.role).includes(scope),
+    may: (need) => mayUse(session.role, need),
   };
 }

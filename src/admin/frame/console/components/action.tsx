@@ -1,74 +1,60 @@
 /** @jsxImportSource hono/jsx */
 /**
- * Changes that a page offers. An action opens in place, without script, and asks for the fields of the change. At most
+ * The actions that a page offers. An action opens in place, without script, and asks for the fields of the change. At most
  * one action of a page is open.
  */
 import type { Child } from "hono/jsx";
-import { type Attempt, MOST_ENTERED } from "../attempt.ts";
+import { type Action, type ActionPage, isOffered } from "../action.ts";
+import { fieldsOf, type RefusedForm } from "../refused_form.ts";
+import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
 import { Foreign } from "./values.tsx";
 
-/** The actions of a page, next to each other. */
-export function Actions({ children }: { readonly children?: Child }) {
-  return <div class="changes">{children}</div>;
-}
-
-interface ActionProps {
-  /** Tells the actions of a page apart, such as `suspend`. */
-  readonly name: string;
-  /** The text that opens the action, such as `Suspend`. */
-  readonly label: string;
-  /** The page of the action. Its form is sent to the name below this path. */
-  readonly path: string;
-  /** The button that makes the change, such as `Suspend the key`. */
-  readonly submit: string;
-  /** The form that was refused last: its action is open and says why. */
-  readonly attempt: Attempt | undefined;
-  /** Whether it is open without a refusal, too. */
-  readonly isOpen?: boolean;
-  /** The change cannot be undone. */
-  readonly isFinal?: boolean;
-  /** The text that people must type, so that nobody makes a final change by mistake. */
-  readonly repeat?: RepeatedText | undefined;
-  /** The answer is a file, so the page stays. */
-  readonly isDownload?: boolean;
-  /** The description of the change, and the fields that it needs besides `repeat` and the reason. */
+interface ActionsProps<Target, Shown extends Target> {
+  readonly page: ActionPage<Target, Shown>;
+  readonly of: Shown;
+  readonly visit: Visit;
+  /** The form that was refused: its action is open and says why. */
+  readonly refused: RefusedForm | undefined;
+  /** More that opens in place. */
   readonly children?: Child;
 }
 
-interface RepeatedText {
-  readonly text: string;
-  /** Such as `the key id`. */
-  readonly what: string;
+/** The actions of a page, next to each other. The parameter `open` of its address opens one of them. */
+export function Actions<Target, Shown extends Target>({ children, ...props }: ActionsProps<Target, Shown>) {
+  const { page, of, visit } = props;
+  const offered = page.actions.filter((action) => isOffered(action, { of, visit }));
+  if (offered.length === 0 && !children) return null;
+  return (
+    <div class="changes">
+      {offered.map((action) => (
+        <ActionForm {...props} action={action} />
+      ))}
+      {children}
+    </div>
+  );
 }
 
-/**
- * A change that opens in place. Its fields get their attributes from `fieldsOf`. The last field is the reason, which the
- * audit log keeps.
- */
-export function Action({
-  name,
-  label,
-  path,
-  submit,
-  attempt,
-  isOpen = false,
-  isFinal,
-  repeat,
-  isDownload,
-  children,
-}: ActionProps) {
-  const field = fieldsOf(name, attempt);
-  const refused = attempt?.action === name ? attempt : undefined;
+/** An action that opens in place. Its last field is the reason, which the audit log keeps. */
+function ActionForm<Target, Shown extends Target>({
+  action: { name, label, submit, isFinal, isDownload, repeat, Form },
+  page,
+  of,
+  visit,
+  ...props
+}: Omit<ActionsProps<Target, Shown>, "children"> & { readonly action: Action<Target, Shown> }) {
+  const refused = props.refused?.action === name ? props.refused : undefined;
+  const field = fieldsOf(name, refused);
+  const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
   return (
-    <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
+    <details class="action" name="action" id={name} open={isOpen}>
       <summary>{`${label}…`}</summary>
       {/* Links go to the form, because the style gives `details` no box that a browser could scroll to. */}
       <form
         id={formIdOf(name)}
         method="post"
-        action={`${path}/${name}`}
+        action={`/console${page.addressOf(of)}/${name}`}
         novalidate
         data-download={isDownload ? "" : undefined}
       >
@@ -77,11 +63,11 @@ export function Action({
             <Foreign text={`${refused.sentence}.`} />
           </Notice>
         )}
-        {children}
+        <Form of={of} field={field} now={visit.now} />
         {repeat && (
           <TextField
             {...field("repeat")}
-            label={`Type ${repeat.what} to confirm: ${repeat.text}`}
+            label={`Type ${repeat.what} to confirm: ${repeat.textOf(of)}`}
             required
             maxlength={254}
           />
@@ -106,17 +92,37 @@ export function formIdOf(action: string): string {
 }
 
 /**
- * Returns a function that gives a field of an action its name, its id and, after a refusal, its error and the entered
- * value.
+ * What the last action of a page led to: the sentence about a change that was made, or why it was refused if the page
+ * does not offer the action any more.
  */
-export function fieldsOf(action: string, attempt: Attempt | undefined) {
-  const refused = attempt?.action === action ? attempt : undefined;
-  return (name: string, value?: string) => ({
-    name,
-    id: `${action}-${name}`,
-    value: refused === undefined ? value : refused.form.get(name)?.slice(0, MOST_ENTERED),
-    error: refused?.errors[name],
-  });
+export function LastAction<Target, Shown extends Target>({
+  page: { actions },
+  of,
+  visit,
+  refused,
+}: Omit<ActionsProps<Target, Shown>, "children">) {
+  const isShown = actions.some(
+    (action) => action.name === refused?.action && isOffered(action, { of, visit }),
+  );
+  const sentences = Object.assign(
+    {},
+    ...actions.map(({ name, done }) => (typeof done === "string" ? { [name]: done } : done)),
+  );
+  return (
+    <>
+      <Done query={visit.query} sentences={sentences} />
+      {refused && !isShown && (
+        <Notice kind="bad">
+          <Foreign text={`${refused.sentence}.`} />
+        </Notice>
+      )}
+    </>
+  );
+}
+
+interface DoneProps {
+  readonly query: URLSearchParams;
+  readonly sentences: Readonly<Record<string, string>>;
 }
 
 /** The sentence about a change that was made: the page's address has its word. Unknown words say nothing. */
@@ -127,9 +133,4 @@ export function Done({ query, sentences }: DoneProps) {
       <Notice kind="good">{sentences[word]}</Notice>
     </div>
   ) : null;
-}
-
-interface DoneProps {
-  readonly query: URLSearchParams;
-  readonly sentences: Readonly<Record<string, string>>;
 }

@@ -1,0 +1,23 @@
+/** Who may use the console and the API: operators, their sessions, and tokens. */
+import { route } from "../frame/api/route.ts";
+import { actionRoutes } from "../frame/console/action.ts";
+import { logOut } from "../frame/console/log_in.ts";
+import { form, page } from "../frame/console/route.ts";
+import type { Thing } from "../frame/thing.ts";
+import { accessPage } from "./access.tsx";
+import { endSessionOfForm } from "./end_session.ts";
+import { OPERATOR_PAGE } from "./operator.tsx";
+import { whoami } from "./service_routes.ts";
+import { TOKEN_PAGE } from "./token.tsx";
+
+export const access: Thing = {
+  label: "Access",
+  pages: [
+    page("/access", "any", accessPage),
+    form("/access/sessions/:id/end", "any", endSessionOfForm),
+    ...actionRoutes(OPERATOR_PAGE, "admin"),
+    ...actionRoutes(TOKEN_PAGE, "admin"),
+    form("/logout", "any", logOut),
+  ],
+  api: [route("GET", "/whoami", "any", whoami)],
+};

@@ -1,0 +1,119 @@
+/** @jsxImportSource hono/jsx */
+/** The actions that the page of an account offers. */
+import * as v from "valibot";
+import {
+  type Account,
+  eraseAccount,
+  isErased,
+  type Renewable,
+  renewAccount,
+  updateAccount,
+} from "../../licensing/mod.ts";
+import { isRefusal, refuse } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { textField } from "../frame/api/fields.ts";
+import { type Action, action } from "../frame/console/action.ts";
+import { TextField } from "../frame/console/components/form.tsx";
+import { TEXT } from "../frame/console/form_fields.ts";
+
+/** With more keys, counting the licenses that a renewal changes would delay the page. */
+export const MAX_RENEWED = 1_000;
+
+export interface ShownAccount extends Account {
+  /** Undefined for an account with more than {@linkcode MAX_RENEWED} keys. */
+  readonly renewable: Renewable | undefined;
+}
+
+type AccountAction = Action<Account, ShownAccount>;
+
+const change: AccountAction = action({
+  ...{ name: "change", scope: "accounts:write", label: "Change", submit: "Change the account" },
+  fits: (account) => !isErased(account),
+  Form: ({ of: { name, organization }, field }) => (
+    <>
+      <TextField {...field("name", name)} label="Name" required maxlength={200} />
+      <TextField {...field("organization", organization)} label="Organization" maxlength={200} />
+    </>
+  ),
+  entries: { name: v.pipe(TEXT, textField("name")), organization: v.pipe(TEXT, textField("organization")) },
+  async perform({ of: { uuid }, fields, by, visit }) {
+    const updated = await updateAccount(visit.options.database, { uuid, ...fields, ...by });
+    if (isRefusal(updated)) return updated;
+    return updated.isChanged ? "changed" : "same";
+  },
+  done: {
+    changed: "The account was changed.",
+    same: "Nothing changed: the account had these values already.",
+  },
+});
+
+const CHANGED_MEANWHILE = refuse(
+  "CONFLICT",
+  "Nothing was renewed: the licenses were changed after the page was opened; look at their expiries again",
+);
+
+/** Adds a year to every license. */
+const renew: AccountAction = action({
+  ...{ name: "renew", scope: "keys:manage", label: "Renew by a year", submit: "Renew every license" },
+  fits: (account) => !isErased(account) && account.renewable !== undefined && account.renewable.licenses > 0,
+  Form: ({ of: { renewable = NOTHING_RENEWABLE } }) => (
+    <>
+      <p>
+        {renewable.licenses === 1 ? "One license gets" : `${renderCount(renewable.licenses)} licenses get`}
+        {" another year. "}A license that has expired gets a year from now. Licenses that never expire, that
+        were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
+      </p>
+      <input type="hidden" name="version" value={renewable.version} />
+    </>
+  ),
+  // The version of the licenses that the page showed, so that a form that is sent twice renews once.
+  entries: { version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be the version on the page")) },
+  async perform({ of: { uuid }, fields: { version }, by, visit }) {
+    const renewed = await renewAccount(visit.options.licenseChanges, uuid, { ...by, version });
+    return renewed.length === 0 ? CHANGED_MEANWHILE : "renewed";
+  },
+  done: { renewed: "The licenses were renewed by a year." },
+});
+
+const NOTHING_RENEWABLE: Renewable = { licenses: 0, version: "" };
+
+/** Removes the person for good. */
+const erase: AccountAction = action({
+  ...{ name: "erase", scope: "accounts:erase", label: "Erase", submit: "Erase the person", isFinal: true },
+  fits: (account) => !isErased(account),
+  repeat: { what: "the e-mail", textOf: ({ email }) => email },
+  Form: () => (
+    <p>
+      This removes name, e-mail and organization for good, and keeps the counts of use. All keys of the
+      account must be revoked before. Do not name the person in the reason.
+    </p>
+  ),
+  entries: {},
+  async perform({ of: { uuid }, by, visit }) {
+    const erased = await eraseAccount(visit.options.database, uuid, by);
+    return isRefusal(erased) ? erased : "erased";
+  },
+  done: { erased: "Name, e-mail and organization were removed." },
+});
+
+/** The actions in the order of the page. */
+export const ACCOUNT_ACTIONS = [change, renew, erase];
+
+/** Says why the page has no form that renews the licenses. */
+export function RenewalHint({ of: { id, renewable } }: { readonly of: ShownAccount }) {
+  if (renewable === undefined) {
+    return (
+      <p class="hint">
+        The account has more than {renderCount(MAX_RENEWED)} keys: the command{" "}
+        <code>claviger accounts renew {id}</code> renews their licenses.
+      </p>
+    );
+  }
+  if (renewable.licenses > 0) return null;
+  return (
+    <p class="hint">
+      No license can be renewed now: each one never expires, was renewed in the last 24 hours, or has only
+      revoked keys.
+    </p>
+  );
+}

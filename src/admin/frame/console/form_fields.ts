@@ -1,0 +1,56 @@
+/** Fields that several forms have. A form sends text only; an empty text means that a field was left empty. */
+import * as v from "valibot";
+import { NEVER_EXPIRES, parseTimestamp } from "../../../calendar.ts";
+import { type Refusal, refuse } from "../../../refusal.ts";
+import { lineField } from "../api/fields.ts";
+
+export const WRONG_FIELDS = "Nothing was changed: correct the marked field";
+
+export const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
+
+/** A field that may stay empty: then it is undefined. */
+export const TEXT_OR_NOTHING = v.pipe(
+  TEXT,
+  v.transform((text) => (text === "" ? undefined : text)),
+);
+
+/** The reason, which the form of every action has. */
+export const REASON_ENTRY = {
+  reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))),
+} as const;
+
+/** The fields of an expiry. */
+export const EXPIRY_ENTRIES = {
+  last_day: v.optional(v.string(), ""),
+  never: v.optional(v.string()),
+} as const;
+
+/** Returns the expiry that the fields mean: the last second of the last day. Refuses one that is past. */
+export function expiryOf(
+  { last_day: day, never }: { readonly last_day: string; readonly never?: string | undefined },
+  now: Date,
+): Date | Refusal {
+  if (never !== undefined) return NEVER_EXPIRES;
+  const expiresAt = DAY.test(day) && parseTimestamp(day) ? new Date(`${day}T23:59:59Z`) : undefined;
+  if (expiresAt !== undefined && expiresAt > now) return expiresAt;
+  const error =
+    expiresAt === undefined ? "It must be a day such as 2027-01-31" : "It must not be in the past";
+  return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "last_day", error }] });
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+const WRONG_LIMIT = "monthly_limit must be a whole number; leave it empty for the tier's limit";
+
+/** The field of a monthly limit: undefined for the tier's own. */
+export const LIMIT_ENTRY = {
+  monthly_limit: v.pipe(
+    TEXT_OR_NOTHING,
+    v.check((text = "0") => /^\d+$/.test(text) && Number.isSafeInteger(Number(text)), WRONG_LIMIT),
+    v.transform((text) => (text === undefined ? undefined : Number(text))),
+  ),
+} as const;
+
+/** Returns the schema of the text that a form asks people to repeat. */
+export function repeatEntry(text: string) {
+  return { repeat: v.pipe(TEXT, v.literal(text, `It must be ${text}`)) };
+}

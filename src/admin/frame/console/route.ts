@@ -1,0 +1,23 @@
+import type { Context } from "hono";
+import type { Refusal } from "../../../refusal.ts";
+import type { AdminEnv } from "../options.ts";
+import type { Need } from "./may.ts";
+import type { Page } from "./page.tsx";
+import type { Visit } from "./visit.ts";
+
+/** A page or a form of the console below `/console`, with the right that a role needs for it. */
+export interface ConsoleRoute {
+  readonly method: "GET" | "POST";
+  /** As Hono writes paths: `/keys/:id`. */
+  readonly path: string;
+  readonly scope: Need;
+  answer(visit: Visit, c: Context<AdminEnv>): Page | Response | Refusal | Promise<Page | Response | Refusal>;
+}
+
+export function page(path: string, scope: Need, answer: ConsoleRoute["answer"]): ConsoleRoute {
+  return { method: "GET", path, scope, answer };
+}
+
+export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]): ConsoleRoute {
+  return { method: "POST", path, scope, answer };
+}

@@ -1,0 +1,12 @@
+import type { Route } from "./api/route.ts";
+import type { ConsoleRoute } from "./console/route.ts";
+
+/** What operators can see and change of one thing. */
+export interface Thing {
+  /** The entry of the first page in the menu. */
+  readonly label: string;
+  /** The pages and forms of the console. Nobody sees the entry whose role may not open the first page. */
+  readonly pages: readonly [ConsoleRoute, ...ConsoleRoute[]];
+  /** The routes of the API. */
+  readonly api: readonly Route[];
+}

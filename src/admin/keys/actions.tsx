@@ -1,0 +1,152 @@
+/** @jsxImportSource hono/jsx */
+/** The actions that the page of a key offers. */
+import * as v from "valibot";
+import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
+import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
+import { changeLicense, type LicenseChange, oneYearAfter, TIERS } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
+import { Choice, Select, TextField } from "../frame/console/components/form.tsx";
+import {
+  EXPIRY_ENTRIES,
+  expiryOf,
+  LIMIT_ENTRY,
+  TEXT,
+  TEXT_OR_NOTHING,
+} from "../frame/console/form_fields.ts";
+import { toTierChoice } from "../frame/console/tier_choice.ts";
+import { exportLicense } from "./export_license.tsx";
+import { isActive, isLasting, isOpen, type KeyChange, keyAction, uuidOf } from "./key_action.ts";
+import { rotate } from "./rotate.tsx";
+
+const FOR_ALL_KEYS = "The change applies to all keys of the license.";
+
+const suspend = keyAction({
+  ...{ name: "suspend", scope: "keys:manage", label: "Suspend", submit: "Suspend the key", fits: isActive },
+  Form: () => <p>The service refuses the key until someone resumes it.</p>,
+  entries: {},
+  perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
+  done: "The key is suspended: it is refused from now on.",
+});
+
+export const resume = keyAction({
+  ...{ name: "resume", scope: "keys:manage", label: "Resume", submit: "Resume the key" },
+  fits: (key) => key.state === "suspended" && isLasting(key),
+  Form: () => <p>The service accepts the key again.</p>,
+  entries: {},
+  perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
+  done: "The key is resumed: it works again.",
+});
+
+export const renew = keyAction({
+  ...{ name: "renew", scope: "keys:manage", label: "Renew", submit: "Renew the license", fits: isLasting },
+  Form({ of: { licenseExpiresAt: at }, field, now }) {
+    const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
+    const proposed = oneYearAfter(isEndless || at < now ? now : at);
+    return (
+      <>
+        <p>{FOR_ALL_KEYS}</p>
+        <TextField
+          {...field("last_day", toTimestamp(proposed).slice(0, 10))}
+          label="Last day"
+          type="date"
+          hint="The keys work until the end of this day, UTC."
+        />
+        <Choice
+          type="checkbox"
+          name="never"
+          value="yes"
+          label="It never expires"
+          checked={field("never").value === "yes"}
+        />
+      </>
+    );
+  },
+  entries: EXPIRY_ENTRIES,
+  async perform({ fields, ...change }) {
+    const expiresAt = expiryOf(fields, change.by.now);
+    return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
+  },
+  done: "The license has its new expiry.",
+});
+
+const changeTier = keyAction({
+  ...{ name: "tier", scope: "keys:manage", label: "Change tier", submit: "Change the tier", fits: isLasting },
+  Form: ({ of, field }) => (
+    <>
+      <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
+      <Select {...field("tier", of.tier)} label="Tier" choices={TIERS.map(toTierChoice)} required />
+    </>
+  ),
+  entries: { tier: v.pipe(TEXT, TIER_FIELD) },
+  perform: ({ fields: { tier }, ...change }) => changeLicenseOf(change, { tier }),
+  done: "The license has its new tier.",
+});
+
+export const changeLimit = keyAction({
+  ...{ name: "limit", scope: "keys:manage", label: "Change limit", submit: "Change the limit" },
+  fits: isLasting,
+  Form: ({ of, field }) => (
+    <>
+      <p>{FOR_ALL_KEYS}</p>
+      <TextField
+        {...field("monthly_limit", of.monthlyLimit === null ? "" : String(of.monthlyLimit))}
+        label="Monthly limit"
+        inputmode="numeric"
+        hint="Inferences a month; empty for the tier's limit."
+      />
+    </>
+  ),
+  entries: LIMIT_ENTRY,
+  perform: ({ fields: { monthly_limit: limit }, ...change }) =>
+    changeLicenseOf(change, { monthlyLimit: limit ?? null }),
+  done: "The license has its new monthly limit.",
+});
+
+const changeExternalId = keyAction({
+  ...{ name: "external-id", scope: "keys:manage", label: "Change external id", fits: isOpen },
+  submit: "Change the external id",
+  Form: ({ of, field }) => (
+    <TextField
+      {...field("external_id", of.externalId ?? "")}
+      label="External id"
+      hint="Your own name for the license, such as an order number; empty for none."
+      maxlength={255}
+    />
+  ),
+  entries: { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },
+  perform: ({ fields: { external_id: externalId }, ...change }) =>
+    changeLicenseOf(change, { externalId: externalId ?? null }),
+  done: "The license has its new external id.",
+});
+
+const revoke = keyAction({
+  ...{ name: "revoke", scope: "keys:revoke", label: "Revoke", submit: "Revoke the key", fits: isOpen },
+  ...{ isFinal: true, repeat: { what: "the key id", textOf: ({ id }) => id } },
+  Form: () => (
+    <p>
+      <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
+      suspend it.
+    </p>
+  ),
+  entries: {},
+  perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
+  done: "The key is revoked for good.",
+});
+
+/** The actions in the order of the page. */
+export const KEY_ACTIONS = [
+  suspend,
+  resume,
+  renew,
+  changeTier,
+  changeLimit,
+  changeExternalId,
+  rotate,
+  exportLicense,
+  revoke,
+];
+
+function changeLicenseOf({ of, by, visit }: KeyChange, change: LicenseChange): Promise<object | Refusal> {
+  return changeLicense(visit.options.licenseChanges, { keyUuid: uuidOf(of) }, { ...by, change });
+}

@@ -1,0 +1,40 @@
+/** What the actions of a key share: how a path names a key, and in which states an action is offered. */
+import type * as v from "valibot";
+import { parseId } from "../../ids.ts";
+import type { KeySummary } from "../../keys/mod.ts";
+import { isErased } from "../../licensing/mod.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
+import { type Action, action, type Change, type Specification } from "../frame/console/action.ts";
+import type { Visit } from "../frame/console/visit.ts";
+
+/** A key that a path names. It may not exist. */
+export interface NamedKey {
+  /** `key_…`. */
+  readonly id: string;
+}
+
+export type KeyAction = Action<NamedKey, KeySummary>;
+export type KeyChange = Change<NamedKey>;
+
+/** Returns the key that the path names; refuses a malformed id. */
+export function findNamedKey({ params: { id = "" } }: Visit): NamedKey | Refusal {
+  return parseId("key", id) === undefined
+    ? refuse("KEY_NOT_FOUND", "Cannot show key: its id must be key_ and 32 hexadecimal digits")
+    : { id };
+}
+
+export function uuidOf({ id }: NamedKey): string {
+  return parseId("key", id) ?? "";
+}
+
+/** Defines an action of a key. */
+export function keyAction<Entries extends v.ObjectEntries>(
+  specification: Specification<NamedKey, KeySummary, Entries>,
+): KeyAction {
+  return action(specification);
+}
+
+export const isOpen = ({ state }: KeySummary) => state !== "revoked";
+export const isActive = ({ state }: KeySummary) => state === "active";
+/** An erased account gets no key that works: nothing is offered that would keep its keys in use. */
+export const isLasting = (key: KeySummary) => isOpen(key) && !isErased(key);

@@ -1,0 +1,49 @@
+/** @jsxImportSource hono/jsx */
+import type { RefusalCount } from "../../keys/mod.ts";
+import { renderCount } from "../../render_count.ts";
+import { Table } from "../frame/console/components/table.tsx";
+import { Ago } from "../frame/console/components/values.tsx";
+
+/** The meaning of each recorded refusal. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  INVALID_KEY: "The key was not active.",
+  KEY_EXPIRED: "The key had expired.",
+  KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
+  LICENSE_REQUIRED: "The client asked for a model of a higher tier.",
+  NOT_CONFIGURED: "The service has no repository token: the page Health says more.",
+  NOT_FOUND: "The client asked for a model that does not exist, or that the account cannot see.",
+  QUOTA_EXCEEDED: "The quota of the month was used up.",
+  RATE_LIMIT_EXCEEDED: "Too many requests in a minute: the client must wait as long as Retry-After says.",
+};
+
+/** Why requests with the key were refused, the latest refusal first. */
+export function Refusals({ refusals, now }: RefusalsProps) {
+  return (
+    <section aria-labelledby="refusals">
+      <h2 id="refusals">Refused requests</h2>
+      {refusals.length === 0 ? (
+        <p class="muted">No request with this key was refused.</p>
+      ) : (
+        <Table
+          caption="Latest refusal first; a refusal appears some seconds after its answer"
+          columns={[
+            { label: "Code", cell: ({ code }: RefusalCount) => <code>{code}</code> },
+            {
+              label: "Meaning",
+              cell: ({ code, reason }: RefusalCount) =>
+                reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? "") : `The key was ${reason}.`,
+            },
+            { label: "Times", isNumeric: true, cell: ({ count }: RefusalCount) => renderCount(count) },
+            { label: "Last time", cell: ({ lastAt }: RefusalCount) => <Ago at={lastAt} now={now} /> },
+          ]}
+          rows={refusals}
+        />
+      )}
+    </section>
+  );
+}
+
+interface RefusalsProps {
+  readonly refusals: readonly RefusalCount[];
+  readonly now: Date;
+}

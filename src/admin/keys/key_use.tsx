@@ -1,0 +1,62 @@
+/** @jsxImportSource hono/jsx */
+import { type Month, monthOf, toMonth } from "../../calendar.ts";
+import { renderCount } from "../../render_count.ts";
+import type { DayOfUse } from "../../usage/mod.ts";
+import { Bars } from "../frame/console/components/charts.tsx";
+import { toMonthText } from "../frame/console/month.ts";
+
+export interface UseOfMonth {
+  readonly month: Month;
+  readonly usage: {
+    readonly used: number;
+    /** Units without a day. */
+    readonly imported: number;
+    readonly days: readonly DayOfUse[];
+  };
+}
+
+interface KeyUseProps {
+  readonly id: string;
+  readonly limit: number | null;
+  readonly use: UseOfMonth;
+  readonly now: Date;
+}
+
+/** The use of a month by day. If the license has a limit, a line shows the daily use that would just reach it. */
+export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
+  const shown = toMonthText(month);
+  const isCurrent = month.index === monthOf(now.getTime()).index;
+  const of = limit === null ? "without a limit" : `of ${renderCount(limit)}`;
+  const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
+  const link = (index: number, label: string) => (
+    <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}#use`}>{label}</a>
+  );
+  return (
+    <section aria-labelledby="use">
+      <h2 id="use">{`Use in ${shown}`}</h2>
+      <Bars
+        caption={`Inferences of the license by day: ${renderCount(usage.used)} ${of}`}
+        columnName="Day"
+        valueName="Inferences"
+        series={usage.days.map(({ day, used }) => ({
+          label: day.slice(5),
+          title: `${day}: ${renderCount(used)}`,
+          value: used,
+        }))}
+        limit={
+          limit === null
+            ? undefined
+            : { value: aDay, label: `${renderCount(aDay)} every day would use up the limit of the month` }
+        }
+        empty="The license was not used on any day of this month."
+      />
+      {usage.imported > 0 && (
+        <p class="hint">{`${renderCount(usage.imported)} of them were imported without a day.`}</p>
+      )}
+      <nav class="pages" aria-label="Months">
+        {link(month.index - 1, "Month before")}
+        {!isCurrent && link(month.index + 1, "Month after")}
+      </nav>
+    </section>
+  );
+}

@@ -1,0 +1,78 @@
+/** @jsxImportSource hono/jsx */
+/** The rotation of a key. Its answer shows the new key; no other page ever does. */
+import * as v from "valibot";
+import { DAY_MS } from "../../calendar.ts";
+import { findKey, type KeySummary, type RotatedKey, rotateKey } from "../../keys/mod.ts";
+import { refuseUnknownKey } from "../../licensing/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { wholeNumberField } from "../frame/api/list_fields.ts";
+import { TextField } from "../frame/console/components/form.tsx";
+import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Facts } from "../frame/console/components/table.tsx";
+import { Ago, KeyLink } from "../frame/console/components/values.tsx";
+import { TEXT } from "../frame/console/form_fields.ts";
+import { isActive, isLasting, keyAction, uuidOf } from "./key_action.ts";
+
+export const rotate = keyAction({
+  ...{ name: "rotate", scope: "keys:manage", label: "Rotate", submit: "Issue the new key" },
+  fits: (key) => isActive(key) && isLasting(key) && key.replacedBy === null,
+  Form: ({ field }) => (
+    <>
+      <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
+      <TextField
+        {...field("overlap_days", "7")}
+        label="Days of overlap"
+        inputmode="numeric"
+        hint="0 ends the old key at once."
+      />
+    </>
+  ),
+  entries: { overlap_days: v.pipe(TEXT, wholeNumberField("overlap_days", 0, 3_650)) },
+  async perform({ of, fields, by, visit }) {
+    const uuid = uuidOf(of);
+    const { database, licenseChanges, brand } = visit.options;
+    const old = await findKey(database, { uuid }, by);
+    if (old === undefined) return refuseUnknownKey("rotate key", uuid);
+    const overlapMs = fields.overlap_days * DAY_MS;
+    const rotated = await rotateKey(licenseChanges, { uuid, mode: old.mode, overlapMs }, { brand, ...by });
+    if (isRefusal(rotated)) return rotated;
+    return {
+      title: "Key rotated",
+      script: ["issued", "copy"],
+      body: <Rotated rotated={rotated} old={old} now={by.now} />,
+    };
+  },
+});
+
+interface RotatedProps {
+  readonly rotated: RotatedKey;
+  readonly old: KeySummary;
+  readonly now: Date;
+}
+
+function Rotated({ rotated, old, now }: RotatedProps) {
+  const path = `/console/keys/${rotated.id}`;
+  return (
+    <section class="narrow" data-reload={path}>
+      <Heading title="Key rotated" />
+      <Notice kind="good">
+        <p>
+          <b>Copy the new key now.</b> It is shown only once: only its hash is stored.
+        </p>
+        <Copyable id="api-key" text={rotated.apiKey} label="Copy the key" />
+      </Notice>
+      <Facts
+        facts={[
+          ["New key id", <code>{rotated.id}</code>],
+          ["Old key", <KeyLink id={old.id} text={old.hint} />],
+          ["The old key works until", <Ago at={rotated.oldWorksUntil} now={now} />],
+        ]}
+      />
+      <div class="actions">
+        <a class="button" href={path}>
+          Show the new key's page
+        </a>
+      </div>
+    </section>
+  );
+}

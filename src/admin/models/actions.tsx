@@ -1,0 +1,59 @@
+/** @jsxImportSource hono/jsx */
+/** The actions that the page of a model offers. */
+import * as v from "valibot";
+import { type findRegistered, removeModel, retireVersion } from "../../models/mod.ts";
+import { type Action, action } from "../frame/console/action.ts";
+import { TextField } from "../frame/console/components/form.tsx";
+import { TEXT } from "../frame/console/form_fields.ts";
+
+/** A model with its versions. */
+export type Found = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
+
+type ModelAction = Action<Found, Found>;
+
+const remove: ModelAction = action({
+  ...{ name: "remove", scope: "models:write", label: "Take off the list", submit: "Take it off the list" },
+  fits: ({ model }) => model.listedVersion !== null,
+  Form: () => (
+    <p>
+      Clients no longer see the model. They can still download its files by name and version. The next version
+      that is added is listed again.
+    </p>
+  ),
+  entries: {},
+  perform: ({ of: { model }, by, visit }) => removeModel(visit.options.database, model.name, by),
+  done: "The model was taken off the list.",
+});
+
+const retire: ModelAction = action({
+  ...{ name: "retire", scope: "models:write", label: "Retire a version", submit: "Retire the version" },
+  isFinal: true,
+  fits: (of) => findUnretired(of) !== undefined,
+  Form: ({ of, field }) => (
+    <>
+      <p>
+        The downloads of the version end within a minute, and no command brings it back. Its number is never
+        used again.
+      </p>
+      <TextField
+        {...field("version")}
+        label="Type the version to retire"
+        hint={`Such as ${findUnretired(of)?.version}`}
+        required
+        maxlength={100}
+      />
+    </>
+  ),
+  entries: { version: v.pipe(TEXT, v.nonEmpty("It must be a version of this model")) },
+  async perform({ of: { model }, fields: { version }, by, visit }) {
+    return (await retireVersion(visit.options.database, { name: model.name, version }, by)) ?? "retire";
+  },
+  done: "The version was retired: its downloads end within a minute.",
+});
+
+/** The actions in the order of the page. */
+export const MODEL_ACTIONS = [remove, retire];
+
+function findUnretired({ versions }: Found) {
+  return versions.find(({ retiredAt }) => retiredAt === null);
+}

@@ -1,0 +1,30 @@
+/** The things of the operators' side, and every route that they have. */
+import { access } from "./access/routes.ts";
+import { accounts } from "./accounts/routes.ts";
+import { activity } from "./activity/routes.ts";
+import { audit } from "./audit/routes.ts";
+import { openApiDocument } from "./frame/api/document_routes.ts";
+import { type Route, route } from "./frame/api/route.ts";
+import type { ConsoleRoute } from "./frame/console/route.ts";
+import { health } from "./health/routes.ts";
+import { keys } from "./keys/routes.ts";
+import { models } from "./models/routes.ts";
+import { overview } from "./overview/routes.ts";
+import { usage } from "./usage/routes.ts";
+
+/** In the order of the menu. The first page is shown after the login. */
+export const THINGS = [overview, keys, accounts, usage, activity, models, audit, health, access] as const;
+
+/** Every page and form below `/console`, with the right that a role needs for it. */
+export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }) => pages);
+
+/** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
+export const ROUTES: readonly Route[] = [
+  ...[keys, accounts, usage, models, audit, activity, health, access].flatMap(({ api }) => api),
+  route(
+    "GET",
+    "/openapi.json",
+    "any",
+    openApiDocument(() => ROUTES),
+  ),
+];
