@@ -23,11 +23,9 @@ export async function findActivity(
   { from, to, by, step }: ActivityQuery,
 ): Promise<ActivityCount[] | Refusal> {
   const spanMs = to.getTime() - from.getTime();
-  if (spanMs <= 0) return refuse("INVALID_REQUEST", "Cannot show activity: from must be before to");
-  if (spanMs > MAX_DAYS[step] * DAY_MS) {
-    const most = `by ${step} the span is at most ${MAX_DAYS[step]} days`;
-    return refuse("INVALID_REQUEST", `Cannot show activity: ${most}; choose a longer step`);
-  }
+  if (spanMs <= 0) return refuseSpan("from must be before to");
+  if (spanMs > MAX_DAYS[step] * DAY_MS)
+    return refuseSpan(`by ${step} the span is at most ${MAX_DAYS[step]} days; choose a longer step`);
   return await database.query<ActivityCount>(
     (sql) => sql`
       select ${step === "month" ? sql`date_trunc('month', begins_at, 'UTC')` : sql`begins_at`} as at,
@@ -39,6 +37,10 @@ export async function findActivity(
        order by 1, 2`,
     { isRead: true },
   );
+}
+
+function refuseSpan(error: string): Refusal {
+  return refuse("INVALID_REQUEST", `Cannot show activity: ${error}`, { fields: [{ field: "from", error }] });
 }
 
 const hours = (sql: Sql) => sql`select hour as begins_at, endpoint, code, reason, count from activity_hours`;

@@ -75,6 +75,8 @@ describe("GET /activity", () => {
       const refused = await call(`?${query}`);
       expect(refused).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
       expect(refused.body.error).toContain(sentence);
+      const [field = ""] = query.split("=");
+      expect(refused.body.details).toEqual([{ field, error: expect.stringContaining(sentence) }]);
     }
   });
 });

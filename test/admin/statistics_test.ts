@@ -146,8 +146,15 @@ describe("after the first computation", () => {
   test("GET /keys tells when the figures were counted, and demands new ones", async () => {
     const { body: figures } = await admin.call("GET", "/figures");
     const before = demands;
-    for (const filter of ["near_quota=80", "unused_for=30", "near_quota=100&unused_for=365"])
-      expect((await admin.call("GET", `/keys?${filter}`)).body.as_of).toBe(figures.as_of);
+    for (const [filter, ...names] of [
+      ["near_quota=80", "near_quota"],
+      ["unused_for=30", "unused"],
+      ["near_quota=100&unused_for=365", "near_quota", "unused"],
+    ] as const) {
+      // On a busy machine the figures of one computation are not counted within one second.
+      const [oldest] = names.map((name) => figures[name].as_of).toSorted();
+      expect((await admin.call("GET", `/keys?${filter}`)).body.as_of).toBe(oldest);
+    }
     expect((await admin.call("GET", "/keys")).body).not.toHaveProperty("as_of");
     expect(demands).toBe(before + 3);
   });
@@ -222,8 +229,9 @@ describe("after the first computation", () => {
       ["from=2025-10-16&to=2026-11-20", "from and to must be at most 400 days apart"],
     ]) {
       const { status, body } = await admin.call("GET", `/usage/daily?${query}`);
-      expect({ query, status, error: body.error }).toEqual({
+      expect({ query, status, error: body.error, details: body.details }).toEqual({
         ...{ query, status: 400, error: expect.stringContaining(error ?? "") },
+        details: [{ field: query?.split("=")[0], error }],
       });
     }
     for (const query of [

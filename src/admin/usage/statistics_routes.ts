@@ -31,7 +31,10 @@ const ofUse = {
   used: count(),
 };
 
-const TOO_LONG = `Cannot show use by day: from and to must be at most ${MAX_USAGE_DAYS} days apart`;
+const FAR_APART = `from and to must be at most ${MAX_USAGE_DAYS} days apart`;
+const TOO_LONG = refuse("INVALID_REQUEST", `Cannot show use by day: ${FAR_APART}`, {
+  fields: [{ field: "from", error: FAR_APART }],
+});
 
 export const listUsageByDay = operation({
   id: "listUsageByDay",
@@ -67,7 +70,7 @@ export const listUsageByDay = operation({
   codes: [],
   async run({ database }, { query, now }) {
     const period = completePeriod(query, now);
-    if (period === undefined) return refuse("INVALID_REQUEST", TOO_LONG);
+    if (period === undefined) return TOO_LONG;
     return renderUsageDays(period, await readUsageDays(database, period));
   },
 });
