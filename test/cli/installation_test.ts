@@ -3,58 +3,75 @@
  * each.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { spawnSync } from "node:child_process";
 import { createHash, hash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { until } from "../support/until.ts";
-import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
-
-// Each test builds on the tests before it.
+import { type CommandLine, createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
-const line = createCommandLine();
+const ISSUE = ["keys", "issue", "--email", "ada@example.org", "--tier", "free"];
+
+// A service ran in this folder, which has a secret and a key.
+const line = createCommandLine({ prepared: true });
+beforeAll(async () => {
+  const service = await line.serve();
+  await line.json(ISSUE);
+  await service.stop();
+});
 afterAll(() => line.remove());
 
 const SECRET = createHash("sha256").update("one").digest("hex");
 const OTHER_SECRET = createHash("sha256").update("two").digest("hex");
 
 describe("claviger in a data folder without a service", () => {
+  const idle = createCommandLine({ prepared: true });
+  beforeAll(() => idle.json(["migrate"]));
+  afterAll(() => idle.remove());
+
   test("makes the folder by migrate, and runs one command after another in it", async () => {
-    expect((await line.json(["migrate"]))[0]).toMatchObject({ number: 1 });
-    const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
-    expect(await line.json(["keys", "list"])).toMatchObject([{ id: issued.id }]);
-    expect(existsSync(join(line.dataDir, "postgres/postmaster.pid"))).toBe(false);
+    const fresh = createCommandLine();
+    expect((await fresh.json(["migrate"]))[0]).toMatchObject({ number: 1 });
+    const issued = await fresh.json(ISSUE);
+    expect(await fresh.json(["keys", "list"])).toMatchObject([{ id: issued.id }]);
+    expect(existsSync(join(fresh.dataDir, "postgres/postmaster.pid"))).toBe(false);
+    fresh.remove();
   });
 
   test("lets two simultaneous commands take turns", async () => {
-    const both = await Promise.all([line.here(["keys", "list"]), line.here(["accounts", "list"])]);
+    const both = await Promise.all([idle.here(["keys", "list"]), idle.here(["accounts", "list"])]);
     expect(both.map(({ status }) => status)).toEqual([0, 0]);
   });
 
   test("refuses installer set-token until a first start has made a secret", async () => {
-    const ended = await line.here(["installer", "set-token"], { input: "token" });
+    const ended = await idle.here(["installer", "set-token"], { input: "token" });
     expect(refusalOf(ended)).toBe(
-      `The file ${line.dataDir}/secret is missing: put it back, or start the service once to make it`,
+      `The file ${idle.dataDir}/secret is missing: put it back, or start the service once to make it`,
     );
   });
 
   test("leaves no process and no change after a signal while it starts", async () => {
     const args = ["keys", "issue", "--email", "late@example.org", "--tier", "free"];
-    const ended = await line.here(args, { signal: "SIGTERM" });
+    const ended = await idle.here(args, { signal: "SIGTERM" });
     expect(refusalOf(ended)).toBe("Stopped by SIGTERM: nothing was changed");
-    expect(existsSync(join(line.dataDir, "postgres/postmaster.pid"))).toBe(false);
+    expect(existsSync(join(idle.dataDir, "postgres/postmaster.pid"))).toBe(false);
   });
 });
 
 describe("claviger serve in a data folder", () => {
   test("makes a secret that only its owner can read, and stops in order at a signal", async () => {
-    const service = await line.serve();
-    const path = join(line.dataDir, "secret");
+    const own = createCommandLine({ prepared: true });
+    await own.json(["migrate"]);
+    await own.json(ISSUE);
+    const service = await own.serve();
+    const path = join(own.dataDir, "secret");
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(readFileSync(path, "utf8")).toMatch(/^[0-9a-f]{64}\n$/);
     expect(service.out).not.toContain("There are no keys yet");
@@ -63,6 +80,7 @@ describe("claviger serve in a data folder", () => {
     expect(status).toBe(0);
     expect(err).toMatch(/ info {2}Stopping signal=SIGTERM\n.* info {2}Stopped\n$/);
     await expect(fetch(`${service.url}/api/health`)).rejects.toThrow();
+    own.remove();
   });
 
   test("adds no demo data by --demo to a database with keys", async () => {
@@ -140,7 +158,7 @@ describe("claviger serve in a data folder", () => {
       );
       expect(existsSync(path)).toBe(false);
     }
-    writeFileSync(path, "short\n");
+    writeFileSync(path, "short\n", { mode: 0o600 });
     expect(refusalOf(await line.here(["serve", "--port", "0"]))).toBe(
       `Cannot use the secret of ${path}: it is neither hexadecimal nor valid base64; it must be 32 random ` +
         "bytes, such as `openssl rand -hex 32` prints",
@@ -205,8 +223,16 @@ describe("a demo's data", () => {
   });
   afterAll(() => demo.remove());
 
-  const findingsOf = async () => {
-    const { out } = await demo.here(["doctor", "--json"]);
+  /** Copies the installation for a test that removes the demo: another first start would take seconds. */
+  function copyDemo(): CommandLine {
+    const copy = createCommandLine();
+    const { status, stderr } = spawnSync("cp", ["-a", demo.dataDir, copy.dataDir], { encoding: "utf8" });
+    if (status !== 0) throw new Error(`Cannot copy the demo: ${stderr}`);
+    return copy;
+  }
+
+  const findingsOf = async (place: CommandLine) => {
+    const { out } = await place.here(["doctor", "--json"]);
     return JSON.parse(out).findings as { name: string; state: string; message: string }[];
   };
 
@@ -270,12 +296,13 @@ describe("a demo's data", () => {
       expect.stringMatching(/^ {2}\.\/claviger demo remove --data-dir \S+ --env-file \S+$/),
     ]);
     await service.stop();
-    expect(await findingsOf()).toContainEqual(expect.objectContaining({ name: "demo", state: "warn" }));
+    expect(await findingsOf(demo)).toContainEqual(expect.objectContaining({ name: "demo", state: "warn" }));
   });
 
   test("is removed by demo remove: only its keys, models and token", async () => {
-    const service = await demo.serve();
-    const own = await demo.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
+    const copy = copyDemo();
+    const service = await copy.serve();
+    const own = await copy.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
     const validate = async (apiKey: string) => {
       const body = JSON.stringify({ api_key: apiKey });
       return (await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status;
@@ -284,13 +311,13 @@ describe("a demo's data", () => {
     const [, research = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
     expect(await validate(research)).toBe(200);
     const month = ["--month", new Date().toISOString().slice(0, 7)];
-    expect((await demo.json(["usage", "export", ...month])).length).toBeGreaterThan(10);
+    expect((await copy.json(["usage", "export", ...month])).length).toBeGreaterThan(10);
     const answered = async () => {
-      const { data } = await demo.json(["activity", "--step", "day", "--json"]);
+      const { data } = await copy.json(["activity", "--step", "day", "--json"]);
       return data.reduce((sum: number, row: { http_requests: number }) => sum + row.http_requests, 0);
     };
     expect(await answered()).toBeGreaterThan(100_000);
-    expect(await demo.json(["demo", "remove"])).toEqual({
+    expect(await copy.json(["demo", "remove"])).toEqual({
       keys: 30,
       models: [
         "motor_imagery_4class_v1 1.0.0",
@@ -301,10 +328,10 @@ describe("a demo's data", () => {
       token: true,
       operator: null,
     });
-    expect(await demo.json(["usage", "export", ...month])).toEqual([]);
+    expect(await copy.json(["usage", "export", ...month])).toEqual([]);
     // The requests of this test may be counted meanwhile.
     expect(await answered()).toBeLessThan(100);
-    const audit: { reason: string; action: string }[] = await demo.json(["audit", "--limit", "1000"]);
+    const audit: { reason: string; action: string }[] = await copy.json(["audit", "--limit", "1000"]);
     const ofDemo = audit.filter(({ reason }) => reason === "demo").map(({ action }) => action);
     expect(ofDemo).toEqual(expect.arrayContaining(["license.tier", "key.import", "account.erase"]));
     for (const key of keys) await until(async () => (await validate(key)) === 401);
@@ -316,22 +343,22 @@ describe("a demo's data", () => {
     expect((await fetch(`${service.url}/v1/installer/repo-token`, { headers })).status).toBe(503);
     await service.stop();
 
-    expect(refusalOf(await demo.here(["demo", "remove"]))).toBe(
+    expect(refusalOf(await copy.here(["demo", "remove"]))).toBe(
       "Cannot remove the demo: this database has no demo",
     );
-    expect((await findingsOf()).filter(({ name }) => name === "demo")).toEqual([]);
-    const after = await demo.serve();
+    expect((await findingsOf(copy)).filter(({ name }) => name === "demo")).toEqual([]);
+    const after = await copy.serve();
     await after.stop();
     expect(after.out).not.toContain("demo");
-    const again = await demo.serve(["--demo"], { env });
+    const again = await copy.serve(["--demo"], { env });
     await again.stop();
     expect(again.out).toContain("There are keys already, so no demo was added");
     expect(again.out).not.toContain("svc_test_");
+    copy.remove();
   });
 
   test("leaves another token and another version of a model when it is removed", async () => {
-    const other = createCommandLine({ prepared: true });
-    await (await other.serve(["--demo"], { env })).stop();
+    const other = copyDemo();
     await other.here(["installer", "set-token"], { input: "own-token" });
     const added = await other.here(
       [
@@ -350,22 +377,42 @@ describe("a demo's data", () => {
 });
 
 describe("claviger with an operator's own PostgreSQL", () => {
-  let target: TestDatabase;
+  /** A database, and an address of it with a password that no output may show. */
+  interface Target {
+    readonly database: Database;
+    readonly proxy: FaultyProxy;
+    readonly url: string;
+    /** The host and the name of the database, as the output shows them. */
+    readonly name: string;
+  }
+
+  const closing: (() => Promise<void>)[] = [];
+  afterAll(async () => {
+    for (const close of closing) await close();
+  });
+
+  async function openTarget(options?: { readonly empty: boolean }): Promise<Target> {
+    const made = await createTestDatabase(options);
+    const proxy = await startFaultyProxy(made.address);
+    closing.push(proxy.close, made.close);
+    if (!("url" in proxy.address)) throw new Error("The proxy has no address");
+    const address = new URL(proxy.address.url);
+    address.password = "do-not-show";
+    const name = `${address.host}${address.pathname}`;
+    return { database: made.database, proxy, url: address.href, name };
+  }
+
+  // A service ran with this database, which has a key.
+  let database: Database;
   let proxy: FaultyProxy;
   let url: string;
   let name: string;
   beforeAll(async () => {
-    target = await createTestDatabase({ empty: true });
-    proxy = await startFaultyProxy(target.address);
-    if (!("url" in proxy.address)) throw new Error("The proxy has no address");
-    const address = new URL(proxy.address.url);
-    address.password = "do-not-show";
-    url = address.href;
-    name = `${address.host}${address.pathname}`;
-  });
-  afterAll(async () => {
-    await proxy.close();
-    await target.close();
+    ({ database, proxy, url, name } = await openTarget());
+    const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
+    const service = await line.serve([], { env });
+    await line.json(ISSUE, { env });
+    await service.stop();
   });
 
   const refusedWith = async (args: readonly string[], env: Record<string, string>) => {
@@ -375,21 +422,24 @@ describe("claviger with an operator's own PostgreSQL", () => {
   };
 
   test("refuses to serve without a secret, before it touches the database", async () => {
-    expect(await refusedWith(["serve"], { DATABASE_URL: url })).toStartWith(
+    const empty = await openTarget({ empty: true });
+    expect(await refusedWith(["serve"], { DATABASE_URL: empty.url })).toStartWith(
       "The database is external, so the secret must be given: name the file of the first start's secret by",
     );
-    const status = await line.json(["migrate", "--status"], { env: { DATABASE_URL: url } });
+    const status = await line.json(["migrate", "--status"], { env: { DATABASE_URL: empty.url } });
     expect(status[0]).toEqual({ number: 1, name: "0001_licensing", applied_at: null });
   });
 
   test("refuses commands on an empty database", async () => {
-    expect(await refusedWith(["keys", "list"], { DATABASE_URL: url })).toStartWith("The database is empty");
+    const { url: DATABASE_URL } = await openTarget({ empty: true });
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL })).toStartWith("The database is empty");
   });
 
   test("serves from it, and commands find it through the service's settings file", async () => {
-    const settings = line.write("own.env", `DATABASE_URL='${url}'\nCLAVIGER_SECRET=${SECRET}\n`);
+    const empty = await openTarget({ empty: true });
+    const settings = line.write("own.env", `DATABASE_URL='${empty.url}'\nCLAVIGER_SECRET=${SECRET}\n`);
     const service = await line.serve(["--env-file", settings]);
-    expect(service.out).toContain(`Its data is in the PostgreSQL at ${name}\n`);
+    expect(service.out).toContain(`Its data is in the PostgreSQL at ${empty.name}\n`);
     expect(service.out).not.toContain("do-not-show");
     expect(service.out).toContain(`--tier research --env-file ${settings}\n`);
     const args = ["keys", "issue", "--email", "own@example.org", "--tier", "free", "--json"];
@@ -410,7 +460,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
 
   test("goes on serving if a hint after its start fails, but refuses a demo that cannot look for keys", async () => {
     // Only the hints read this column: every other statement of the start succeeds.
-    await target.database.query((sql) => sql`alter table accounts rename email to elsewhere`);
+    await database.query((sql) => sql`alter table accounts rename email to elsewhere`);
     const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
     const operators = ["--admin-listen", "127.0.0.1:0"];
     for (const args of [[], ["--demo", ...operators]]) {
@@ -424,7 +474,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
       // Ends a service that starts in spite of it.
       signal: "SIGTERM",
     });
-    await target.database.query((sql) => sql`alter table accounts rename elsewhere to email`);
+    await database.query((sql) => sql`alter table accounts rename elsewhere to email`);
     expect(refused).toMatchObject({ status: 1, out: "", err: expect.stringContaining('"email"') });
   });
 
@@ -478,8 +528,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
   });
 
   test("refuses a schema of another version", async () => {
-    const DATABASE_URL = url;
-    const { database } = target;
+    const { database, url: DATABASE_URL } = await openTarget();
     await database.query(
       (sql) => sql`
       insert into schema_migrations (number, name, checksum) values (9999, '9999_later', 'x')`,
