@@ -6,8 +6,6 @@ import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { createCommandLine } from "./command_line.ts";
 
-// Each test builds on the tests before it.
-
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
@@ -196,7 +194,8 @@ describe("claviger serve --demo", () => {
   });
 
   test("prints no link for a database with keys of its own", async () => {
-    await line.here(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
+    await line.json(["migrate"]);
+    await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
     const service = await line.serve(["--demo"], TERMINAL);
     await service.stop();
     expect(service.out).not.toMatch(LINK);
@@ -205,6 +204,15 @@ describe("claviger serve --demo", () => {
   });
 
   test("leaves its operator to demo remove, which keeps the last admin but ends its sessions", async () => {
-    expect(await demo.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
+    // Elsewhere, because no later start adds the demo again.
+    const elsewhere = createCommandLine({ prepared: true });
+    try {
+      const service = await elsewhere.serve(["--demo"], TERMINAL);
+      await service.stop();
+      expect(service.out).toMatch(LINK);
+      expect(await elsewhere.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
+    } finally {
+      elsewhere.remove();
+    }
   });
 });
