@@ -1,6 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import type { Config } from "../config/mod.ts";
+import { bracketedHost } from "../endpoints.ts";
 import { findServing } from "../installation/mod.ts";
 import type { Listener, ListenOptions, Platform } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -27,6 +28,9 @@ export async function refuseTakenAddress(
   }
   // All at the same time, so that two settings with one address are refused.
   const listeners: Listener[] = [];
+  const stopAll = async () => {
+    for (const listener of listeners.splice(0)) await listener.stop(0);
+  };
   try {
     for (const address of addresses) {
       const { host, port, remedy } = address;
@@ -36,14 +40,21 @@ export async function refuseTakenAddress(
       }
       // A port that the system chooses is always free.
       if (port === 0) continue;
-      const listener = await listenOrRefuse(platform, { ...address, ...REFUSE_ALL });
-      if (!isRefusal(listener)) listeners.push(listener);
-      else if (listeners.every((each) => each.port !== port)) return listener;
-      else return refuse("INVALID_REQUEST", listener.sentence);
+      const listen = () => listenOrRefuse(platform, { ...address, ...REFUSE_ALL });
+      const listener = await listen();
+      if (isRefusal(listener)) {
+        await stopAll();
+        const alone = await listen();
+        if (isRefusal(alone)) return alone;
+        await alone.stop(0);
+        const why = "another setting names the same address";
+        return refuse("INVALID_REQUEST", `Cannot listen on ${bracketedHost(host)}:${port}: ${why}${remedy}`);
+      }
+      listeners.push(listener);
     }
     return undefined;
   } finally {
-    for (const listener of listeners) await listener.stop(0);
+    await stopAll();
   }
 }
 

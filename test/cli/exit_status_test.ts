@@ -171,7 +171,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   "two settings name the same address": [
     {
-      says: "the port is in use",
+      says: "another setting names the same address; choose another with --metrics-listen",
       async ends() {
         const port = String(await findFreePort());
         return await start({ CLAVIGER_PORT: port, CLAVIGER_METRICS_LISTEN: `127.0.0.1:${port}` });
@@ -288,6 +288,13 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     {
       says: "this machine has no such address",
       ends: () => start({ CLAVIGER_HOST: "192.0.2.1" }, ["--port=28432"]),
+    },
+    {
+      says: "this machine has no such address; choose another with --metrics-listen",
+      async ends() {
+        const port = String(await findFreePort());
+        return await start({ CLAVIGER_PORT: port, CLAVIGER_METRICS_LISTEN: `192.0.2.1:${port}` });
+      },
     },
   ],
   "another process holds the data folder": [
