@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
+import { ACTIONS } from "../../src/audit/mod.ts";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { type CommandLine, createCommandLine, surround } from "../cli/command_line.ts";
@@ -131,6 +132,11 @@ describe("the console", () => {
     }
   });
 
+  test("GET /audit names the actions that it knows", async () => {
+    const { text } = await client.send("/audit?action=key.revoked", { cookie });
+    expect(text).toContain(`Nothing is shown: action must be one of ${ACTIONS.join(", ")}`);
+  });
+
   test("no field of conditions cuts a text that is typed or pasted", async () => {
     for (const path of ["/keys", "/accounts", "/audit"]) {
       expect((await client.send(path, { cookie })).text).not.toContain("maxlength");
@@ -152,7 +158,7 @@ describe("the API", () => {
       account: "Grace",
       key: "svc_test_…ce05",
       actor: "",
-      action: "x".repeat(101),
+      action: "key.revoked",
       since: "yesterday",
       until: "2026-11-31",
       ...PAGES,
@@ -166,6 +172,11 @@ describe("the API", () => {
     expect(Object.fromEntries(known)).toEqual(
       Object.fromEntries(Object.entries(LISTS).map(([path, wrong]) => [path, Object.keys(wrong).toSorted()])),
     );
+  });
+
+  test("GET /audit names the actions that it knows", async () => {
+    const { body } = await admin.call("GET", "/audit?action=key.revoked", { token });
+    expect(body.details).toEqual([{ field: "action", error: `action must be one of ${ACTIONS.join(", ")}` }]);
   });
 
   for (const { method, path, operation } of ROUTES) {
@@ -207,7 +218,7 @@ describe("a command", () => {
     "accounts usage": { month: "2026-13" },
     "licenses outstanding": { key: "svc_test_…ce05", limit: "0" },
     audit: {
-      ...{ limit: "0", key: "svc_test_…ce05", account: "Grace", actor: "", action: "" },
+      ...{ limit: "0", key: "svc_test_…ce05", account: "Grace", actor: "", action: "key.revoked" },
       ...{ since: "yesterday", until: "2026-11-31" },
     },
     "models list": {},
@@ -239,6 +250,11 @@ describe("a command", () => {
       .map(({ path }) => path.replace("claviger ", ""))
       .filter((path) => path.endsWith(" list"));
     expect(named.filter((path) => LISTS[path] === undefined)).toEqual([]);
+  });
+
+  test("audit names the actions that it knows", async () => {
+    const { err } = await line.here(["audit", "--action", "key.revoked"]);
+    expect(err).toContain(`Allowed choices are ${ACTIONS.join(", ")};`);
   });
 
   for (const [path, wrong] of Object.entries(LISTS)) {

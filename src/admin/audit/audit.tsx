@@ -28,7 +28,6 @@ const dayEntry = (name: string) =>
 
 const ENTRIES = {
   ...AUDIT_CONDITIONS,
-  action: v.optional(v.picklist(ACTIONS, "action must be one of the list")),
   /** The first and the last day. */
   since: dayEntry("since"),
   until: dayEntry("until"),

@@ -1,6 +1,6 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
-import { AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { ACTIONS, AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
@@ -16,6 +16,7 @@ export const AUDIT_CONDITIONS = {
   account: v.optional(ACCOUNT_FIELD),
   key: v.optional(idField("key", "key")),
   actor: v.optional(v.pipe(lineField("actor", 1, 300), inJsonSchema({ description: "Such as token:shop" }))),
+  action: v.optional(v.picklist(ACTIONS, `action must be one of ${ACTIONS.join(", ")}`)),
 } as const;
 
 export const followAuditOperation = operation({
@@ -30,9 +31,6 @@ export const followAuditOperation = operation({
     since: v.optional(timeField("since")),
     until: v.optional(timeField("until")),
     ...AUDIT_CONDITIONS,
-    action: v.optional(
-      v.pipe(lineField("action", 1, 100), inJsonSchema({ description: "Such as key.revoke" })),
-    ),
     ...PAGE_FIELDS,
   }),
   success: {

@@ -1,6 +1,13 @@
 /** `claviger migrate` and `claviger audit`. */
-import type { Command } from "commander";
-import { type AuditRow, type Change, describeChanges, listAudit, renderAuditRow } from "../../audit/mod.ts";
+import { type Command, Option } from "commander";
+import {
+  ACTIONS,
+  type AuditRow,
+  type Change,
+  describeChanges,
+  listAudit,
+  renderAuditRow,
+} from "../../audit/mod.ts";
 import { toTimestamp } from "../../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
 import {
@@ -41,7 +48,7 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
     .option("--key <id>", "only changes of this key", idOption("key"))
     .option("--account <account>", "only changes of this account, by its id or e-mail", accountOption)
     .option("--actor <actor>", "only changes by this actor, such as token:shop", textOption(1, 300))
-    .option("--action <action>", "only changes of this kind, such as key.revoke", textOption(1, 100))
+    .addOption(new Option("--action <action>", "only changes of this kind").choices(ACTIONS))
     .option("--since <time>", "only changes at or after this time, ISO 8601", timestampOption)
     .option("--until <time>", "only changes before this time, ISO 8601", timestampOption)
     .action((options: AuditOptions) => audit(surroundings, options));

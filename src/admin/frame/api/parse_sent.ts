@@ -11,6 +11,8 @@ export type Fields =
 
 /** The most wrong fields that one refusal names. */
 const MAX_WRONG_FIELDS = 20;
+/** Longer than every error, such as the one that names all actions of the audit log. */
+const MAX_ERROR_LENGTH = 1_000;
 
 /** Returns the values of the fields. Refuses wrong ones, and names each; `place` is where they stand, such as `query`. */
 export function parseSent(schema: Fields, sent: unknown, place: string): unknown {
@@ -19,7 +21,7 @@ export function parseSent(schema: Fields, sent: unknown, place: string): unknown
   const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => ({
     // A field can have any name, even a key's text.
     field: redactKeys((v.getDotPath(issue) ?? place).slice(0, 100)),
-    error: redactKeys(sentenceOf(issue).slice(0, 300)),
+    error: redactKeys(sentenceOf(issue).slice(0, MAX_ERROR_LENGTH)),
   }));
   return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
 }
