@@ -100,8 +100,12 @@ export function enterDataFolder(
       ? ["--data-dir", dataDir]
       : [];
   const typed = [...args, ...place].map(quoteShellWord);
+  const line = (sudo: string) => `run \`${[sudo, programName, ...typed].join(" ")}\``;
+  // Somebody who did not mean root's folder, such as the default one, needs a folder and no right.
   const asUser = (owner = "claviger") =>
-    `run \`${["sudo -u", quoteShellWord(owner), programName, ...typed].join(" ")}\``;
+    owner === "root"
+      ? `${line("sudo")}, or choose another folder, such as --data-dir ./claviger-data`
+      : line(`sudo -u ${quoteShellWord(owner)}`);
   const refusal = refuseForeignFolder(dataDir, asUser);
   if (refusal !== undefined) return refusal;
   const closed = closeDataFolder(dataDir);
