@@ -11,17 +11,27 @@ import { refuse } from "../refusal.ts";
 import { pathOf } from "../wire/mod.ts";
 import { answerRefusal } from "./frame/answer.ts";
 import { createApi } from "./frame/api/app.ts";
+import { renderDocument } from "./frame/api/document.ts";
 import { createConsole } from "./frame/console/app.ts";
+import { createExamination } from "./frame/examination.ts";
 import { refuseMisdirected } from "./frame/host_check.ts";
 import { logFailure } from "./frame/log_failure.ts";
 import { logRequests } from "./frame/log_requests.ts";
-import type { AdminEnv, AdminOptions } from "./frame/options.ts";
+import type { AdminAppOptions, AdminEnv, AdminOptions } from "./frame/options.ts";
 import { ROUTES, THINGS } from "./things.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 
 /** Builds the app that answers operators. The platform calls its `fetch` with the request and the connection. */
-export function createAdminApp(options: AdminOptions): Hono<AdminEnv> {
+export function createAdminApp(given: AdminAppOptions): Hono<AdminEnv> {
+  let document: string | undefined;
+  const options: AdminOptions = {
+    ...given,
+    examination: createExamination(given),
+    // Rendered at the first request, because few programs ask for it.
+    apiDocument: () => (document ??= renderDocument({ ...given, routes: ROUTES })),
+    cookieSigner: given.secrets.signer("session-cookie"),
+  };
   const app = new Hono<AdminEnv>({ getPath: pathOf });
   // For balancers, which know neither our name nor a token. It costs no statement, and is not in the log.
   app.get("/admin/health", (c) => {

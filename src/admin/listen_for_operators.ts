@@ -6,13 +6,13 @@ import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { LicenseSigner } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
-import type { AdminOptions } from "./frame/options.ts";
+import type { AdminAppOptions } from "./frame/options.ts";
 import { createCsvInFlight } from "./frame/stream_csv.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
     Omit<
-      AdminOptions,
+      AdminAppOptions,
       "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls"
     > {
   readonly directory: KeyDirectory;

@@ -3,5 +3,5 @@
  * `app.ts` first. This is no hot path, so it is ordinary Hono with middleware.
  */
 
-export type { AdminOptions } from "./frame/options.ts";
+export type { AdminAppOptions } from "./frame/options.ts";
 export { listenForOperators } from "./listen_for_operators.ts";

@@ -1,8 +1,8 @@
 /** `GET /usage` as CSV: the same text as the command's, in parts, and no further than the client reads. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Call } from "../../src/admin/frame/api/operation.ts";
+import type { AdminOptions } from "../../src/admin/frame/options.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
-import type { AdminOptions } from "../../src/admin/mod.ts";
 import { listUsageOperation } from "../../src/admin/usage/usage_routes.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";

@@ -1,7 +1,7 @@
 /** Starts the listener for operators on port 0, with its own database: real HTTP, real PostgreSQL, a clock that moves. */
 import { createAdminApp } from "../../src/admin/app.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
-import type { AdminOptions } from "../../src/admin/mod.ts";
+import type { AdminAppOptions } from "../../src/admin/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
@@ -61,7 +61,7 @@ export async function startAdmin(
   options: {
     readonly on?: TestDatabase;
     readonly clock?: TestClock;
-    readonly admin?: Partial<AdminOptions>;
+    readonly admin?: Partial<AdminAppOptions>;
   } = {},
 ): Promise<TestAdmin> {
   const testDatabase = options.on ?? (await createTestDatabase());

@@ -1,8 +1,16 @@
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../database/mod.ts";
 import type { Finding } from "../../doctor/mod.ts";
-import type { AdminOptions } from "./options.ts";
 
 /** For this time, requests get the findings of the last examination. */
 const KEPT_MS = 60_000;
+
+export interface ExaminationOptions {
+  readonly clock: Clock;
+  readonly database: Database;
+  /** Examines the service without requests to other hosts, for `GET /status` and the page Health. */
+  readonly examine: (database: Database) => Promise<readonly Finding[]>;
+}
 
 export interface Examination {
   readonly beganMs: number;
@@ -10,16 +18,15 @@ export interface Examination {
   readonly findings: Promise<readonly Finding[]>;
 }
 
-/** The last examination, by each listener's options. Simultaneous requests share one examination. */
-const examinations = new WeakMap<AdminOptions, Examination>();
-
-/** Examines the service, or returns the last examination if it is at most a minute old. */
-export function examineAtMostOnceAMinute(options: AdminOptions): Examination {
-  const { clock, database } = options;
-  const last = examinations.get(options);
-  if (last !== undefined && clock.monotonicMs() - last.beganMs < KEPT_MS) return last;
-  const next = { beganMs: clock.monotonicMs(), at: clock.now(), findings: options.examine(database) };
-  examinations.set(options, next);
-  next.findings.catch(() => examinations.delete(options));
-  return next;
+/** Creates the function that examines at most once a minute. Simultaneous requests share one examination. */
+export function createExamination({ clock, database, examine }: ExaminationOptions): () => Examination {
+  let last: Examination | undefined;
+  return () => {
+    if (last !== undefined && clock.monotonicMs() - last.beganMs < KEPT_MS) return last;
+    last = { beganMs: clock.monotonicMs(), at: clock.now(), findings: examine(database) };
+    last.findings.catch(() => {
+      last = undefined;
+    });
+    return last;
+  };
 }

@@ -3,15 +3,20 @@ import type { Actor } from "../../audit/mod.ts";
 import type { Brand } from "../../brand.ts";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../database/mod.ts";
-import type { Finding } from "../../doctor/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
 import type { LicenseChanges } from "../../licensing/mod.ts";
 import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
 import type { Log } from "../../log.ts";
 import type { FailedLogins, Session, Token } from "../../operators/mod.ts";
 import type { Peer } from "../../platform/mod.ts";
-import type { Secrets } from "../../secrets/mod.ts";
+import type { Secrets, Signer } from "../../secrets/mod.ts";
 import type { LicenseSigner } from "../../signed_licenses/mod.ts";
+import type { Examination, ExaminationOptions } from "./examination.ts";
+
+/** The options of the app, which makes {@linkcode AdminOptions} of them. */
+export interface AdminAppOptions
+  extends ExaminationOptions,
+    Omit<AdminOptions, "examination" | "apiDocument" | "cookieSigner"> {}
 
 export interface AdminOptions {
   readonly brand: Brand;
@@ -43,8 +48,12 @@ export interface AdminOptions {
   readonly processUuid: string;
   /** When the certificate that is used now expires; undefined without one. */
   readonly certificateExpiresAt: () => Date | undefined;
-  /** Examines the service without requests to other hosts, for `GET /status` and the page Health. */
-  readonly examine: (database: Database) => Promise<readonly Finding[]>;
+  /** Examines the service, or returns the last examination if it is at most a minute old. */
+  readonly examination: () => Examination;
+  /** Returns the OpenAPI document of the API. */
+  readonly apiDocument: () => string;
+  /** Signs the cookies of sessions. */
+  readonly cookieSigner: Signer;
   /**
    * Starts the computation of the stored figures if they are due, and returns at once. For requests that read the
    * figures.

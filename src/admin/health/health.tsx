@@ -10,7 +10,6 @@ import { Ago, Day, Foreign, Lines, Size } from "../frame/console/components/valu
 import { distanceOf } from "../frame/console/distance.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { examineAtMostOnceAMinute } from "../frame/examination.ts";
 import { type Expiry, listExpiries, type Summary, summarize } from "./health_rows.ts";
 
 interface HealthProps {
@@ -31,7 +30,7 @@ const NO_CERTIFICATE = "The service has no certificate of its own";
 export async function healthPage({ options, session, now }: Visit): Promise<Page> {
   const { database, processUuid: ownUuid } = options;
   const isAdmin = session.role === "admin";
-  const examination = examineAtMostOnceAMinute(options);
+  const examination = options.examination();
   const [findings, processes, tokens, facts] = await Promise.all([
     examination.findings,
     listProcesses(database),

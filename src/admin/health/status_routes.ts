@@ -5,7 +5,6 @@ import { VERSION } from "../../version.ts";
 import { timestamp } from "../../wire/mod.ts";
 import { FINDING } from "../frame/api/answers.ts";
 import { operation } from "../frame/api/operation.ts";
-import { examineAtMostOnceAMinute } from "../frame/examination.ts";
 
 export const getStatus = operation({
   id: "getStatus",
@@ -23,8 +22,8 @@ export const getStatus = operation({
     description: "The findings",
   },
   codes: [],
-  async run(options) {
-    const { at, findings } = examineAtMostOnceAMinute(options);
+  async run({ examination }) {
+    const { at, findings } = examination();
     const found = await findings;
     return {
       ok: found.every(({ state }) => state !== "fail"),

@@ -15,7 +15,6 @@ import { AsOf, Column, Columns } from "../frame/console/components/panel.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { examineAtMostOnceAMinute } from "../frame/examination.ts";
 import { listExpiries, type Summary, summarize } from "../health/health_rows.ts";
 import { sumByTier } from "../usage/use_by_tier.ts";
 import { Consumers, Expiring, KeysByTier, NearQuota, Refusals, Unused } from "./overview_lists.tsx";
@@ -59,7 +58,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
 /** The sentence of the page Health, without the tokens, whose names only admins see. */
 async function findHealth(options: Visit["options"], now: Date): Promise<Summary> {
   const [findings, processes] = await Promise.all([
-    examineAtMostOnceAMinute(options).findings,
+    options.examination().findings,
     listProcesses(options.database),
   ]);
   return summarize(findings, listExpiries(options.certificateExpiresAt(), [], now), processes);

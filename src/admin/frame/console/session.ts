@@ -5,7 +5,6 @@ import type { Actor } from "../../../audit/mod.ts";
 import { WindowTable } from "../../../limits/mod.ts";
 import { endSession, findSession, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import type { Signer } from "../../../secrets/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { originOf } from "./origin.ts";
 
@@ -72,15 +71,7 @@ export async function readSession(
 /** Returns the digits of a signed cookie; undefined for any other text. */
 function digitsOf(cookie: string, options: AdminOptions): string | undefined {
   const value = cookie.slice(0, DIGITS);
-  return signerOf(options).verify([value], cookie.slice(DIGITS)) ? value : undefined;
-}
-
-const signers = new WeakMap<AdminOptions, Signer>();
-
-function signerOf(options: AdminOptions): Signer {
-  const signer = signers.get(options) ?? options.secrets.signer("session-cookie");
-  signers.set(options, signer);
-  return signer;
+  return options.cookieSigner.verify([value], cookie.slice(DIGITS)) ? value : undefined;
 }
 
 function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
@@ -90,7 +81,7 @@ function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
 /** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */
 export function setSessionCookie(c: Context<AdminEnv>, options: AdminOptions, value: string): void {
   const { name, attributes } = cookieOf(c, options);
-  setCookie(c, name, value + signerOf(options).sign([value]), attributes);
+  setCookie(c, name, value + options.cookieSigner.sign([value]), attributes);
 }
 
 /** Deletes the session's cookie in the browser. */
