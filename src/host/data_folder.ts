@@ -44,7 +44,7 @@ export function refuseForeignFolder(
   try {
     const { found, uid: owner, exists, changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0 });
     if (exists && owner !== me) {
-      const name = findSystemUser(owner)?.name ?? `#${owner}`;
+      const name = nameOf(owner);
       const remedy = found.startsWith(`${DYNAMIC_FOLDERS}/`) ? NEW_UNIT : asUser(name);
       return cannot(
         `it belongs to user ${name}, and a data folder belongs to the user of the command`,
@@ -55,13 +55,17 @@ export function refuseForeignFolder(
     const { path, uid } = changeable;
     return uid === undefined
       ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${OWN_ALONE}`)
-      : cannot(`${path} belongs to user ${uid}, who could make root work elsewhere`, OWN_ALONE);
+      : cannot(`${path} belongs to user ${nameOf(uid)}, who could make root work elsewhere`, OWN_ALONE);
   } catch (error) {
     if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP")) return cannot(reasonOf(error), OTHER_FOLDER);
     if (!hasCode(error, "EACCES")) throw error;
     const isDynamic = error instanceof Error && error.message.includes(`${DYNAMIC_FOLDERS}/`);
     return cannot("a folder above it is closed to this user", isDynamic ? NEW_UNIT : asUser(undefined));
   }
+}
+
+function nameOf(uid: number): string {
+  return findSystemUser(uid)?.name ?? `#${uid}`;
 }
 
 function cannotWork(dataDir: string, why: string, remedy: string): Refusal {

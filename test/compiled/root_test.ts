@@ -81,7 +81,7 @@ describe.skipIf(!canActAsBoth)("the data folder of another user", () => {
       const { status, err } = await users.run(ROOT, ["keys", "list", ...place]);
       expect({ status, err }).toMatchObject({
         status: 1,
-        err: expect.stringMatching(/above belongs to user 65534/),
+        err: expect.stringMatching(/above belongs to user nobody/),
       });
     },
     TEST_LIMIT_MS,
