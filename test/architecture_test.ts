@@ -80,6 +80,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   shared: ["package.json", "text"],
 };
 
+/**
+ * The folders of `src/admin/`: each thing may import `frame`, which has what all things share, and the things named
+ * here. `frame` imports no thing.
+ */
+const thingsMayImport: Readonly<Record<string, readonly string[]>> = { overview: ["health", "usage"] };
+
 /** Packages that only some parts may import. A name that ends in `*` stands for all packages with that prefix. */
 const packageOwners: Readonly<Record<string, readonly string[]>> = {
   postgres: ["database"],
@@ -145,6 +151,11 @@ function breachOf(file: string, { specifier, typeOnly }: Import): string | undef
   const hidden = privateFolderOf(target);
   if (hidden !== undefined && !file.startsWith(`${hidden}/`))
     return `a name that begins with _ is private to ${hidden}/`;
+  const [thing, other] = [thingOf(file), thingOf(target)];
+  if (thing !== undefined && other !== undefined && thing !== other && other !== "frame") {
+    const may = thing === "frame" ? [] : ["frame", ...(thingsMayImport[thing] ?? [])];
+    if (!may.includes(other)) return `admin/${thing} may import only ${listed(may)}`;
+  }
   if (from === to) {
     const free = ["http", "admin", "cli"].includes(from) || isFace(file, target);
     return free ? undefined : `a folder is imported through its mod.ts`;
@@ -162,6 +173,11 @@ function breachOf(file: string, { specifier, typeOnly }: Import): string | undef
   const reachesIn = from === "build" && to.startsWith("platform/");
   if (!reachesIn && !isFace(file, target)) return "a folder is imported through its mod.ts";
   return undefined;
+}
+
+/** Returns the folder of `src/admin/` to which a path belongs. */
+function thingOf(path: string): string | undefined {
+  return /^src\/admin\/([^/]+)\//.exec(path)?.[1];
 }
 
 function isOfPackage(specifier: string, name: string): boolean {
@@ -217,6 +233,12 @@ describe("direction of imports", () => {
     ["src/admin/app.ts", 'import { createApp } from "../http/mod.ts";', "admin may import only"],
     ["src/admin/keys/keys.tsx", 'import type { A } from "../../config/mod.ts";', "admin may import only"],
     ["src/admin/keys/keys.tsx", 'import { a } from "../../keys/list_keys.ts";', "through its mod.ts"],
+    [
+      "src/admin/keys/keys.tsx",
+      'import { a } from "../accounts/accounts.tsx";',
+      "admin/keys may import only frame",
+    ],
+    ["src/admin/frame/thing.ts", 'import { keys } from "../keys/routes.ts";', "admin/frame may import only"],
     ["src/operators/mod.ts", 'import { a } from "../keys/mod.ts";', "operators may import only"],
     ["src/wire/mod.ts", 'import { a } from "../keys/mod.ts";', "wire may import only"],
     ["src/keys/mod.ts", 'export { record } from "../usage/mod.ts";', "keys may import only"],

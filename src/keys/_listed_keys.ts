@@ -11,14 +11,12 @@
  * merged as always, with the keys that are on the list. A short list is read once for that; in a long one each key is
  * looked up, because every large group has keys of a long list.
  */
+
 import { DAY_MS } from "../calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { TIERS, UNRESTRICTED } from "../licensing/mod.ts";
+import { MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
 import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
-
-const MODES = ["live", "test"] as const;
-/** The states that are stored. */
-const STATES = ["active", "suspended", "revoked"];
+import { KEY_STATES } from "./key_record.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 1_000;
@@ -108,7 +106,7 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
       from (${selectMonths(sql, options)}) as month
            cross join unnest(${toTextArray(tiers)}::text[]) as each (tier)
            cross join unnest(${toTextArray(modes)}::text[]) as either (mode)
-           cross join unnest(${toTextArray(state ? [stored(state)] : STATES)}::text[]) as one (state)
+           cross join unnest(${toTextArray(state ? [stored(state)] : KEY_STATES)}::text[]) as one (state)
            cross join lateral (${selectFirst(sql, options, isOfGroup, isShort)}) as page`;
 }
 

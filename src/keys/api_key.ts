@@ -4,13 +4,13 @@
  * Only the SHA-256 and a hint of a key are stored. Nobody can try 2^192 keys, so the hash needs no salt and no
  * stretching. Without a salt, one index is enough to find a key.
  */
+
 import { hash, randomBytes } from "node:crypto";
 import type { Brand } from "../brand.ts";
+import type { KeyMode } from "../licensing/mod.ts";
 
 /** How many hexadecimal digits a key has after its prefix. */
 const DIGITS = 48;
-
-export type KeyMode = "live" | "test";
 
 export interface NewApiKey {
   /** The key itself. Show it once: it is not stored. */

@@ -14,6 +14,8 @@ import {
   EXTERNAL_ID_UNIQUE,
   importedLicenseCtes,
   isErased,
+  type KeyMode,
+  MODES,
   nameFor,
   oneYearAfter,
   parseExpiry,
@@ -24,7 +26,7 @@ import {
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
-import { hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
+import { hashApiKey, keyPattern, modeOf, toHint } from "./api_key.ts";
 
 /** The content of a valid line. */
 export interface ImportedKey {
@@ -57,7 +59,7 @@ const importLine = v.strictObject({
       v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
     ),
   ),
-  mode: v.optional(v.picklist(["live", "test"], "must be live or test")),
+  mode: v.optional(v.picklist(MODES, "must be live or test")),
   email: text("email"),
   name: v.optional(text("name")),
   organization: v.optional(text("organization")),

@@ -5,6 +5,7 @@ import { newUuid, toId } from "../ids.ts";
 import {
   EXTERNAL_ID_UNIQUE,
   isErased,
+  type KeyMode,
   type LicenseRequest,
   licenseCtes,
   mayJoin,
@@ -16,7 +17,7 @@ import {
   withExternalId,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
+import { generateApiKey, type NewApiKey } from "./api_key.ts";
 import { type Claim, claimedCte } from "./claim.ts";
 
 export interface IssueRequest extends LicenseRequest {

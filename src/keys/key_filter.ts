@@ -1,10 +1,10 @@
 import type { Fragment, Sql } from "../database/mod.ts";
-import type { ListPart, Restriction, Tier } from "../licensing/mod.ts";
-import type { KeyMode } from "./api_key.ts";
-import type { KeyState } from "./key_record.ts";
+import type { KeyMode, ListPart, Restriction, Tier } from "../licensing/mod.ts";
+import { KEY_STATES } from "./key_record.ts";
 
-/** The state of a key in lists: `expired` for an active key after its expiry. */
-export type ListedState = KeyState | "expired";
+/** The states of a key in lists: `expired` for an active key after its expiry. */
+export const LISTED_STATES = [...KEY_STATES, "expired"] as const;
+export type ListedState = (typeof LISTED_STATES)[number];
 
 /** The conditions of a list: it contains the keys that meet all given conditions. */
 export interface KeyFilter extends ListPart {

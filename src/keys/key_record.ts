@@ -11,7 +11,9 @@ import type { Tier } from "../licensing/mod.ts";
 import type { Sender } from "../limits/mod.ts";
 import type { KeyHash } from "./key_hash.ts";
 
-export type KeyState = "active" | "suspended" | "revoked";
+/** The states that are stored. */
+export const KEY_STATES = ["active", "suspended", "revoked"] as const;
+export type KeyState = (typeof KEY_STATES)[number];
 
 export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Sender {}
 

@@ -4,13 +4,13 @@ import { toId } from "../ids.ts";
 import {
   allowsRow,
   effectiveLimit,
+  type KeyMode,
   monthlyLimitOf,
   type Reading,
   type Tier,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { isListed } from "./_listed_keys.ts";
-import type { KeyMode } from "./api_key.ts";
 import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
 
 /** The data of a key for lists, without the key itself. */

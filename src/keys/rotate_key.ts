@@ -8,6 +8,7 @@ import {
   ERASED,
   isErased,
   isLiving,
+  type KeyMode,
   type LicenseChanges,
   REVOKED,
   type Restriction,
@@ -15,7 +16,7 @@ import {
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
-import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
+import { generateApiKey, type NewApiKey } from "./api_key.ts";
 import { type Claim, claimedCte } from "./claim.ts";
 
 export interface RotatedKey {

@@ -1,6 +1,7 @@
 import { monthOf, toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
+import type { KeyMode } from "./modes.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
@@ -23,7 +24,7 @@ export interface LicenseSummary {
 
 export interface LicenseKey {
   readonly id: string;
-  readonly mode: "live" | "test";
+  readonly mode: KeyMode;
   readonly state: "active" | "suspended" | "revoked" | "expired";
 }
 

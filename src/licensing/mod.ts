@@ -28,6 +28,7 @@ export {
   oneYearAfter,
   parseExpiry,
 } from "./licenses.ts";
+export { type KeyMode, MODES } from "./modes.ts";
 export { renderAccount } from "./render_account.ts";
 export { findRenewable, type Renewable, renderRenewal, renewAccount } from "./renew_account.ts";
 export {

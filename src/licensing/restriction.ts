@@ -3,10 +3,12 @@
  * or of one mode. It also may not give limits and expiries beyond the defaults of the tier: otherwise a stolen token for
  * free keys could make a free key as good as an enterprise key.
  */
+
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isErased } from "./_erased_email.ts";
 import { oneYearAfter } from "./licenses.ts";
+import type { KeyMode } from "./modes.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
 /** The keys that an actor may see, change or be given: only those of certain tiers, or of one mode. */
@@ -14,7 +16,7 @@ export interface Restriction {
   /** All tiers by default. */
   readonly tiers?: readonly Tier[] | undefined;
   /** Both modes by default. */
-  readonly mode?: "live" | "test" | undefined;
+  readonly mode?: KeyMode | undefined;
   /** Whether a new key may join an account that exists already; counts only if there are tiers or a mode. */
   readonly joins?: boolean | undefined;
 }
@@ -41,7 +43,7 @@ export function mayJoin(restriction: Restriction): boolean {
 /** Tells whether the restriction allows a key that was read. A change must also check this in its statement. */
 export function allowsKey(
   { tiers, mode }: Restriction,
-  key: { readonly tier: Tier; readonly mode: "live" | "test" },
+  key: { readonly tier: Tier; readonly mode: KeyMode },
 ): boolean {
   return (tiers === undefined || tiers.includes(key.tier)) && (mode === undefined || mode === key.mode);
 }
@@ -88,7 +90,7 @@ export function refuseNewKey(
   restriction: Restriction,
   request: {
     readonly tier: Tier;
-    readonly mode: "live" | "test";
+    readonly mode: KeyMode;
     readonly monthlyLimit?: number | undefined;
     readonly expiresAt: Date;
     readonly now: Date;

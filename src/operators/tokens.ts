@@ -3,7 +3,7 @@ import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { constraintOf, type Database, toTextArray } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
-import type { Restriction, Tier } from "../licensing/mod.ts";
+import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
 import { parseTrustedProxies } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { noSubject } from "./_no_subject.ts";
@@ -160,6 +160,6 @@ interface Row extends TokenColumns {
 export interface TokenColumns {
   readonly scopes: readonly Scope[];
   readonly tiers: readonly Tier[] | null;
-  readonly mode: "live" | "test" | null;
+  readonly mode: KeyMode | null;
   readonly sources: readonly string[] | null;
 }

@@ -5,6 +5,7 @@ import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
 import {
   allowsRow,
   effectiveLimit,
+  type KeyMode,
   type OfflineDays,
   type Restriction,
   TIERS,
@@ -85,7 +86,7 @@ export interface Noted {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
-  readonly mode: "live" | "test";
+  readonly mode: KeyMode;
   readonly state: string;
   readonly tier: Tier;
   readonly monthlyLimit: number | null;

@@ -10,6 +10,7 @@ import { newUuid, toId } from "../ids.ts";
 import {
   featuresOf,
   isRestricted,
+  type KeyMode,
   type OfflineDays,
   oneYearAfter,
   REVOKED,
@@ -56,7 +57,7 @@ export interface LicenseClaims {
   readonly refresh_after: number;
   readonly key_id: string;
   readonly user_id: string;
-  readonly mode: "live" | "test";
+  readonly mode: KeyMode;
   readonly license_type: Tier;
   readonly features: readonly string[];
   readonly quota: {

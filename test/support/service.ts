@@ -4,8 +4,8 @@
  */
 import { type Config, readConfig } from "../../src/config/config.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
-import { type IssuedKey, issueKey, type KeyMode } from "../../src/keys/mod.ts";
-import type { Tier } from "../../src/licensing/mod.ts";
+import { type IssuedKey, issueKey } from "../../src/keys/mod.ts";
+import type { KeyMode, Tier } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Platform } from "../../src/platform/mod.ts";

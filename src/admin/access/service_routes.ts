@@ -1,6 +1,6 @@
 /** Tells a program what its token may do. */
 import * as v from "valibot";
-import { TIERS } from "../../licensing/mod.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
 import { SCOPES } from "../../operators/mod.ts";
 import { operation } from "../frame/api/operation.ts";
 
@@ -12,7 +12,7 @@ export const whoami = operation({
       name: v.string(),
       scopes: v.array(v.picklist(SCOPES)),
       tiers: v.nullable(v.array(v.picklist(TIERS))),
-      mode: v.nullable(v.picklist(["live", "test"])),
+      mode: v.nullable(v.picklist(MODES)),
     }),
     description: "The token's name, its scopes, and its restriction; null means no restriction",
   },

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
-import { monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.ts";
+import { MODES, monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
@@ -103,7 +103,7 @@ function IssueForm({ proposed, refused }: FormProps) {
         />
         <fieldset>
           <legend>Mode</legend>
-          {(["live", "test"] as const).map((each) => (
+          {MODES.map((each) => (
             <Choice type="radio" name="mode" value={each} label={each} checked={mode.value === each} />
           ))}
           <FieldError {...mode} />

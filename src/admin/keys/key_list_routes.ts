@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { listKeys, renderKey } from "../../keys/mod.ts";
+import { LISTED_STATES, listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
@@ -14,8 +14,6 @@ import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "../frame/api/list
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { KEY } from "./key_schemas.ts";
-
-export const STATES = ["active", "suspended", "revoked", "expired"] as const;
 
 const WRONG_PERCENT =
   `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
@@ -42,7 +40,7 @@ export const KEY_CONDITIONS = {
   search: v.optional(SEARCH_FIELD),
   account: v.optional(ACCOUNT_FIELD),
   tier: v.optional(TIER_FIELD),
-  state: v.optional(v.picklist(STATES, `state must be one of ${STATES.join(", ")}`)),
+  state: v.optional(v.picklist(LISTED_STATES, `state must be one of ${LISTED_STATES.join(", ")}`)),
   mode: v.optional(MODE_FIELD),
   expiring_within: v.optional(
     v.pipe(

@@ -1,11 +1,13 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
+
 import * as v from "valibot";
-import { TIERS } from "../../licensing/mod.ts";
+import { LISTED_STATES } from "../../keys/mod.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { titled } from "../frame/api/answers.ts";
 
-const MODE = v.picklist(["live", "test"]);
-export const STATE = oneOfThese(["active", "suspended", "revoked", "expired"]);
+const MODE = v.picklist(MODES);
+const STATE = oneOfThese(LISTED_STATES);
 const LIMIT = v.pipe(v.nullable(count()), v.description("Inferences a month; null means unlimited"));
 const EXTERNAL_ID = v.pipe(v.nullable(v.string()), v.description("Your own name for the license"));
 

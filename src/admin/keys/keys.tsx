@@ -2,8 +2,8 @@
 import { toTimestamp } from "../../calendar.ts";
 import { UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { KEYS_CSV_HEADING, type KeySummary, renderKeysCsv } from "../../keys/mod.ts";
-import { MAX_SEARCHED, TIERS } from "../../licensing/mod.ts";
+import { KEYS_CSV_HEADING, type KeySummary, LISTED_STATES, renderKeysCsv } from "../../keys/mod.ts";
+import { MAX_SEARCHED, MODES, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
@@ -17,7 +17,7 @@ import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 import { type AskedKeys, findKeys, readKeyConditions } from "./key_filter.ts";
-import { type KEY_CONDITIONS, STATES } from "./key_list_routes.ts";
+import type { KEY_CONDITIONS } from "./key_list_routes.ts";
 
 const MOST_SEARCHED = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
@@ -140,9 +140,9 @@ function Filters({ asked, isFiltered }: FiltersProps) {
         type="search"
         hint="Words of e-mail, name or organization, or the last four characters of a key"
       />
-      <Select {...field("state")} label="State" choices={choicesOf(STATES)} />
+      <Select {...field("state")} label="State" choices={choicesOf(LISTED_STATES)} />
       <Select {...field("tier")} label="Tier" choices={choicesOf(TIERS)} />
-      <Select {...field("mode")} label="Mode" choices={choicesOf(["live", "test"])} />
+      <Select {...field("mode")} label="Mode" choices={choicesOf(MODES)} />
       <details class="more-filters" open={Object.keys(more).length > 0}>
         <summary>More conditions</summary>
         <div>

@@ -1,8 +1,10 @@
 /** Use by day and figures over all customers, which are computed ahead. */
+
 import * as v from "valibot";
 import { parseTimestamp } from "../../calendar.ts";
 import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../figures/mod.ts";
-import { TIERS } from "../../licensing/mod.ts";
+import { LISTED_STATES } from "../../keys/mod.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
 import { refuse } from "../../refusal.ts";
 import {
   completePeriod,
@@ -14,7 +16,6 @@ import {
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parsedField } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
-import { STATE } from "../keys/key_schemas.ts";
 
 function dayField(name: string, description: string) {
   const message = `${name} must be a day such as 2026-11-20`;
@@ -27,7 +28,7 @@ function dayField(name: string, description: string) {
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));
 const ofUse = {
   tier: v.optional(oneOfThese(TIERS)),
-  mode: v.optional(oneOfThese(["live", "test", "live+test"])),
+  mode: v.optional(oneOfThese([...MODES, "live+test"])),
   used: count(),
 };
 
@@ -103,7 +104,9 @@ export const getFigures = operation({
         ),
       ),
       keys: figure("Keys by tier and state", {
-        data: v.array(v.object({ tier: oneOfThese(TIERS), state: STATE, keys: count(1) })),
+        data: v.array(
+          v.object({ tier: oneOfThese(TIERS), state: oneOfThese(LISTED_STATES), keys: count(1) }),
+        ),
       }),
       consumers: figure("The hundred accounts that used most in the month", {
         month: v.string(),

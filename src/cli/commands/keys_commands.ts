@@ -8,7 +8,6 @@ import {
   hashApiKey,
   importKeys,
   issueKey,
-  type KeyMode,
   type KeySummary,
   keyPattern,
   listKeys,
@@ -17,6 +16,8 @@ import {
 } from "../../keys/mod.ts";
 import {
   createLicenseChanges,
+  type KeyMode,
+  MODES,
   oneYearAfter,
   refuseUnknownKey,
   TIERS,
@@ -65,7 +66,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
     .option("--name <name>", "the account holder's name; by default the e-mail", fieldOption("name"))
     .option("--organization <organization>", "the account's organization", fieldOption("organization"))
-    .addOption(new Option("--mode <mode>", "the key's mode").choices(["live", "test"]).default("live"))
+    .addOption(new Option("--mode <mode>", "the key's mode").choices(MODES).default("live"))
     .option(
       "--expires-at <time>",
       "when the key expires: ISO 8601, or never; by default in a year",
@@ -100,7 +101,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
         "expired",
       ]),
     )
-    .addOption(new Option("--mode <mode>", "only keys of this mode").choices(["live", "test"]))
+    .addOption(new Option("--mode <mode>", "only keys of this mode").choices(MODES))
     .option(
       "--expiring-within <days>",
       "only keys that expire within this many days",

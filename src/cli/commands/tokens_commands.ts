@@ -1,7 +1,7 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { toTimestamp } from "../../calendar.ts";
-import { TIERS, type Tier } from "../../licensing/mod.ts";
+import { type KeyMode, TIERS, type Tier } from "../../licensing/mod.ts";
 import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
   issueToken,
@@ -112,7 +112,7 @@ interface IssueOptions extends JsonOptions {
   readonly name: string;
   readonly scope: readonly Scope[];
   readonly tiers?: readonly Tier[];
-  readonly mode?: "live" | "test";
+  readonly mode?: KeyMode;
   readonly expiresAt?: Date;
   readonly from?: readonly string[];
 }

@@ -1,8 +1,7 @@
 import type { FigureComputer } from "../../figures/mod.ts";
+import { LISTED_STATES } from "../../keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { type Family, several, single } from "./exposition.ts";
-
-const STATES = ["active", "suspended", "revoked", "expired"] as const;
 
 /**
  * Returns the stored figures, and demands new ones for the next request: without a listener for operators, nobody else
@@ -19,7 +18,7 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
     several("gauge", "claviger_keys", {
       help: "Keys by tier and state, as they were counted last",
       samples: TIERS.flatMap((tier) =>
-        STATES.map((state) => ({ labels: { tier, state }, value: keysOf(tier, state) })),
+        LISTED_STATES.map((state) => ({ labels: { tier, state }, value: keysOf(tier, state) })),
       ),
     }),
     several("gauge", "claviger_unused_keys", {

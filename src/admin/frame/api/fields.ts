@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { type Month, monthOf, parseTimestamp } from "../../../calendar.ts";
 import { lineOf, type TextRule } from "../../../database/mod.ts";
-import { EXPIRY, parseEmail, parseExpiry, TEXTS, TIERS } from "../../../licensing/mod.ts";
+import { EXPIRY, MODES, parseEmail, parseExpiry, TEXTS, TIERS } from "../../../licensing/mod.ts";
 import { inJsonSchema } from "../../../wire/mod.ts";
 
 /** Returns the schema of one line of text. */
@@ -63,7 +63,7 @@ export const EMAIL_FIELD = v.pipe(
 export const TIER_FIELD = v.picklist(TIERS, `tier must be one of ${TIERS.join(", ")}`);
 
 /** The mode of a key. */
-export const MODE_FIELD = v.picklist(["live", "test"], "mode must be live or test");
+export const MODE_FIELD = v.picklist(MODES, "mode must be live or test");
 
 const WRONG_EXPIRY = "expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
 
