@@ -57,7 +57,7 @@ interface Moment {
 const API_VERSION = "2022-11-28";
 /** An answer includes the description of the repository, about 6 KB. */
 const ANSWER_LIMIT_BYTES = 256 * 1024;
-const MAX_RETRY_AFTER_SECONDS = 600;
+const MAX_RETRY_AFTER_MS = 600_000;
 
 /** GitHub recommends an `iat` 60 s in the past, because clocks differ, and refuses an `exp` more than 10 min ahead. */
 const ISSUED_BACK_SECONDS = 60;
@@ -106,7 +106,7 @@ async function ask(app: GitHubApp, moment: Moment): Promise<Granted | Failed> {
   const hostNowMs = toMs(response.headers.get("date"));
   if (response.status !== 201) {
     response.body?.cancel().catch(() => {});
-    return toFailure(app, response, hostNowMs && hostNowMs - moment.now().getTime());
+    return toFailure(app, response, { nowMs: moment.now().getTime(), hostNowMs });
   }
   const text = await readBounded(response);
   return judge(app, text, hostNowMs ?? moment.now().getTime());
@@ -171,18 +171,24 @@ function isNarrow(app: GitHubApp, answer: v.InferOutput<typeof Answer>): boolean
   return repositories.length === 1 && repositories[0]?.name.toLowerCase() === wanted;
 }
 
-function toFailure(app: GitHubApp, { status, headers }: Response, hostAheadMs: number | undefined): Failed {
-  const retryAfter = headers.get("retry-after") ?? "";
-  const retryAfterMs = /^\d{1,9}$/.test(retryAfter)
-    ? Math.min(Number(retryAfter), MAX_RETRY_AFTER_SECONDS) * 1_000
-    : 0;
+function toFailure(
+  app: GitHubApp,
+  { status, headers }: Response,
+  { nowMs, hostNowMs }: { readonly nowMs: number; readonly hostNowMs: number | undefined },
+): Failed {
+  // The end of the limit is a time by the host's clock, in seconds.
+  const isUsedUp = headers.get("x-ratelimit-remaining") === "0";
+  const resetMs = isUsedUp ? toSeconds(headers.get("x-ratelimit-reset")) * 1_000 - (hostNowMs ?? nowMs) : 0;
+  const retryAfterMs = Math.min(
+    Math.max(toSeconds(headers.get("retry-after")) * 1_000, resetMs, 0),
+    MAX_RETRY_AFTER_MS,
+  );
   const failed = { status, retryAfterMs, kind: "refused" } as const;
-  if (status === 401) return { ...failed, reason: WRONG_KEY, hostAheadMs };
+  if (status === 401) {
+    return { ...failed, reason: WRONG_KEY, hostAheadMs: hostNowMs && hostNowMs - nowMs };
+  }
   // By GitHub's documentation, both statuses may mean too many requests; 403 without a time to wait does not.
-  if (
-    status === 429 ||
-    (status === 403 && (retryAfterMs > 0 || headers.get("x-ratelimit-remaining") === "0"))
-  ) {
+  if (status === 429 || (status === 403 && (retryAfterMs > 0 || isUsedUp))) {
     return { ...failed, kind: "limited", reason: `The GitHub host limits requests (status ${status})` };
   }
   if (status === 403) return { ...failed, reason: FORBIDDEN };
@@ -228,6 +234,11 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Returns the whole number in a header; 0 if the header is missing or says something else. */
+function toSeconds(text: string | null): number {
+  return /^\d{1,12}$/.test(text ?? "") ? Number(text) : 0;
 }
 
 function toMs(date: string | null): number | undefined {

@@ -401,6 +401,28 @@ describe("a host that", () => {
     clock.advance(10 * MINUTE_MS);
     await token();
   });
+
+  test("tells the end of its limit by its own clock is not called before that time", async () => {
+    const aheadMs = 30_000;
+    host.setClock({ aheadMs, tellsDate: true });
+    const resetAt = Math.floor((clock.now().getTime() + aheadMs) / 1_000) + 120;
+    const headers = { "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": String(resetAt) };
+    host.behave({ kind: "answer", status: 403, headers });
+    expect((await refused()).retryAfterSeconds).toBeWithin(118, 123);
+    clock.advance(115_000);
+    await refused();
+    expect(host.seen).toHaveLength(1);
+    clock.advance(10_000);
+    host.behave({
+      kind: "answer",
+      status: 403,
+      headers: { ...headers, "X-RateLimit-Reset": "999999999999" },
+    });
+    expect((await refused()).retryAfterSeconds).toBe(600);
+    clock.advance(600_000);
+    host.behave({ kind: "grant" });
+    await token();
+  });
 });
 
 describe("the sentence of a refusal", () => {
