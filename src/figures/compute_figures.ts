@@ -58,7 +58,7 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
     database = open(DEADLINE_MS);
     try {
       await endLast(database);
-      if (await claimRun(database, clock)) await compute(database);
+      if (await takeRun(database, clock)) await compute(database);
       latest = await readFigures(database);
       isFailing = false;
     } catch (error) {
@@ -131,18 +131,18 @@ export async function computeFigures(
 }
 
 /** Tells whether this process is to compute the figures now. Then no other process gets the same answer. */
-async function claimRun(database: Database, clock: Clock): Promise<boolean> {
+async function takeRun(database: Database, clock: Clock): Promise<boolean> {
   // A time far ahead was written by a clock that was wrong.
-  const claimed = await database.query(
+  const taken = await database.query(
     (sql) => sql`
       insert into figure_run as run (began_at) values (${clock.now()}::timestamptz)
       on conflict (is_only) do update set began_at = excluded.began_at, took_ms = null
         where excluded.began_at - run.began_at not between interval '-1 hour' and interval '1 millisecond'
                 * case when run.took_ms is null then ${ABANDONED_MS}::integer
                        else greatest(run.took_ms * ${PAUSE_FACTOR}::integer, ${MIN_PAUSE_MS}::integer) end
-      returning true as claimed`,
+      returning true as taken`,
   );
-  return claimed.length > 0;
+  return taken.length > 0;
 }
 
 async function endRun(database: Database, tookMs: number): Promise<void> {

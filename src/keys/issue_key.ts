@@ -18,7 +18,7 @@ import {
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
-import { type Claim, claimedCte } from "./claim.ts";
+import { answerCte, type StoreAnswer } from "./store_answer.ts";
 
 export interface IssueRequest extends LicenseRequest {
   readonly mode: KeyMode;
@@ -40,7 +40,7 @@ interface Options {
   readonly actor: Actor;
   readonly restriction?: Restriction | undefined;
   /** Stores the answer in the same statement; {@linkcode repeatIssue} reads it. */
-  readonly claim?: Claim | undefined;
+  readonly storeAnswer?: StoreAnswer | undefined;
 }
 
 /**
@@ -53,7 +53,7 @@ interface Options {
 export async function issueKey(
   database: Database,
   request: IssueRequest,
-  { brand, actor, restriction = UNRESTRICTED, claim }: Options,
+  { brand, actor, restriction = UNRESTRICTED, storeAnswer }: Options,
 ): Promise<IssuedKey | Refusal> {
   // The statement inserts exactly these values, so this needs no further check in SQL.
   const restricted = refuseNewKey(restriction, request);
@@ -68,7 +68,7 @@ export async function issueKey(
   let row: Row | undefined;
   try {
     [row] = await database.query<Row>((sql) =>
-      issueStatement(sql, request, { key, actor, restriction, claim }),
+      issueStatement(sql, request, { key, actor, restriction, storeAnswer }),
     );
   } catch (error) {
     if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
@@ -82,7 +82,7 @@ export async function issueKey(
     : await refuseTakenExternalId(database, "issue key", { externalId, restriction, otherwise });
 }
 
-/** Returns what {@linkcode issueKey} returned, from the answer that its claim stored. */
+/** Returns what {@linkcode issueKey} returned, from its stored answer. */
 export function repeatIssue(answer: Readonly<Record<string, unknown>>, apiKey: string): IssuedKey {
   const row = answer as unknown as Row & { readonly expiresAt: string };
   return toIssuedKey({ ...row, expiresAt: new Date(row.expiresAt) }, apiKey);
@@ -102,7 +102,12 @@ function toIssuedKey({ uuid, accountUuid, ...rest }: Row, apiKey: string): Issue
 function issueStatement(
   sql: Sql,
   request: IssueRequest,
-  { key, actor, restriction = UNRESTRICTED, claim }: Omit<Options, "brand"> & { readonly key: NewApiKey },
+  {
+    key,
+    actor,
+    restriction = UNRESTRICTED,
+    storeAnswer,
+  }: Omit<Options, "brand"> & { readonly key: NewApiKey },
 ) {
   return sql<Row[]>`
     with ${licenseCtes(sql, { ...request, joins: mayJoin(restriction) })},
@@ -122,7 +127,7 @@ function issueStatement(
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
-    ${claimedCte(sql, claim, {
+    ${answerCte(sql, storeAnswer, {
       from: sql`made`,
       answer: sql`jsonb_build_object('uuid', key_id, 'accountUuid', account_id, 'licenseUuid', license_id,
                     'expiresAt', expires_at)`,

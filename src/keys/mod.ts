@@ -12,7 +12,6 @@ export {
   toHint,
 } from "./api_key.ts";
 export { resumeKey, suspendKey } from "./change_state.ts";
-export type { Claim } from "./claim.ts";
 export { explainKey, type KeyExplanation, type Obstacle } from "./explain_key.ts";
 export {
   IMPORT_FIELDS,
@@ -41,4 +40,5 @@ export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
 export { findRevocable, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, repeatRotation, rotateKey } from "./rotate_key.ts";
+export type { MadeKey, StoreAnswer } from "./store_answer.ts";
 export { watchPulse } from "./watch_pulse.ts";

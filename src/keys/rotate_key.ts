@@ -17,7 +17,7 @@ import {
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
-import { type Claim, claimedCte } from "./claim.ts";
+import { answerCte, type StoreAnswer } from "./store_answer.ts";
 
 export interface RotatedKey {
   /** `key_…` of the new key. */
@@ -34,7 +34,7 @@ interface Options {
   readonly now: Date;
   readonly restriction?: Restriction | undefined;
   /** Stores the answer in the same statement; {@linkcode repeatRotation} reads it. */
-  readonly claim?: Claim | undefined;
+  readonly storeAnswer?: StoreAnswer | undefined;
 }
 
 interface OldKey {
@@ -71,7 +71,7 @@ export async function rotateKey(
   });
 }
 
-/** Returns what {@linkcode rotateKey} returned, from the answer that its claim stored. */
+/** Returns what {@linkcode rotateKey} returned, from its stored answer. */
 export function repeatRotation(answer: Readonly<Record<string, unknown>>, apiKey: string): RotatedKey {
   const row = answer as unknown as Row & { readonly oldWorksUntil: string };
   return toRotatedKey({ ...row, oldWorksUntil: new Date(row.oldWorksUntil) }, apiKey);
@@ -90,7 +90,7 @@ function toRotatedKey({ uuid, oldWorksUntil }: Omit<Row, "licenseUuid">, apiKey:
 function rotateStatement(
   sql: Sql,
   old: OldKey,
-  { actor, now, restriction = UNRESTRICTED, claim, key }: Options & { readonly key: NewApiKey },
+  { actor, now, restriction = UNRESTRICTED, storeAnswer, key }: Options & { readonly key: NewApiKey },
 ) {
   const uuid = newUuid();
   const endsAt = new Date(now.getTime() + old.overlapMs);
@@ -129,7 +129,7 @@ function rotateStatement(
     logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
     -- The new key has its own row in the audit log, so that its history is complete from its issue on.
     logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
-    ${claimedCte(sql, claim, {
+    ${answerCte(sql, storeAnswer, {
       from: sql`changed`,
       answer: sql`jsonb_build_object('uuid', made_id, 'licenseUuid', license_id, 'oldWorksUntil', works_until)`,
       apiKey: key.apiKey,

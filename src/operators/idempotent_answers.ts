@@ -8,6 +8,7 @@
  * So the database and the root secret together are not enough to open an answer.
  */
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
+import type { MadeKey, StoreAnswer } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { hashOf } from "./_secret_text.ts";
@@ -22,20 +23,8 @@ export interface RepeatableRequest {
   readonly request: string;
 }
 
-/** The values that the statement that issues the key passes to the CTE that stores the answer. */
-export interface Claimed {
-  /** The CTE with the row of the new key. */
-  readonly from: Fragment;
-  /** The answer without the API key, as `jsonb`; it can use the columns of `from`. */
-  readonly answer: Fragment;
-  readonly apiKey: string;
-}
-
-/** Returns the CTE that stores the answer: `with …, claimed as (${claim(sql, …)}) select …`. */
-export type Claim = (sql: Sql, claimed: Claimed) => Fragment;
-
 export interface StoredAnswer {
-  /** The answer without the API key, as {@linkcode Claimed} had it; PostgreSQL orders its fields. */
+  /** The answer without the API key, as the statement that made the key gave it; PostgreSQL orders its fields. */
   readonly answer: Readonly<Record<string, unknown>>;
   readonly apiKey: string;
 }
@@ -43,8 +32,8 @@ export interface StoredAnswer {
 export interface OnceOptions<Result> {
   readonly secrets: Secrets;
   readonly now: Date;
-  /** Carries the request out, with one statement that contains the claim. */
-  perform(claim: Claim): Promise<Result | Refusal>;
+  /** Carries the request out, with one statement that stores the answer, too. */
+  perform(storeAnswer: StoreAnswer): Promise<Result | Refusal>;
   /** Turns the stored answer into the result; refuses a token that could not get the key now. */
   repeat(stored: StoredAnswer): Result | Refusal;
 }
@@ -69,7 +58,7 @@ export async function answerOnce<Result>(
   const known = await again();
   if (known !== undefined) return known;
   try {
-    const result = await perform((sql, claimed) => claimCte(sql, request, { ...claimed, secrets, now }));
+    const result = await perform((sql, made) => answerCte(sql, request, { ...made, secrets, now }));
     // The same request at the same moment can cause the refusal: it rotated the key, or took the external id.
     return isRefusal(result) ? ((await again()) ?? result) : result;
   } catch (error) {
@@ -80,10 +69,10 @@ export async function answerOnce<Result>(
   }
 }
 
-function claimCte(
+function answerCte(
   sql: Sql,
   { tokenUuid, key, request }: RepeatableRequest,
-  { from, answer, apiKey, secrets, now }: Claimed & { readonly secrets: Secrets; readonly now: Date },
+  { from, answer, apiKey, secrets, now }: MadeKey & { readonly secrets: Secrets; readonly now: Date },
 ): Fragment {
   return sql`
     insert into idempotent_answers (token_id, key_hash, request_digest, answer, sealed_api_key, created_at)
@@ -92,7 +81,7 @@ function claimCte(
       from ${from}`;
 }
 
-/** Finds the answer to an equal request. Deletes an older one, whose row would prevent a new claim. */
+/** Finds the answer to an equal request. Deletes an older one, whose row would prevent a new answer. */
 async function findAnswer(
   database: Database,
   { tokenUuid, key, request }: RepeatableRequest,

@@ -53,7 +53,7 @@ const WRONG_CLOCK_MS = HOUR_MS;
  */
 export async function countUse(database: Database, options: CountOptions): Promise<void> {
   const { clock, isStopping } = options;
-  if (!(await claimCount(database, clock.now()))) return;
+  if (!(await takeTurn(database, clock.now()))) return;
   try {
     await correctClock(database, clock.now());
     for (let isFilling = true; isFilling && !isStopping(); ) {
@@ -72,18 +72,18 @@ export async function restartCount(database: Database): Promise<void> {
 }
 
 /** Tells whether this process is to count now. Then no other process gets the same answer. */
-async function claimCount(database: Database, now: Date): Promise<boolean> {
+async function takeTurn(database: Database, now: Date): Promise<boolean> {
   const today = dayOf(now);
   const busyUntil = new Date(now.getTime() + BUSY_MS);
-  const claimed = await database.query(
+  const taken = await database.query(
     (sql) => sql`
       insert into usage_days_progress as progress (added_until, exact_until, filled_from, busy_until)
       values (${startOf(today)}::timestamptz, ${today}::date, ${monthAfter(now)}::date, ${busyUntil}::timestamptz)
       on conflict (is_only) do update set busy_until = excluded.busy_until
         where coalesce(progress.busy_until not between ${now}::timestamptz and excluded.busy_until, true)
-      returning true as claimed`,
+      returning true as taken`,
   );
-  return claimed.length > 0;
+  return taken.length > 0;
 }
 
 /** Begins anew with today, and with all months, if the count is ahead of the time. */

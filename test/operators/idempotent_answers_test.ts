@@ -1,7 +1,8 @@
 /** A repeated request gets the stored answer; only the holder of the raw key can open it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { answerOnce, type Claim, issueToken, tokenPattern } from "../../src/operators/mod.ts";
+import type { StoreAnswer } from "../../src/keys/mod.ts";
+import { answerOnce, issueToken, tokenPattern } from "../../src/operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../src/refusal.ts";
 import { generateRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -55,15 +56,15 @@ function send(
     repeat = ({ id, apiKey }: Answer): Answer | Refusal => ({ id, apiKey }),
   } = {},
 ): Promise<Answer | Refusal> {
-  const perform = async (claim: Claim) => {
+  const perform = async (storeAnswer: StoreAnswer) => {
     const apiKey = `svc_test_${randomBytes(24).toString("hex")}`;
     await server.database.query(
       (sql) => sql`
         with made as (
           insert into operators (name, role, created_at) values (${name}, 'viewer', ${now}::timestamptz) returning name
         ),
-        claimed as (
-          ${claim(sql, { from: sql`made`, answer: sql`jsonb_build_object('id', name)`, apiKey })}
+        answered as (
+          ${storeAnswer(sql, { from: sql`made`, answer: sql`jsonb_build_object('id', name)`, apiKey })}
         )
         select name from made`,
     );
@@ -143,7 +144,7 @@ describe("answerOnce()", () => {
     expect(refused).toEqual(first as Answer);
   });
 
-  test("stores no claim for a request that is refused, and lets the repetition refuse", async () => {
+  test("stores no answer of a request that is refused, and lets the repetition refuse", async () => {
     const token = await newToken();
     const refusal = refuse("NOT_ALLOWED", "Cannot issue key: the token may not");
     const request = { tokenUuid: token, key: KEY, request: "POST /keys {}" };

@@ -98,13 +98,13 @@ export const rotate = operation({
     const overlapMs = parseSpan(body.overlap) ?? 0;
     const rotated = await answerKeyOnce<RotatedKey>(options, call, {
       what,
-      async perform(claim) {
+      async perform(storeAnswer) {
         const old = await findKey(database, { uuid }, { now });
         if (old === undefined) return refuseUnknownKey(what, uuid);
         return await rotateKey(
           licenseChanges,
           { uuid, mode: old.mode, overlapMs },
-          { ...call, brand, claim },
+          { ...call, brand, storeAnswer },
         );
       },
       repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),

@@ -1,7 +1,10 @@
-/** Makes a key once for each `Idempotency-Key`, and repeats its answer only to a token that may have the key now. */
+/**
+ * Makes a key once for each `Idempotency-Key`: a repeated request gets the stored answer if the token may still receive
+ * this key.
+ */
 
 import { parseId } from "../../ids.ts";
-import { type Claim, findKey } from "../../keys/mod.ts";
+import { findKey, type StoreAnswer } from "../../keys/mod.ts";
 import { refuseRestricted } from "../../licensing/mod.ts";
 import { answerOnce, type StoredAnswer } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
@@ -12,8 +15,8 @@ import type { AdminOptions } from "../frame/options.ts";
 interface Making<Made> {
   /** The action for the refusal if the token may not have the key any more, such as `issue key`. */
   readonly what: string;
-  /** Makes the key with one statement, which contains the claim. */
-  perform(claim: Claim): Promise<Made | Refusal>;
+  /** Makes the key with one statement, which stores the answer, too. */
+  perform(storeAnswer: StoreAnswer): Promise<Made | Refusal>;
   repeat(stored: StoredAnswer): Made | Refusal;
 }
 

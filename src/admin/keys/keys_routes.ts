@@ -66,7 +66,8 @@ export const issueKeyOperation = operation({
     };
     const issued = await answerKeyOnce<IssuedKey>(options, call, {
       what: "issue key",
-      perform: (claim) => issueKey(options.database, request, { ...options, actor, restriction, claim }),
+      perform: (storeAnswer) =>
+        issueKey(options.database, request, { ...options, actor, restriction, storeAnswer }),
       // The token may have another restriction now. The fields of a repeated request are those of the first request.
       repeat: ({ answer, apiKey }) => refuseNewKey(restriction, request) ?? repeatIssue(answer, apiKey),
     });
