@@ -13,3 +13,13 @@ declare module "*.client.js" {
   const text: string;
   export default text;
 }
+
+declare module "*.csv" {
+  const text: string;
+  export default text;
+}
+
+declare module "*.txt" {
+  const text: string;
+  export default text;
+}

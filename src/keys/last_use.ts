@@ -54,7 +54,7 @@ export function createLastUse({
 }
 
 /** Sets when the keys were last used, unless a later use is stored. */
-export async function updateLastUse(database: Database, uuids: readonly string[], at: Date): Promise<void> {
+async function updateLastUse(database: Database, uuids: readonly string[], at: Date): Promise<void> {
   await database.query(
     (sql) => sql`
       with used as (

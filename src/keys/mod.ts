@@ -27,15 +27,8 @@ export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export { type KeyFilter, LISTED_STATES, type StoredListFilter } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
-export { updateLastUse } from "./last_use.ts";
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
-export {
-  addRefusals,
-  deleteRefusals,
-  listRefusals,
-  type RefusalCount,
-  type RefusalsOfKey,
-} from "./refusals.ts";
+export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
 export { findRevocable, revokeKey } from "./revoke_key.ts";

@@ -48,7 +48,7 @@ const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
 ]);
 
 /** The refusals of a key that one write adds to its row. */
-export interface RefusalsOfKey {
+interface RefusalsOfKey {
   readonly keyUuid: string;
   readonly code: Code;
   /** Empty if the code says it all. */
@@ -77,7 +77,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
 }
 
 /** Adds refusals to the rows of their keys. Keys that do not exist are left out. */
-export async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): Promise<void> {
+async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): Promise<void> {
   await database.query(
     (sql) => sql`
       insert into refusals as r (key_id, code, reason, last_at, count)

@@ -8,7 +8,7 @@ export { countUse, restartCount } from "./count_use.ts";
 export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 export { digestEvent } from "./event_digest.ts";
 export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";
-export { deleteUsage, importedUsageCte, insertUsageByDay } from "./imported_usage.ts";
+export { deleteUsage, importedUsageCte } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "./render_usage.ts";
 export { renderUsageByDay } from "./render_usage_by_day.ts";
@@ -28,6 +28,6 @@ export {
   type MonthOfUse,
   type UseOfMonth,
 } from "./report_usage.ts";
-export { addUsageDays, readUsageDays, type UsageDays } from "./usage_days.ts";
+export { readUsageDays, type UsageDays } from "./usage_days.ts";
 export { createUsageUpkeep, type UsageUpkeep } from "./usage_upkeep.ts";
 export { type WriteWatch, watchWrites } from "./write_watch.ts";

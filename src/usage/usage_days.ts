@@ -1,5 +1,5 @@
 /** The use per day of all licenses together. `count_use.ts` counts it. */
-import { type Database, toTextArray } from "../database/mod.ts";
+import type { Database } from "../database/mod.ts";
 import type { Tier } from "../licensing/mod.ts";
 
 export interface DayOfAll {
@@ -58,19 +58,4 @@ export async function readUsageDays(
     { isRead: true },
   );
   return row;
-}
-
-/** Adds use of days that have no events, such as the days before a demo was added. */
-export async function addUsageDays(database: Database, days: readonly DayOfAll[]): Promise<void> {
-  const column = (values: readonly (string | number)[]) => toTextArray(values);
-  await database.query(
-    (sql) => sql`
-      insert into usage_days as stored (day, is_imported, tier, mode, used)
-      select day, false, tier, mode, sum(used)
-        from unnest(${column(days.map(({ day }) => day))}::date[], ${column(days.map(({ tier }) => tier))}::text[],
-                    ${column(days.map(({ mode }) => mode))}::text[], ${column(days.map(({ used }) => used))}::bigint[])
-               as added (day, tier, mode, used)
-       group by day, tier, mode
-      on conflict (day, is_imported, tier, mode) do update set used = stored.used + excluded.used`,
-  );
 }

@@ -1,113 +1,163 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
-import { listAudit } from "../../src/audit/mod.ts";
+import { type Actor, listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/calendar.ts";
-import { DEMO_CUSTOMERS } from "../../src/cli/demo/customers.ts";
-import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo/history.ts";
-import { daysOf, hoursOf, importedBy } from "../../src/cli/demo/use.ts";
-import { openSession } from "../../src/database/mod.ts";
-import { type KeyFilter, listKeys } from "../../src/keys/mod.ts";
-import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
+import { type Database, openSession } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import {
+  findKey,
+  generateApiKey,
+  importKeys,
+  type KeyFilter,
+  listKeys,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/keys/mod.ts";
+import {
+  changeLicense,
+  createLicenseChanges,
+  findAccount,
+  monthlyLimitOf,
+  TIERS,
+  type Tier,
+} from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countUse, readUsageDays } from "../../src/usage/mod.ts";
+import { countUse, importedUsageCte, readUsageDays } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { addDemo } from "../support/demo.ts";
 import { BRAND } from "../support/issue.ts";
 
 setDefaultTimeout(30_000);
 
 const NOW = new Date("2026-11-22T15:43:44Z");
 const DAY_MS = 86_400_000;
-
-const allDays = (now: Date) => DEMO_CUSTOMERS.flatMap((customer) => daysOf(customer, now));
 const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
 
+interface DayOfUse {
+  readonly name: string;
+  readonly day: string;
+  readonly used: number;
+}
+
+/** Returns the use of each customer on each day, without days that have none. */
+async function daysOf(database: Database): Promise<DayOfUse[]> {
+  return await database.query<DayOfUse>(
+    (sql) => sql`
+      select split_part(email, '@', 1) as name, (month + nth::integer - 1)::text as day, units as used
+        from usage
+             join licenses l on l.id = license_id
+             join accounts a on a.id = account_id
+             cross join unnest(by_day) with ordinality as days (units, nth)
+       where units > 0
+       order by 1, 2`,
+  );
+}
+
+let server: TestDatabase;
+let days: DayOfUse[];
+beforeAll(async () => {
+  server = await createTestDatabase();
+  await addDemo(server, NOW);
+  days = await daysOf(server.database);
+});
+afterAll(() => server.close());
+
 describe("The use of the demo's customers", () => {
-  test("is the same for a day, whenever the demo is added on it", () => {
-    const [early, late] = [new Date("2026-11-22T08:00:00Z"), new Date("2026-11-22T23:59:59Z")];
-    const isOver = ({ at }: { readonly at: Date }) => at < new Date("2026-11-22T00:00:00Z");
-    expect(allDays(late).filter(isOver)).toEqual(allDays(early).filter(isOver));
-    const hours = (now: Date) =>
-      hoursOf(allDays(now), now).filter(({ hourMs }) => isOver({ at: new Date(hourMs) }));
-    expect(hours(late)).toEqual(hours(early));
+  test("is the same for a day, whenever the demo is added on it", async () => {
+    const early = await createTestDatabase();
+    await addDemo(early, new Date("2026-11-22T08:00:00Z"));
+    const isOver = ({ day }: DayOfUse) => day < "2026-11-22";
+    expect((await daysOf(early.database)).filter(isOver)).toEqual(days.filter(isOver));
+    const hoursOf = (database: Database) =>
+      database.query(
+        (sql) => sql`select * from activity_hours where hour < '2026-11-22' order by 1, 2, 3, 4`,
+      );
+    const hours = await hoursOf(server.database);
+    expect(hours.length).toBeGreaterThan(10_000);
+    expect(await hoursOf(early.database)).toEqual(hours);
+    await early.close();
   });
 
   test("has ninety days, grows, and is lower at weekends", () => {
-    const byDay = Map.groupBy(allDays(NOW), ({ at }) => at.getTime());
-    const used = [...byDay]
-      .sort(([a], [b]) => a - b)
-      .map(([at, days]) => ({
-        at: new Date(at),
-        used: sum(days.map((day) => day.used)),
-      }));
+    const used = [...Map.groupBy(days, ({ day }) => day)]
+      .map(([day, ofDay]) => ({ at: new Date(day), used: sum(ofDay.map((each) => each.used)) }))
+      .sort((a, b) => a.at.getTime() - b.at.getTime());
     expect(used).toHaveLength(90);
     const isWeekend = ({ at }: { readonly at: Date }) => [0, 6].includes(at.getUTCDay());
-    const mean = (days: readonly { readonly used: number }[]) =>
-      sum(days.map((day) => day.used)) / days.length;
+    const mean = (some: readonly { readonly used: number }[]) =>
+      sum(some.map((day) => day.used)) / some.length;
     // Without today, which is not over.
     const [first, last] = [used.slice(0, 28), used.slice(-29, -1)];
     expect(mean(last)).toBeGreaterThan(1.5 * mean(first));
     expect(mean(last.filter(isWeekend))).toBeLessThan(0.8 * mean(last.filter((day) => !isWeekend(day))));
   });
 
-  test("never exceeds a quota, and comes to it before a customer takes a higher tier", () => {
-    const months = new Map<string, number>();
-    const full = new Set<string>();
-    for (const customer of DEMO_CUSTOMERS) {
-      for (const { at, tier, used, refused } of daysOf(customer, NOW)) {
-        if (refused > 0) full.add(`${customer.name} ${tier}`);
-        const month = `${customer.name} ${monthOf(at.getTime()).firstDay}`;
-        months.set(month, (months.get(month) ?? 0) + used);
-        expect(months.get(month)).toBeLessThanOrEqual(monthlyLimitOf(tier) ?? Number.POSITIVE_INFINITY);
-      }
+  test("never exceeds a quota, also not that of the tier before a change, and ends with today's last full hour", async () => {
+    const tiers = new Map(
+      (await listKeys(server.database, { now: NOW })).map(({ email, tier }) => [email.split("@")[0], tier]),
+    );
+    const promoted = new Map([
+      ["aldermoor", { tier: "free" as Tier, on: "2026-09-22" }],
+      ["kestrel", { tier: "research" as Tier, on: "2026-09-28" }],
+    ]);
+    const months = Map.groupBy(days, ({ name, day }) => {
+      const before = promoted.get(name);
+      const tier = before !== undefined && day < before.on ? before.tier : tiers.get(name);
+      return `${tier} ${name} ${day.slice(0, 7)}`;
+    });
+    for (const [month, ofMonth] of months) {
+      const limit = monthlyLimitOf(month.split(" ")[0] as Tier) ?? Number.POSITIVE_INFINITY;
+      expect({ month, isWithin: sum(ofMonth.map(({ used }) => used)) <= limit }).toEqual({
+        month,
+        isWithin: true,
+      });
     }
-    expect(full).toEqual(new Set(["kestrel research", "aldermoor free"]));
+    expect([...months.keys()].filter((month) => /aldermoor|kestrel/.test(month))).toContain(
+      "free aldermoor 2026-09",
+    );
+    // 15 of 24 hours are over, and they have 75 percent of a day's use.
+    const ofFjordhall = new Map(
+      days.filter(({ name }) => name === "fjordhall").map(({ day, used }) => [day, used]),
+    );
+    const part = (ofFjordhall.get("2026-11-22") ?? 0) / (ofFjordhall.get("2026-11-15") ?? 0);
+    expect(part).toBeGreaterThan(0.75 * (0.82 / 1.18));
+    expect(part).toBeLessThan(0.75 * 1.05 * (1.18 / 0.82));
   });
 });
 
 describe("The history of a demo", () => {
-  let server: TestDatabase;
-  beforeAll(async () => {
-    server = await createTestDatabase();
-    const session = openSession(server.address, { statementTimeoutMs: 10_000 });
-    const actor = { kind: "command", name: "olga", reason: "demo" } as const;
-    await addDemoCustomers(server.database, session, { brand: BRAND, actor, now: NOW });
-    await addDemoActivity(server.database, NOW);
-    await session.close();
-  });
-  afterAll(() => server.close());
-
   const emailsOf = async (filter: KeyFilter) => {
     const keys = await listKeys(server.database, { now: NOW, filter });
     return keys.map(({ email }) => email.replace("@demo.example", ""));
   };
 
-  test("writes the use of each day", async () => {
-    const rows = await server.database.query<{ month: string; used: number; byDay: number[] }>(
-      (sql) => sql`select month::text, used, to_json(by_day) as "byDay" from usage`,
+  test("has the use of its days, and of two customers a part without a day", async () => {
+    const rows = await server.database.query<{ email: string; used: number; ofDays: number }>(
+      (sql) => sql`
+        select email, sum(used)::bigint as used, sum((select sum(units) from unnest(by_day) as units))::bigint as "ofDays"
+          from usage join licenses l on l.id = license_id join accounts a on a.id = account_id
+         where month = '2026-11-01' group by email`,
     );
-    const days = allDays(NOW);
-    const imported = DEMO_CUSTOMERS.map((customer) => importedBy(customer, daysOf(customer, NOW), NOW));
-    expect(sum(imported)).toBeGreaterThan(0);
-    expect(sum(rows.map(({ used }) => used))).toBe(sum([...days.map(({ used }) => used), ...imported]));
-    const written = (at: Date) =>
-      sum(
-        rows
-          .filter(({ month }) => month === monthOf(at.getTime()).firstDay)
-          .map(({ byDay }) => byDay[at.getUTCDate() - 1] ?? 0),
-      );
-    for (let daysAgo = 0; daysAgo < 90; daysAgo++) {
-      const at = new Date(Date.parse("2026-11-22T00:00:00Z") - daysAgo * DAY_MS);
-      const ofDay = days.filter((day) => day.at.getTime() === at.getTime());
-      expect({ at, used: written(at) }).toEqual({ at, used: sum(ofDay.map(({ used }) => used)) });
-    }
+    const parts = rows.filter(({ used, ofDays }) => used !== ofDays);
+    expect(parts.map(({ email, used }) => `${email} ${used}`).sort()).toEqual([
+      "cinder@demo.example 8700",
+      "mirepoix@demo.example 43500",
+      "quota-used-up@demo.example 10000",
+    ]);
+    expect(parts.every(({ used, ofDays }) => ofDays < used)).toBe(true);
+    const tried = await findAccount(server.database, { email: "quota-used-up@demo.example" });
+    const [imported] = await listAudit(server.database, { accountUuid: tried?.uuid ?? "" });
+    expect(imported).toMatchObject({ action: "key.import", after: { used: 10_000 } });
   });
 
   test("has keys in every tier and state, near their quota, about to expire, and not used for long", async () => {
     for (const tier of TIERS) expect((await emailsOf({ tier })).length).toBeGreaterThan(1);
     for (const state of ["active", "suspended", "revoked", "expired"] as const)
       expect((await emailsOf({ state })).length).toBeGreaterThan(0);
-    expect(await emailsOf({ nearQuotaPercent: 80 })).toEqual(["mirepoix", "cinder"]);
+    expect(await emailsOf({ nearQuotaPercent: 80 })).toEqual(["mirepoix", "cinder", "quota-used-up"]);
     // The old key of a rotation expires after its overlap.
     expect(await emailsOf({ expiringWithinDays: 30 })).toEqual(["verrane", "quillon", "ternwick"]);
     expect(await emailsOf({ unusedForDays: 90 })).toEqual(["dunmore", "sable"]);
@@ -134,8 +184,9 @@ describe("The history of a demo", () => {
     const used = (day: string) =>
       sum((counted?.days ?? []).filter((row) => row.day === day).map((row) => row.used));
     for (const day of ["2026-11-22", "2026-11-21", "2026-08-25"]) {
-      const ofDay = allDays(NOW).filter(({ at }) => at.toISOString().startsWith(day));
-      expect({ day, used: used(day) }).toEqual({ day, used: sum(ofDay.map((each) => each.used)) });
+      const ofDay = days.filter((each) => each.day === day).map((each) => each.used);
+      expect(ofDay.length).toBeGreaterThanOrEqual(10);
+      expect({ day, used: used(day) }).toEqual({ day, used: sum(ofDay) });
     }
   });
 
@@ -153,6 +204,7 @@ describe("The history of a demo", () => {
       ({ action, at }) => action === "key.revoke" && NOW.getTime() - at.getTime() < 9 * DAY_MS,
     );
     expect(last.map(({ actor, door }) => `${actor} ${door}`)).toEqual([
+      "command:olga command",
       "operator:demo-ines console",
       "operator:demo-marek console",
     ]);
@@ -170,4 +222,72 @@ describe("The history of a demo", () => {
       ]),
     );
   });
+});
+
+/** An account's rows of the audit log and its keys. Identifiers are replaced by their order, and hints left out. */
+async function shownOf(database: Database, name: string): Promise<unknown> {
+  const account = await findAccount(database, { email: `${name}@demo.example` });
+  const rows = await listAudit(database, { accountUuid: account?.uuid ?? "" });
+  const keys = await listKeys(database, { now: NOW, filter: { accountUuid: account?.uuid ?? "" } });
+  const ids = new Map<string, string>();
+  const shown = JSON.stringify([
+    rows.map(({ id: _, ...row }) => row),
+    keys.map(({ hint: _, used: __, lastUsedAt: ___, ...key }) => key),
+  ]).replace(/(key|lic|usr)_[0-9a-f]{32}/g, (id, kind) => {
+    if (!ids.has(id)) ids.set(id, `${kind} ${ids.size}`);
+    return ids.get(id) ?? "";
+  });
+  return JSON.parse(shown);
+}
+
+test("The history of a demo is what the rooms would have written", async () => {
+  const other = await createTestDatabase();
+  const { database } = other;
+  const morning = (daysAgo: number) => new Date(Date.parse("2026-11-22T09:00:00Z") - daysAgo * DAY_MS);
+  const by = (daysAgo: number, kind: Actor["kind"], name: string) => ({
+    actor: { kind, name, reason: "demo" },
+    now: morning(daysAgo),
+  });
+  const uuids = new Map<string, string>();
+  const session = openSession(other.address, { statementTimeoutMs: 10_000 });
+  for (const [name, organization, tier, since] of [
+    ["kestrel", "Kestrel Prosthetics", "research", 92],
+    ["lumen", "Lumen Speller Project", "research", 92],
+    ["hollin", "Hollin Sleep Laboratory", "research", 92],
+    ["bramble", "Bramble Studio", "free", 74],
+  ] as const) {
+    const { hash, hint } = generateApiKey(BRAND, "test");
+    const license = { tier, expiresAt: morning(-273), monthlyLimit: null, used: 0 };
+    const key = {
+      hash,
+      hint,
+      mode: "test",
+      email: `${name}@demo.example`,
+      organization,
+      ...license,
+    } as const;
+    const month = monthOf(morning(since).getTime());
+    await importKeys(session, [{ key, line: 1 }], {
+      ...by(since, "command", "olga"),
+      usageCte: (sql) => importedUsageCte(sql, month),
+    });
+    uuids.set(name, parseId("key", (await findKey(database, { hash }, { now: NOW }))?.id ?? "") ?? "");
+  }
+  await session.close();
+  const of = (name: string) => uuids.get(name) ?? "";
+  const changes = createLicenseChanges(database);
+  const change = { change: { tier: "commercial" as const }, ...by(55, "command", "olga") };
+  await changeLicense(changes, { keyUuid: of("kestrel") }, change);
+  await suspendKey(changes, of("hollin"), by(33, "token", "demo-shop"));
+  await resumeKey(changes, of("hollin"), by(31, "token", "demo-shop"));
+  const old = { uuid: of("lumen"), mode: "test", overlapMs: 7 * DAY_MS } as const;
+  await rotateKey(changes, old, { brand: BRAND, ...by(14, "operator", "demo-marek") });
+  await revokeKey(changes, { uuid: of("bramble") }, by(8, "operator", "demo-marek"));
+
+  for (const name of uuids.keys())
+    expect({ name, is: await shownOf(server.database, name) }).toEqual({
+      name,
+      is: await shownOf(database, name),
+    });
+  await other.close();
 });

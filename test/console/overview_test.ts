@@ -85,7 +85,7 @@ describe("The overview of a demo", () => {
 
       const rowsOf = (title: string) => panel(page, title).locator("tbody tr").count();
       expect(await rowsOf("Largest consumers")).toBe(10);
-      expect(await rowsOf("Near their quota")).toBe(2);
+      expect(await rowsOf("Near their quota")).toBe(3);
       expect(await rowsOf("Expiring soon")).toBe(3);
       expect(await panel(page, "Unused keys").getByRole("row", { name: "90 days" }).textContent()).toContain(
         "2",
@@ -140,7 +140,7 @@ describe("The overview of a demo", () => {
       await page.getByRole("heading", { name: "Keys" }).waitFor();
       const states = await page.locator("tbody .state").allTextContents();
       expect(new Set(states)).toEqual(new Set(["active"]));
-      expect(states).toHaveLength(5);
+      expect(states).toHaveLength(6);
     });
   });
 

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, createLicenseChanges, type Tier } from "../../src/licensing/mod.ts";
-import { addUsageDays, commitEvents, countUse, readUsageDays, restartCount } from "../../src/usage/mod.ts";
+import { commitEvents, countUse, readUsageDays, restartCount } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
@@ -58,7 +58,10 @@ test("countUse() removes the days of a month whose use was deleted while another
   const { database } = server;
   await restartCount(database);
   // The other process stores its earlier count.
-  await addUsageDays(database, [{ day: "2026-09-07", tier: "free", mode: "live", used: 5 }]);
+  await database.query(
+    (sql) => sql`
+      insert into usage_days (day, is_imported, tier, mode, used) values ('2026-09-07', false, 'free', 'live', 5)`,
+  );
   await countUse(database, { clock, isStopping: () => false });
   const use = await readUsageDays(database, { from: "2026-01-01", to: "2026-12-31" });
   expect(use).toMatchObject({ days: [], filledFrom: null });

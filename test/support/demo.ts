@@ -1,13 +1,14 @@
 /** Adds the customers of a demo to the database of a test. */
-import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo/history.ts";
+import { addHistory } from "../../src/cli/demo/add_demo.ts";
+import { deriveKeys } from "../../src/cli/demo/keys.ts";
 import { openSession } from "../../src/database/mod.ts";
 import type { TestDatabase } from "./database.ts";
 import { BRAND } from "./issue.ts";
+import { openSecrets } from "./secrets.ts";
 
-export async function addDemo({ address, database }: TestDatabase, now: Date): Promise<void> {
+export async function addDemo({ address }: Pick<TestDatabase, "address">, now: Date): Promise<void> {
   const session = openSession(address, { statementTimeoutMs: 10_000 });
   const actor = { kind: "command", name: "olga", reason: "demo" } as const;
-  await addDemoCustomers(database, session, { brand: BRAND, actor, now });
-  await addDemoActivity(database, now);
+  await addHistory(session, { brand: BRAND, keys: deriveKeys(BRAND, openSecrets()), actor, now });
   await session.close();
 }

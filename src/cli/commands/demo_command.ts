@@ -1,7 +1,7 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
 import type { Command } from "commander";
 import { removeDemoOperator } from "../demo/console.ts";
-import { hasDemo, removeDemo } from "../demo/demo.ts";
+import { hasDemo, removeDemo } from "../demo/remove_demo.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, openProvenSecrets, withDatabase } from "../run.ts";

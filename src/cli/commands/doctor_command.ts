@@ -15,7 +15,7 @@ import {
 import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
-import { hasDemo } from "../demo/demo.ts";
+import { hasDemo } from "../demo/remove_demo.ts";
 import { type InstallationFlags, type JsonOptions, withJsonOptions } from "../options.ts";
 import { breakText, paint, printJson } from "../print.ts";
 import { CommandRefused, enterDataFolder, orRefuse, sourceOf, withInstallation } from "../run.ts";

@@ -14,8 +14,10 @@ import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
 import { type OpenInstallation, type Service, startService } from "../../service/mod.ts";
+import { addDemo, completeDemo } from "../demo/add_demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo/console.ts";
-import { addDemo, completeDemo, findDemoKeys, hasDemo, renderDemo } from "../demo/demo.ts";
+import { findDemoKeys, renderDemo } from "../demo/keys.ts";
+import { hasDemo } from "../demo/remove_demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
@@ -182,7 +184,7 @@ async function showDemo(
   } else if (config.logFormat === "json") {
     say("Demo keys", Object.fromEntries(keys.map(({ label, apiKey }) => [label, apiKey])));
   } else out(renderDemo(keys, { address, config }));
-  if (added !== undefined) await completeDemo(opened, clock);
+  if (added !== undefined) await completeDemo(opened.database, clock);
 }
 
 const LOGIN = "operators login your-name --role admin";

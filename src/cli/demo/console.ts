@@ -13,7 +13,7 @@ import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } 
 import { isRefusal } from "../../refusal.ts";
 import type { Service } from "../../service/mod.ts";
 import type { Surroundings } from "../surroundings.ts";
-import { hasDemo } from "./demo.ts";
+import { hasDemo } from "./remove_demo.ts";
 
 const OPERATOR = "demo";
 const HOST = "127.0.0.1";

@@ -4,66 +4,32 @@
  */
 import { createHash } from "node:crypto";
 import type { Brand } from "../../brand.ts";
+import { TABLES } from "./tables.ts";
 
 export interface DemoModel {
   /** The input of {@linkcode parseNewModel}, without the fields that depend on the stored file. */
-  readonly fields: {
-    readonly name: string;
-    readonly version: string;
-    readonly nFeatures: number;
-    readonly nClasses: number;
-  };
+  readonly fields: { readonly name: string; readonly version: string };
   readonly file: Buffer;
 }
 
 /** Makes the demo's models: the public models that the contract's decisions name. */
-export function makeDemoModels(brand: Brand): readonly DemoModel[] {
-  const [lda, qda = lda, probit = lda] = brand.modelTypes;
-  const models = [
-    {
-      name: "motor_imagery_4class_v1",
-      type: lda,
-      paradigm: "motor_imagery",
-      nFeatures: 44,
-      nClasses: 4,
-      requiresLicense: "free",
-      metadata: { description: "Left hand, right hand, feet and tongue", training_subjects: 9 },
+export function makeDemoModels({ modelTypes }: Brand): readonly DemoModel[] {
+  return TABLES.models.map(
+    ({ name = "", features, classes, license, subjects, type, paradigm, ...texts }) => {
+      const [nFeatures, nClasses] = [Number(features), Number(classes)];
+      const fields = {
+        name,
+        version: "1.0.0",
+        type: modelTypes[Number(type)] ?? modelTypes[0],
+        paradigm,
+        nFeatures,
+        nClasses,
+        requiresLicense: license,
+        metadata: subjects === undefined ? texts : { ...texts, training_subjects: Number(subjects) },
+      };
+      return { fields, file: renderClassifier(name, nFeatures, nClasses) };
     },
-    {
-      name: "motor_imagery_2class_v1",
-      type: lda,
-      paradigm: "motor_imagery",
-      nFeatures: 22,
-      nClasses: 2,
-      requiresLicense: "free",
-      metadata: { description: "Left hand and right hand", training_subjects: 9 },
-    },
-    {
-      name: "p300_binary_v1",
-      type: probit,
-      paradigm: "p300",
-      nFeatures: 128,
-      nClasses: 2,
-      requiresLicense: "research",
-      metadata: { description: "Target and non-target", recommended_use: "spellers" },
-    },
-    {
-      name: "ssvep_multiclass_v1",
-      type: qda,
-      paradigm: "ssvep",
-      nFeatures: 96,
-      nClasses: 8,
-      requiresLicense: "research",
-      metadata: { description: "Eight flicker frequencies" },
-    },
-  ];
-  return models.map((model) => ({ fields: { ...model, version: "1.0.0" }, file: renderClassifier(model) }));
-}
-
-interface Shape {
-  readonly name: string;
-  readonly nFeatures: number;
-  readonly nClasses: number;
+  );
 }
 
 const FLOAT = 1;
@@ -72,36 +38,25 @@ const FLOAT = 1;
  * Writes the ONNX file of `scores = features × weights + bias`.
  * Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
-function renderClassifier({ name, nFeatures, nClasses }: Shape): Buffer {
-  const tensor = (what: string, dims: readonly number[]) =>
-    message(
-      ...dims.map((dim) => number(1, dim)),
-      number(2, FLOAT),
-      text(8, what),
-      bytes(9, makeWeights(`${name} ${what}`, dims)),
-    );
-  const value = (what: string, width: number) => {
-    const dims = [1, width].map((dim) => bytes(1, message(number(1, dim))));
-    return message(
-      text(1, what),
-      bytes(2, message(bytes(1, message(number(1, FLOAT), bytes(2, message(...dims)))))),
-    );
+function renderClassifier(name: string, nFeatures: number, nClasses: number): Buffer {
+  const tensor = (what: string, dims: readonly number[]) => {
+    const weights = makeWeights(`${name} ${what}`, dims);
+    return message(...dims.map((dim): Field => [1, dim]), [2, FLOAT], [8, what], [9, weights]);
   };
-  const node = message(
-    ...["features", "weights", "bias"].map((input) => text(1, input)),
-    text(2, "scores"),
-    text(4, "Gemm"),
-  );
+  const value = (what: string, width: number) => {
+    const dims = [1, width].map((dim): Field => [1, message([1, dim])]);
+    return message([1, what], [2, message([1, message([1, FLOAT], [2, message(...dims)])])]);
+  };
+  const node = message([1, "features"], [1, "weights"], [1, "bias"], [2, "scores"], [4, "Gemm"]);
   const graph = message(
-    bytes(1, node),
-    text(2, name),
-    bytes(5, tensor("weights", [nFeatures, nClasses])),
-    bytes(5, tensor("bias", [nClasses])),
-    bytes(11, value("features", nFeatures)),
-    bytes(12, value("scores", nClasses)),
+    [1, node],
+    [2, name],
+    [5, tensor("weights", [nFeatures, nClasses])],
+    [5, tensor("bias", [nClasses])],
+    [11, value("features", nFeatures)],
+    [12, value("scores", nClasses)],
   );
-  const operators = message(number(2, 13));
-  return message(number(1, 8), text(2, "claviger demo"), bytes(7, graph), bytes(8, operators));
+  return message([1, 8], [2, "claviger demo"], [7, graph], [8, message([2, 13])]);
 }
 
 /** Makes floats between -1 and 1; the same seed gives the same floats. */
@@ -115,21 +70,17 @@ function makeWeights(seed: string, dims: readonly number[]): Buffer {
   return weights;
 }
 
-/** Joins the fields of a message in Protocol Buffers. Source: https://protobuf.dev/programming-guides/encoding */
-function message(...fields: readonly Buffer[]): Buffer {
-  return Buffer.concat(fields);
-}
+/** The number of a field, and its value. */
+type Field = readonly [number: number, value: number | string | Buffer];
 
-function number(field: number, value: number): Buffer {
-  return Buffer.concat([varint(field << 3), varint(value)]);
-}
-
-function bytes(field: number, value: Buffer): Buffer {
-  return Buffer.concat([varint((field << 3) | 2), varint(value.length), value]);
-}
-
-function text(field: number, value: string): Buffer {
-  return bytes(field, Buffer.from(value));
+/** Writes a message in Protocol Buffers. Source: https://protobuf.dev/programming-guides/encoding */
+function message(...fields: readonly Field[]): Buffer {
+  const parts = fields.flatMap(([number, value]) => {
+    if (typeof value === "number") return [varint(number << 3), varint(value)];
+    const bytes = typeof value === "string" ? Buffer.from(value) : value;
+    return [varint((number << 3) | 2), varint(bytes.length), bytes];
+  });
+  return Buffer.concat(parts);
 }
 
 function varint(value: number): Buffer {
