@@ -96,6 +96,7 @@ export function createProgram(surroundings: Surroundings): Command {
   addVersionCommand(program, surroundings);
   program.on("command:*", ([name = ""]) => refuseUnknown(program, name));
   setOutput(program, surroundings, "claviger");
+  refuseRepeated(program);
   return program;
 }
 
@@ -138,6 +139,20 @@ function setOutput(command: Command, surroundings: Surroundings, name: string): 
     child.exitOverride();
     setOutput(child, surroundings, `${name} ${child.name()}`);
   }
+}
+
+/** Makes each command refuse two values of an option, because only the last would count. */
+function refuseRepeated(command: Command): void {
+  for (const option of command.options.filter(({ required, optional }) => required || optional)) {
+    let isGiven = false;
+    command.on(`option:${option.name()}`, () => {
+      // A list takes all values.
+      const isList = Array.isArray(command.getOptionValue(option.attributeName()));
+      if (isGiven && !isList) command.error(`${option.long} is given twice`);
+      isGiven = true;
+    });
+  }
+  for (const child of command.commands) refuseRepeated(child);
 }
 
 function toLine(text: string): string {

@@ -225,6 +225,17 @@ describe("a command", () => {
     "operators list": {},
     "tokens list": {},
   };
+  /** Values that can be read, for the test of options that are given twice. */
+  const RIGHT: Wrong = {
+    ...{ search: "ada", limit: "5", account: "a@b.example", tier: "free", state: "active", mode: "test" },
+    ...{ "external-id": "7", "expiring-within": "30", "unused-for": "30", "near-quota": "90", by: "tier" },
+    ...{ month: "2026-11", from: "2026-11-01", to: "2026-11-02", step: "day", actor: "token:shop" },
+    ...{ key: `key_${"0".repeat(32)}`, action: "key.revoke", since: "2026-11-01", until: "2026-11-02" },
+  };
+  const rightFor = (path: string, name: string) => {
+    if (name === "after") return `${path === "keys list" ? "key" : "usr"}_${"0".repeat(32)}`;
+    return path === "activity" && name === "by" ? "code" : RIGHT[name];
+  };
   const leaves = leavesOf(createProgram(surround("/", {}).surroundings));
   const place = ["data-dir", "env-file"];
   const valuesOf = (path: string) =>
@@ -267,6 +278,14 @@ describe("a command", () => {
       })),
       ...["csv,json", "extra"].slice(1).map((name) => ({ name: "arguments", args: [name, name] })),
     ];
+    for (const name of Object.keys(wrong)) {
+      const given = `--${name}=${rightFor(path, name)}`;
+      test(`${path} ${given} ${given} is refused, and names the condition`, async () => {
+        const { status, out, err } = await line.here([...path.split(" "), ...argument, given, given]);
+        expect({ status, out }).toEqual({ status: 2, out: "" });
+        expect(err).toBe(`claviger: --${name} is given twice; see \`claviger ${path} --help\`\n`);
+      });
+    }
     for (const { name, args } of asked) {
       test(`${path} ${args.join(" ").slice(0, 40)} is refused, and names the condition`, async () => {
         const { status, out, err } = await line.here([...path.split(" "), ...argument, ...args]);

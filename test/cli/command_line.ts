@@ -54,7 +54,7 @@ export interface CommandLine {
   /** Runs a command with `--json` and returns its parsed output; throws if the command fails. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read documents of every shape.
   json(args: readonly string[], options?: RunOptions): Promise<any>;
-  /** Runs `serve` on a port that the system chooses. */
+  /** Runs `serve`, by default on a port that the system chooses. */
   serve(args?: readonly string[], options?: RunOptions): Promise<RunningService>;
   write(name: string, text: string): string;
   remove(): void;
@@ -100,7 +100,9 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
       const terminate = Promise.withResolvers<string>();
       const ready = Promise.withResolvers<void>();
       const { surroundings, seen } = surround(folder, options);
-      const ended = runCommandLine(["serve", "--port", "0", ...place, ...args], {
+      const usual = { "--port": "0", "--data-dir": dataDir, "--env-file": envFile };
+      const missing = Object.entries(usual).filter(([option]) => !args.includes(option));
+      const ended = runCommandLine(["serve", ...missing.flat(), ...args], {
         ...surroundings,
         untilSignal: () => terminate.promise,
         env: {

@@ -263,11 +263,12 @@ describe("claviger accounts", () => {
 });
 
 describe("claviger models", () => {
-  const args = (name: string, ...more: string[]) => [
+  const argsFor = (tier: string, name: string, ...more: string[]) => [
     ...["models", "add", "--name", name, "--version", "1.0.0", "--type", "SvcLDA", "--n-features", "4"],
-    ...["--n-classes", "2", "--requires-license", "free", "--paradigm", "p300", "--size-mb", "0.5"],
+    ...["--n-classes", "2", "--requires-license", tier, "--paradigm", "p300", "--size-mb", "0.5"],
     ...["--url", "https://models.example/m.onnx", "--sha256", "ab".repeat(32), ...more],
   ];
+  const args = (name: string, ...more: string[]) => argsFor("free", name, ...more);
 
   test("adds a model to the list and removes it", async () => {
     expect(await line.json(args("lda_one", "--metadata", '{"accuracy":0.9}'))).toEqual({
@@ -307,15 +308,14 @@ describe("claviger models", () => {
     expect(usageErrorOf(await line.here(args("own", ...owner)))).toContain(
       "requires commercial or enterprise",
     );
-    const ended = await line.here(args("own", ...owner, "--requires-license", "commercial"));
+    const ended = await line.here(argsFor("commercial", "own", ...owner));
     expect(refusalOf(ended)).toBe(`Cannot add model: no account has the id or e-mail usr_${"0".repeat(32)}`);
   });
 
   test("accepts an owner's e-mail or id in add", async () => {
     const { email, user_id: id } = await line.json(issueArgs());
     for (const [index, owner] of [email, id].entries()) {
-      const own = ["--owner", owner, "--requires-license", "commercial"];
-      await line.json(args(`owned_${index}`, ...own));
+      await line.json(argsFor("commercial", `owned_${index}`, "--owner", owner));
       const models: { name: string; owner: string }[] = await line.json(["models", "list"]);
       expect(models.find(({ name }) => name === `owned_${index}`)?.owner).toBe(id);
       expect(await line.here(["models", "remove", `owned_${index}`])).toMatchObject({ status: 0 });

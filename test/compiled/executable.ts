@@ -83,7 +83,8 @@ export function createPlace(): Place {
     async serve(dataDir, { args = [], env = {} } = {}) {
       dataDirs.add(dataDir);
       const beganMs = performance.now();
-      const child = Bun.spawn(["./claviger", "serve", "--port", "0", "--data-dir", dataDir, ...args], {
+      const port = args.includes("--port") ? [] : ["--port", "0"];
+      const child = Bun.spawn(["./claviger", "serve", ...port, "--data-dir", dataDir, ...args], {
         cwd: folder,
         env: { ...env },
         stdout: "pipe",
