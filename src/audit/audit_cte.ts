@@ -14,6 +14,12 @@ export interface Actor {
   readonly address?: string | undefined;
 }
 
+/** Who makes a change, why and when. */
+export interface By {
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
 /** How each kind of actor comes in. */
 const DOORS = { http: "client", command: "command", token: "api", operator: "console" } as const;
 

@@ -4,7 +4,7 @@ import { renderCount } from "../render_count.ts";
 const NEVER = toTimestamp(NEVER_EXPIRES);
 
 /** A changed value in words. */
-export interface Change {
+export interface FieldChange {
   /** The name of the changed value, in words: `expiry`. */
   readonly field: string;
   /** Undefined for a value that was only added; `after` is undefined for a value that was only removed. */
@@ -36,7 +36,7 @@ const NOTHING: Readonly<Record<string, string>> = {
 };
 
 /** Describes the change in a row of the audit log: each changed value before and after. */
-export function describeChanges(before: unknown, after: unknown): Change[] {
+export function describeChanges(before: unknown, after: unknown): FieldChange[] {
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
   const names = new Set([...Object.keys(old), ...Object.keys(now)]);
   return [...names].flatMap((name) => {

@@ -5,9 +5,9 @@
  * change. Therefore this room gives other rooms a CTE for their statements.
  */
 export { ACTIONS, type Action } from "./actions.ts";
-export { type Actor, auditCte, nameOfActor } from "./audit_cte.ts";
+export { type Actor, auditCte, type By, nameOfActor } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
-export { type Change, describeChanges } from "./describe_changes.ts";
+export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";
 export { type AuditRow, listAudit } from "./list_audit.ts";
 export { PAGE_POSITION, pageAudit } from "./page_audit.ts";

@@ -4,7 +4,7 @@
  *
  * `exit_status.ts` has the exit statuses. The error that ends a command carries its status.
  */
-import type { Actor } from "../audit/mod.ts";
+import type { Actor, By } from "../audit/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../config/mod.ts";
 import {
   checkSchema,
@@ -126,11 +126,9 @@ function ownSourceOf(surroundings: Surroundings, { dataDir, envFile }: Installat
 }
 
 /** Everything that a command on the database works with. */
-export interface CommandContext extends Opened {
+export interface CommandContext extends By, Opened {
   readonly config: Config;
   readonly database: Database;
-  readonly actor: Actor;
-  readonly now: Date;
 }
 
 const COMMAND_DEADLINE_MS = 60_000;

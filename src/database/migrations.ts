@@ -17,7 +17,7 @@ import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { isLockTimeout } from "./errors.ts";
 import type { Migration } from "./migration_files.ts";
-import { openSession, type Session } from "./session.ts";
+import { type DatabaseSession, openSession } from "./session.ts";
 import type { Sql } from "./sql.ts";
 
 export interface AppliedMigration {
@@ -98,7 +98,7 @@ export async function migrate(
 /** Applies a migration as soon as its tables can be locked; returns false if that was not possible in time. */
 async function applyBefore(
   untilMs: number,
-  { session, migration, log }: { session: Session; migration: Migration; log: Log },
+  { session, migration, log }: { session: DatabaseSession; migration: Migration; log: Log },
 ): Promise<boolean> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     try {
@@ -118,7 +118,7 @@ async function applyBefore(
   }
 }
 
-async function apply(session: Session, migration: Migration): Promise<void> {
+async function apply(session: DatabaseSession, migration: Migration): Promise<void> {
   if (migration.isConcurrent) return await applyConcurrently(session, migration);
   await session.transaction(async (sql) => {
     await sql`select set_config('lock_timeout', ${`${TABLE_LOCK_MS}ms`}, true)`;
@@ -127,7 +127,7 @@ async function apply(session: Session, migration: Migration): Promise<void> {
   });
 }
 
-async function applyConcurrently({ sql }: Session, migration: Migration): Promise<void> {
+async function applyConcurrently({ sql }: DatabaseSession, migration: Migration): Promise<void> {
   await sql`select set_config('lock_timeout', ${`${CONCURRENT_LOCK_MS}ms`}, false)`;
   for (const statement of migration.text.split(/;\n\n/)) await sql.unsafe(statement);
   await recordApplied(sql, migration);
@@ -203,7 +203,7 @@ async function checkServer(sql: Sql): Promise<Refusal | undefined> {
   );
 }
 
-async function takeLock(session: Session, deadlineMs: number): Promise<boolean> {
+async function takeLock(session: DatabaseSession, deadlineMs: number): Promise<boolean> {
   const until = performance.now() + deadlineMs;
   for (;;) {
     const [row] = await session.sql<{ taken: boolean }[]>`

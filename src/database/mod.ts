@@ -25,7 +25,7 @@ export {
 export { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 export { type Migration, migrations } from "./migration_files.ts";
 export { checkSchema, checksumOf, migrate, migrationStatus } from "./migrations.ts";
-export { openSession, type Session } from "./session.ts";
+export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf, type TextRule } from "./storable.ts";
 export { createWaitingRows, createWriteBehind, type WriteBehind } from "./write_behind.ts";

@@ -8,7 +8,7 @@ import type { DatabaseAddress } from "./database_url.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
-export interface Session {
+export interface DatabaseSession {
   readonly sql: Sql;
   /** Connects. Throws {@linkcode DatabaseUnavailable} if the server does not let the session in. */
   connect(): Promise<void>;
@@ -31,7 +31,7 @@ export function openSession(
     statementTimeoutMs,
     connectDeadlineMs = CONNECT_DEADLINE_MS,
   }: { readonly statementTimeoutMs: number; readonly connectDeadlineMs?: number },
-): Session {
+): DatabaseSession {
   let lose: (reason: DatabaseUnavailable) => void = () => {};
   const lost = new Promise<never>((_, reject) => {
     lose = reject;

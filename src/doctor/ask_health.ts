@@ -41,12 +41,12 @@ export async function askHealth(url: URL, options: AskOptions): Promise<HealthAn
   return "error" in answer ? { isHealthy: false, ...answer } : toAnswer(answer.httpStatus, answer.text);
 }
 
-export type Answer =
+export type HttpAnswer =
   | { readonly httpStatus: number; readonly text: string }
   | { readonly error: string; readonly isCertificate?: boolean };
 
 /** Sends a GET request once. Never throws: without an answer it resolves to the reason. */
-export function ask(url: URL, { ca, trustAny = false, timeoutMs }: AskOptions): Promise<Answer> {
+export function ask(url: URL, { ca, trustAny = false, timeoutMs }: AskOptions): Promise<HttpAnswer> {
   const isSecure = url.protocol === "https:";
   return new Promise((resolve) => {
     const fail = (error: string) => resolve({ error });

@@ -23,7 +23,7 @@ export interface ChangeableStep {
   readonly uid: number | undefined;
 }
 
-export interface FollowOptions {
+export interface PathOptions {
   readonly isTrusted: (uid: number) => boolean;
   /** Whether the path leads to a folder that exists, in which nobody else may write either. */
   readonly isFolder?: boolean;
@@ -35,7 +35,7 @@ const OTHERS_WRITE = 0o022;
 const STICKY = 0o1000;
 
 /** Follows an absolute path name by name, as the kernel does. Throws the errors of the file system. */
-export function followPath(path: string, { isTrusted, isFolder = false }: FollowOptions): FollowedPath {
+export function followPath(path: string, { isTrusted, isFolder = false }: PathOptions): FollowedPath {
   let changeable: ChangeableStep | undefined;
   const judge = (at: string, { uid, mode }: Stats, mayBeSticky: boolean) => {
     if (changeable !== undefined) return;

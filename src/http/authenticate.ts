@@ -34,7 +34,7 @@ export interface AuthenticatorOptions {
   readonly sha256: Platform["sha256"];
 }
 
-export interface Found {
+export interface FoundKey {
   readonly hash: KeyHash;
   /** Null for a key that was never issued. */
   readonly record: KeyRecord | null;
@@ -54,7 +54,7 @@ export interface CountOnce {
 
 export interface Authenticator {
   /** Reads the key, looks it up and counts the request; does not check the state of the key. */
-  identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Eventually<Found | Refusal>;
+  identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Eventually<FoundKey | Refusal>;
   /** Does the same as {@linkcode identify}, and refuses a key that is not active or has expired. */
   authenticate(
     exchange: Exchange,

@@ -2,7 +2,7 @@
  * Refuses an import that the database refused because of a duplicate. The refusal names the first line with a
  * duplicate and the number of such lines, never a key.
  */
-import { type Session, toTextArray } from "../database/mod.ts";
+import { type DatabaseSession, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
@@ -24,7 +24,7 @@ interface Unique {
 const CHUNK_SIZE = 50_000;
 
 /** Refuses an import with a key that is known already or is on two lines. */
-export function refuseDuplicateKey(session: Session, lines: readonly Line[]): Promise<Refusal> {
+export function refuseDuplicateKey(session: DatabaseSession, lines: readonly Line[]): Promise<Refusal> {
   return refuseDuplicate(lines, {
     valueOf: ({ hash }) => hash,
     async find(hashes) {
@@ -39,7 +39,10 @@ export function refuseDuplicateKey(session: Session, lines: readonly Line[]): Pr
 }
 
 /** Refuses an import with an external id that another license has or that is on two lines. */
-export function refuseDuplicateExternalId(session: Session, lines: readonly Line[]): Promise<Refusal> {
+export function refuseDuplicateExternalId(
+  session: DatabaseSession,
+  lines: readonly Line[],
+): Promise<Refusal> {
   return refuseDuplicate(lines, {
     valueOf: ({ externalId }) => externalId,
     async find(externalIds) {

@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import {
   allowsRow,
   ERASED,
@@ -13,9 +13,7 @@ import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import type { KeyState } from "./key_record.ts";
 
-interface Change {
-  readonly actor: Actor;
-  readonly now: Date;
+interface StateChange extends By {
   readonly restriction?: Restriction | undefined;
 }
 
@@ -48,7 +46,7 @@ const RESUME: Transition = {
 export function suspendKey(
   changes: LicenseChanges,
   uuid: string,
-  change: Change,
+  change: StateChange,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, uuid, { ...change, ...SUSPEND });
 }
@@ -57,7 +55,7 @@ export function suspendKey(
 export function resumeKey(
   changes: LicenseChanges,
   uuid: string,
-  change: Change,
+  change: StateChange,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, uuid, { ...change, ...RESUME });
 }
@@ -65,7 +63,7 @@ export function resumeKey(
 async function changeState(
   changes: LicenseChanges,
   uuid: string,
-  { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: Change & Transition,
+  { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: StateChange & Transition,
 ): Promise<ChangedKey | Refusal> {
   const action = `key.${verb}` as const;
   const [row] = await changes.change<ChangedKey>(

@@ -4,10 +4,10 @@
  * A line contains the key itself or its SHA-256, so that a system that stores only hashes can export its keys.
  */
 import * as v from "valibot";
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
-import { constraintOf, type Fragment, type Session, type Sql } from "../database/mod.ts";
+import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import {
   ERASED,
@@ -143,9 +143,7 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   };
 }
 
-export interface ImportOptions {
-  readonly actor: Actor;
-  readonly now: Date;
+export interface ImportOptions extends By {
   /**
    * Returns the CTE that writes the month's use from a relation `line` with `license_id` and `used`: another room
    * owns that table.
@@ -163,7 +161,7 @@ const CHUNK_SIZE = 5_000;
  * If a key or an external id is known already or is on two lines, refuses all lines and names the line.
  */
 export async function importKeys(
-  session: Session,
+  session: DatabaseSession,
   lines: readonly LineOfImport[],
   options: ImportOptions,
 ): Promise<{ readonly imported: number } | Refusal> {

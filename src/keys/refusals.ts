@@ -24,7 +24,7 @@ export interface Refusals extends WriteBehind {
   note(key: Pick<KeyRecord, "uuid">, refusal: Pick<Refusal, "code" | "reason">): void;
 }
 
-export interface RefusalsOptions {
+export interface KeyRefusalsOptions {
   readonly database: Database;
   readonly clock: Clock;
   /** The time between two writes; 10 s by default: support asks the customer to try again, and then looks. */
@@ -57,7 +57,7 @@ interface RefusalsOfKey {
   readonly count: number;
 }
 
-export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: RefusalsOptions): Refusals {
+export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: KeyRefusalsOptions): Refusals {
   const rows = createWaitingRows<RefusalsOfKey>({
     idOf: ({ keyUuid, code, reason }) => `${keyUuid} ${code} ${reason}`,
     merge: (one, { lastAtMs, count }) => ({

@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { allowsRow, type LicenseChanges, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
@@ -18,11 +18,7 @@ export interface RevokedKey {
 export async function revokeKey(
   changes: LicenseChanges,
   by: { readonly hash: string; readonly licenseUuid?: string } | { readonly uuid: string },
-  {
-    actor,
-    now,
-    restriction = UNRESTRICTED,
-  }: { readonly actor: Actor; readonly now: Date; readonly restriction?: Restriction | undefined },
+  { actor, now, restriction = UNRESTRICTED }: By & { readonly restriction?: Restriction | undefined },
 ): Promise<RevokedKey | Refusal> {
   const hash = "hash" in by ? `\\x${by.hash}` : null;
   const uuid = "uuid" in by ? by.uuid : null;

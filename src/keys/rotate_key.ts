@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Sql } from "../database/mod.ts";
@@ -28,10 +28,8 @@ export interface RotatedKey {
   readonly oldWorksUntil: Date;
 }
 
-interface Options {
+interface Options extends By {
   readonly brand: Brand;
-  readonly actor: Actor;
-  readonly now: Date;
   readonly restriction?: Restriction | undefined;
   /** Stores the answer in the same statement; {@linkcode repeatRotation} reads it. */
   readonly storeAnswer?: StoreAnswer | undefined;

@@ -1,4 +1,4 @@
-import { type Action, type Actor, auditCte } from "../audit/mod.ts";
+import { type Action, auditCte, type By } from "../audit/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
@@ -36,10 +36,8 @@ export interface ChangedLicense {
   readonly isChanged: boolean;
 }
 
-interface Options {
+interface Options extends By {
   readonly change: LicenseChange;
-  readonly actor: Actor;
-  readonly now: Date;
   readonly restriction?: Restriction | undefined;
 }
 

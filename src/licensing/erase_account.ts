@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail } from "./_erased_email.ts";
@@ -13,11 +13,7 @@ import { erasedEmail } from "./_erased_email.ts";
 export async function eraseAccount(
   database: Database,
   uuid: string,
-  {
-    actor,
-    now,
-    isDryRun = false,
-  }: { readonly actor: Actor; readonly now: Date; readonly isDryRun?: boolean },
+  { actor, now, isDryRun = false }: By & { readonly isDryRun?: boolean },
 ): Promise<{ readonly isPersonal: boolean } | Refusal> {
   const [row] = await database.query<{ isPersonal: boolean; isSame: boolean; keysInUse: number }>(
     (sql) => sql`

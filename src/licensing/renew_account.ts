@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
@@ -47,7 +47,7 @@ export async function findRenewable(
 export async function renewAccount(
   changes: LicenseChanges,
   accountUuid: string,
-  { actor, now, version }: { readonly actor: Actor; readonly now: Date; readonly version?: string },
+  { actor, now, version }: By & { readonly version?: string },
 ): Promise<RenewedLicense[]> {
   const rows = await changes.change<RenewedLicense>(
     (sql) => sql`

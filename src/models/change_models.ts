@@ -1,12 +1,10 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import { constraintOf, type Database, isStorableText } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { NewModel } from "./model.ts";
 
-export interface Change {
-  readonly actor: Actor;
-  readonly now: Date;
+export interface ModelChange extends By {
   /** True: only answers as the change would. */
   readonly isDryRun?: boolean;
 }
@@ -18,7 +16,7 @@ export interface Change {
 export async function addModel(
   database: Database,
   model: NewModel,
-  { actor, now }: { readonly actor: Actor; readonly now: Date },
+  { actor, now }: By,
 ): Promise<Refusal | undefined> {
   const owner = model.ownerUuid ?? null;
   const hostedBytes = model.hostedBytes ?? null;
@@ -113,7 +111,7 @@ function existing({ name, version }: NewModel): Refusal {
 export async function removeModel(
   database: Database,
   name: string,
-  { actor, now, isDryRun = false }: Change,
+  { actor, now, isDryRun = false }: ModelChange,
 ): Promise<{ readonly version: string } | Refusal> {
   if (!isStorableText(name)) return refuse("NOT_FOUND", "Cannot remove model: its name must be text");
   const [row] = await database.query<{ version: string }>(

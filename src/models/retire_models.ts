@@ -3,11 +3,11 @@
 import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import { DAY_MS } from "../calendar.ts";
 import { type Database, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import type { Change } from "./change_models.ts";
+import type { ModelChange } from "./change_models.ts";
 import { listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
 
 /**
@@ -17,7 +17,7 @@ import { listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
 export async function retireVersion(
   database: Database,
   { name, version }: { readonly name: string; readonly version: string },
-  { actor, now, isDryRun = false }: Change,
+  { actor, now, isDryRun = false }: ModelChange,
 ): Promise<Refusal | undefined> {
   if (!isStorableText(name + version)) {
     return refuse("NOT_FOUND", "Cannot retire model: its name and version must be text");
@@ -63,11 +63,7 @@ export interface Purge {
  * Deletes files that no version has needed for a day: those of retired versions, and those of an interrupted add. The
  * rows are deleted first, so that an interrupted purge leaves only files, which the next purge deletes.
  */
-export async function purgeFiles(
-  database: Database,
-  dataDir: string,
-  { actor, now }: Omit<Change, "isDryRun">,
-): Promise<Purge> {
+export async function purgeFiles(database: Database, dataDir: string, { actor, now }: By): Promise<Purge> {
   const until = new Date(now.getTime() - KEPT_MS);
   await database.query(
     (sql) => sql`

@@ -2,7 +2,7 @@
  * People: a name, a role, and codes to log in with. Operators are created only on the host, and rows are never
  * deleted, so a name in the audit log means one person for ever.
  */
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { isLiveSession } from "./_is_live_session.ts";
@@ -20,11 +20,6 @@ export interface Operator {
   readonly lastSeenAt: Date | null;
   /** The names of the tokens that the operator issued and that are not revoked. */
   readonly tokens: readonly string[];
-}
-
-export interface By {
-  readonly actor: Actor;
-  readonly now: Date;
 }
 
 export interface LoginCode {

@@ -2,13 +2,12 @@
  * Sessions of browsers. A code begins a session once. The session ends after 30 minutes without a request, after 12
  * hours, by logout, or with its operator. Codes and cookies are stored as hashes.
  */
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { type Actor, auditCte, type By } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, parseId, toId } from "../ids.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
-import type { By } from "./people.ts";
 import type { Role } from "./scopes.ts";
 
 /** The session of a request. The role is the operator's role now. */

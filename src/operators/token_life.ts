@@ -1,5 +1,5 @@
 /** Lists, renews and revokes tokens, and resumes tokens that a restore disabled. */
-import { auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
@@ -7,7 +7,6 @@ import type { Restriction } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf } from "./_secret_text.ts";
-import type { By } from "./people.ts";
 import { SCOPES_OF_RESTRICTED, SCOPES_RULE, type Scope } from "./scopes.ts";
 import { generateToken, type IssuedToken, type TokenColumns, toRestriction } from "./tokens.ts";
 

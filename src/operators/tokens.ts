@@ -1,5 +1,5 @@
 /** Tokens of programs: issue, and the check of each request. Only the SHA-256 of a token is stored. */
-import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
+import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { constraintOf, type Database, toTextArray } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
@@ -55,7 +55,7 @@ export const MAX_SOURCES = 32;
 export async function issueToken(
   database: Database,
   request: TokenRequest,
-  { brand, actor, now }: { readonly brand: Brand; readonly actor: Actor; readonly now: Date },
+  { brand, actor, now }: By & { readonly brand: Brand },
 ): Promise<IssuedToken | Refusal> {
   const { name, scopes, restriction, sources, expiresAt } = request;
   const wrong = findWrong(request, now);

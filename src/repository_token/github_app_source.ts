@@ -22,7 +22,7 @@ import {
 import type { TokenSource } from "./token_source.ts";
 
 /** A GitHub App as the settings describe it. */
-export interface GitHubAppSettings {
+export interface GitHubAppOptions {
   /** Its number, or its client id. */
   readonly appId: string;
   readonly installationId: string;
@@ -80,7 +80,7 @@ const SENTENCES: Readonly<Record<FailureKind, string>> = {
 };
 
 /** Reads the private key and returns an App that can mint tokens; the refusal says what to correct. */
-export function openGitHubApp(settings: GitHubAppSettings): GitHubApp | Refusal {
+export function openGitHubApp(settings: GitHubAppOptions): GitHubApp | Refusal {
   const { privateKeyFile, ...app } = settings;
   if (privateKeyFile === undefined) {
     return refuse(

@@ -6,7 +6,7 @@
 
 export {
   createGitHubAppSource,
-  type GitHubAppSettings,
+  type GitHubAppOptions,
   type GitHubAppSource,
   type GitHubAppStats,
   openGitHubApp,

@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -21,16 +21,11 @@ export function parseInstallerToken(text: string): string | Refusal {
   return token;
 }
 
-interface Change {
-  readonly actor: Actor;
-  readonly now: Date;
-}
-
 /** Seals the token and stores it in place of the previous token. The audit log records the change without the token. */
 export async function setInstallerToken(
   database: Database,
   token: { readonly token: string; readonly expiresAt: Date | null },
-  { secrets, actor, now }: Change & { readonly secrets: Secrets },
+  { secrets, actor, now }: By & { readonly secrets: Secrets },
 ): Promise<Refusal | undefined> {
   const { expiresAt } = token;
   if (expiresAt !== null && expiresAt <= now) {
@@ -54,7 +49,7 @@ export async function setInstallerToken(
 /** Removes the token; refuses if no token is set. */
 export async function clearInstallerToken(
   database: Database,
-  { actor, now }: Change,
+  { actor, now }: By,
 ): Promise<Refusal | undefined> {
   const cleared = await database.query<{ only_row: boolean }>(
     (sql) => sql`

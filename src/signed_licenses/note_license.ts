@@ -13,7 +13,7 @@ import {
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 
-export interface LicenseRequest {
+export interface SigningRequest {
   readonly keyUuid: string;
   /** Repeated in the license, so that a client can tell that the answer is the one to its request. */
   readonly nonce?: string | undefined;
@@ -22,7 +22,7 @@ export interface LicenseRequest {
   readonly now: Date;
 }
 
-export interface ExportRequest extends LicenseRequest {
+export interface ExportRequest extends SigningRequest {
   /** The days that the operator chose, in place of the tier's. */
   readonly days: number;
   readonly actor: Actor;
@@ -32,7 +32,7 @@ export interface ExportRequest extends LicenseRequest {
 /** Notes a license that a client fetches: one row for each key and signing key. */
 export function noteFetched(
   sql: Sql,
-  { jti, now, offlineDays }: LicenseRequest & { readonly jti: string; readonly offlineDays: OfflineDays },
+  { jti, now, offlineDays }: SigningRequest & { readonly jti: string; readonly offlineDays: OfflineDays },
 ): Noting {
   return {
     days: sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`,
@@ -109,7 +109,7 @@ export interface Noted {
  */
 export function noteLicense(
   sql: Sql,
-  { keyUuid, now }: LicenseRequest,
+  { keyUuid, now }: SigningRequest,
   { days, allowed, ctes }: Noting,
 ): PendingRows {
   return sql`

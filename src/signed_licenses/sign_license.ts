@@ -24,12 +24,12 @@ import type { Secrets } from "../secrets/mod.ts";
 import { signClaims } from "./jws.ts";
 import {
   type ExportRequest,
-  type LicenseRequest,
   type Noted,
   type Noting,
   noteExported,
   noteFetched,
   noteLicense,
+  type SigningRequest,
 } from "./note_license.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
@@ -79,7 +79,7 @@ export interface LicenseSigner {
    * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no
    * license (`OFFLINE_NOT_ALLOWED`).
    */
-  sign(request: LicenseRequest): Promise<SignedLicense | Refusal>;
+  sign(request: SigningRequest): Promise<SignedLicense | Refusal>;
   /**
    * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
    * restricted actor may not choose more than a year.
@@ -124,12 +124,12 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
   }
 
   async function signNoted(
-    request: LicenseRequest,
+    request: SigningRequest,
     {
       refuseRow,
       note,
     }: {
-      readonly refuseRow: (row: Noted | undefined, request: LicenseRequest) => Refusal | undefined;
+      readonly refuseRow: (row: Noted | undefined, request: SigningRequest) => Refusal | undefined;
       readonly note: (sql: Sql, jti: string) => Noting;
     },
   ) {
@@ -162,7 +162,7 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
   };
 }
 
-function refuseClient(row: Noted | undefined, { now }: LicenseRequest): Refusal | undefined {
+function refuseClient(row: Noted | undefined, { now }: SigningRequest): Refusal | undefined {
   if (row === undefined || row.state !== "active") return NOT_ACTIVE;
   if (row.endsAt <= now) return EXPIRED;
   return row.days === 0 ? NOT_OFFLINE : undefined;
@@ -179,7 +179,7 @@ function refuseDays({ restriction = UNRESTRICTED, days, now }: ExportRequest): R
 }
 
 /** Operators see the state of the key. */
-function refuseExport(row: Noted | undefined, { keyUuid, now }: LicenseRequest): Refusal | undefined {
+function refuseExport(row: Noted | undefined, { keyUuid, now }: SigningRequest): Refusal | undefined {
   const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
   if (!row.isAllowed) return refuseRestricted(what);
@@ -193,7 +193,7 @@ function refuseExport(row: Noted | undefined, { keyUuid, now }: LicenseRequest):
 
 function toClaims(
   row: Noted & { readonly exp: Date; readonly jti: string },
-  { nonce, fingerprint, now }: LicenseRequest,
+  { nonce, fingerprint, now }: SigningRequest,
   { brand, publicUrl }: LicenseSignerOptions,
 ): LicenseClaims {
   const iat = wholeSeconds(now);

@@ -8,7 +8,7 @@
 import type { KeyObject } from "node:crypto";
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
-import type { Database, Fragment, PendingRows, Session, Sql } from "../database/mod.ts";
+import type { Database, DatabaseSession, Fragment, PendingRows, Sql } from "../database/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { generateKeyPair, type NewKeyPair, openPrivateKey } from "./jws.ts";
@@ -47,7 +47,7 @@ export function openSigningKey(
   return pem === undefined ? undefined : openPrivateKey(pem, publicKey);
 }
 
-interface Change {
+interface SigningKeyChange {
   readonly secrets: Secrets;
   readonly now: Date;
 }
@@ -59,7 +59,7 @@ interface Change {
  */
 export async function ensureSigningKeys(
   database: Database,
-  { secrets, now }: Change,
+  { secrets, now }: SigningKeyChange,
 ): Promise<{ readonly isMade: boolean; readonly replacesEarlier: boolean }> {
   const [first, second] = [generateKeyPair(), generateKeyPair()];
   const [made] = await database.query<{ replacesEarlier: boolean }>(
@@ -86,7 +86,7 @@ export interface Rotation {
   readonly successor: string;
 }
 
-interface ChangeBy extends Change {
+interface ChangeBy extends SigningKeyChange {
   readonly actor: Actor;
 }
 
@@ -153,7 +153,7 @@ const LONGEST_PAUSE_MS = 2_000;
  * licenses are counted. The server ends a transaction whose process or connection hangs: signatures wait for it.
  */
 export async function retireSigningKey(
-  session: Session,
+  session: DatabaseSession,
   kid: string,
   options: ChangeBy & { readonly isLeaked: boolean; readonly longestPauseMs?: number },
 ): Promise<Retirement | Refusal> {
@@ -207,7 +207,7 @@ export async function retireSigningKey(
 }
 
 /** Returns the statement that adds a key as the successor; a `where` may follow. */
-function addSuccessor(sql: Sql, key: NewKeyPair, { secrets, now }: Change): Fragment {
+function addSuccessor(sql: Sql, key: NewKeyPair, { secrets, now }: SigningKeyChange): Fragment {
   return sql`
     insert into signing_keys (kid, generation, public_key, sealed, created_at)
     select ${key.kid}, (select max(generation) + 1 from signing_keys), ${key.publicKey},

@@ -28,12 +28,12 @@ export interface HeadersOptions {
   readonly atMs: number;
 }
 
-export interface JsonOptions extends HeadersOptions {
+export interface JsonResponseOptions extends HeadersOptions {
   readonly status: number;
 }
 
 /** Returns a response with JSON text and no other headers. */
-export function newJsonResponse(json: string, options: JsonOptions): Response {
+export function newJsonResponse(json: string, options: JsonResponseOptions): Response {
   return new Response(json, { status: options.status, headers: copyIfShared(update(options)) });
 }
 

@@ -1,7 +1,7 @@
 /** Following the audit log: every row once, in the order of transactions, however late a transaction commits. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type AuditFilter, type AuditPart, followAudit } from "../../src/audit/mod.ts";
-import { openSession, type Session } from "../../src/database/mod.ts";
+import { type DatabaseSession, openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -11,7 +11,7 @@ import { until } from "../support/until.ts";
 setDefaultTimeout(30_000);
 
 let server: TestDatabase;
-const sessions: Session[] = [];
+const sessions: DatabaseSession[] = [];
 
 beforeAll(async () => {
   server = await createTestDatabase();
@@ -50,14 +50,14 @@ async function end(): Promise<string> {
   return (await followUntil("test.mark", position)).position;
 }
 
-async function open(): Promise<Session> {
+async function open(): Promise<DatabaseSession> {
   const session = openSession(server.address, { statementTimeoutMs: 10_000 });
   await session.connect();
   sessions.push(session);
   return session;
 }
 
-async function write(action: string, session?: Session): Promise<void> {
+async function write(action: string, session?: DatabaseSession): Promise<void> {
   if (session)
     await session.sql`insert into audit (at, actor, action) values (${NOW}, 'command:t', ${action})`;
   else

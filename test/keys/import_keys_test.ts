@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";
-import { openSession, type Session } from "../../src/database/mod.ts";
+import { type DatabaseSession, openSession } from "../../src/database/mod.ts";
 import { toId } from "../../src/ids.ts";
 import {
   findKey,
@@ -96,7 +96,7 @@ describe("parseImportLine()", () => {
 
 describe("importKeys()", () => {
   let server: TestDatabase;
-  let session: Session;
+  let session: DatabaseSession;
 
   beforeAll(async () => {
     server = await createTestDatabase();

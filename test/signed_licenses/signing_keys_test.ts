@@ -1,7 +1,7 @@
 /** Changes of the signing keys during signatures, and changes that a kill interrupts. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { openSession, type Session, toTextArray } from "../../src/database/mod.ts";
+import { type DatabaseSession, openSession, toTextArray } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import {
@@ -59,7 +59,7 @@ async function isRetired(kid: string): Promise<boolean> {
 
 const change = () => ({ secrets, actor: ACTOR, now: new Date() });
 
-async function withSession<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
+async function withSession<Result>(work: (session: DatabaseSession) => Promise<Result>): Promise<Result> {
   const session = openSession(testDatabase.address, { statementTimeoutMs: 20_000 });
   try {
     return await work(session);

@@ -7,7 +7,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type DatabaseAddress, openSession, type Session } from "../../src/database/mod.ts";
+import { type DatabaseAddress, type DatabaseSession, openSession } from "../../src/database/mod.ts";
 import { quantile } from "../bench/statistics.ts";
 import { createCommandLine } from "../cli/command_line.ts";
 import { cleanUp, start } from "../database/embedded_test_kit.ts";
@@ -25,7 +25,7 @@ const LIMIT_MS = 1_200_000;
 const commandLine = createCommandLine();
 let child: Bun.Subprocess<"ignore", "pipe", "inherit">;
 let url: string;
-let session: Session;
+let session: DatabaseSession;
 let address: DatabaseAddress;
 let keys: string[];
 

@@ -3,8 +3,8 @@ import { type Command, Option } from "commander";
 import {
   ACTIONS,
   type AuditRow,
-  type Change,
   describeChanges,
+  type FieldChange,
   listAudit,
   renderAuditRow,
 } from "../../audit/mod.ts";
@@ -92,7 +92,7 @@ function toShown({ id, at, actor, action, before, after, reason, request, addres
   return { id, at, actor, action, details: details.join("; ") };
 }
 
-function toWords({ field, before, after }: Change): string {
+function toWords({ field, before, after }: FieldChange): string {
   if (before === undefined) return `${field}: ${after}`;
   return after === undefined ? `${field} was ${before}` : `${field} from ${before} to ${after}`;
 }

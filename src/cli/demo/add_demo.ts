@@ -3,7 +3,7 @@ import { type Actor, nameOfActor } from "../../audit/mod.ts";
 import type { Brand } from "../../brand.ts";
 import type { Clock } from "../../clock.ts";
 import type { Config } from "../../config/mod.ts";
-import { type Database, openSession, type Session } from "../../database/mod.ts";
+import { type Database, type DatabaseSession, openSession } from "../../database/mod.ts";
 import { computeFigures } from "../../figures/mod.ts";
 import { newUuid } from "../../ids.ts";
 import { countKeys, generateApiKey } from "../../keys/mod.ts";
@@ -68,7 +68,7 @@ export async function addDemo(
 
 /** Adds the customers with their history, in one statement. Nobody knows their keys, except for the given ones. */
 export async function addHistory(
-  session: Session,
+  session: DatabaseSession,
   { brand, keys, actor, now }: HistoryOptions,
 ): Promise<void> {
   const limits = Object.fromEntries(TIERS.map((tier) => [tier, monthlyLimitOf(tier)]));

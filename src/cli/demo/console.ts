@@ -4,7 +4,7 @@
  * Both exist only for the data of a demo, on loopback, and with a person at the terminal. The link logs in as an admin,
  * so it must reach no journal and no other machine.
  */
-import type { Actor } from "../../audit/mod.ts";
+import type { Actor, By } from "../../audit/mod.ts";
 import type { Config, ListenAddress } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import { isLoopback } from "../../endpoints.ts";
@@ -62,7 +62,7 @@ function isPrivate({ columns }: Pick<Surroundings, "columns">, { host, logFormat
  */
 export async function removeDemoOperator(
   database: Database,
-  by: { readonly actor: Actor; readonly now: Date },
+  by: By,
 ): Promise<"removed" | "kept" | undefined> {
   const removed = await removeOperator(database, OPERATOR, by);
   if (!isRefusal(removed)) return "removed";

@@ -20,7 +20,7 @@ import settings from "./settings.md" with { type: "text" };
 import systemd from "./systemd.md" with { type: "text" };
 import troubleshooting from "./troubleshooting.md" with { type: "text" };
 
-export interface Page {
+export interface GuidePage {
   /** The NAME in `claviger guide NAME`, and the file's name without `.md`. */
   readonly name: string;
   /** One line for the list of pages. */
@@ -29,7 +29,7 @@ export interface Page {
   readonly text: string;
 }
 
-export const PAGES: readonly Page[] = [
+export const PAGES: readonly GuidePage[] = [
   { name: "first-key", summary: "from the file to a first key, in five minutes", text: firstKey },
   { name: "service", summary: "a service with TLS, a model and a nightly backup", text: service },
   { name: "systemd", summary: "the unit: what it restricts, and how to change it", text: systemd },
@@ -53,6 +53,6 @@ export const PAGES: readonly Page[] = [
 ];
 
 /** Returns the page of that name; undefined if there is none. */
-export function findPage(name: string): Page | undefined {
+export function findPage(name: string): GuidePage | undefined {
   return PAGES.find((page) => page.name === name);
 }

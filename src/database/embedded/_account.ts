@@ -10,7 +10,7 @@ import { reasonOf } from "../../system_error.ts";
 import type { Layout } from "./_layout.ts";
 
 /** The owner of the cluster's processes and files. */
-export interface Account {
+export interface ClusterUser {
   readonly uid: number;
   readonly gid: number;
 }
@@ -26,7 +26,7 @@ const ACCOUNT_NAME = "claviger";
 export function findAccount(
   layout: Layout,
   folders: readonly string[] = TOOL_FOLDERS,
-): Account | Refusal | undefined {
+): ClusterUser | Refusal | undefined {
   const cluster = existsSync(layout.cluster) ? statSync(layout.cluster) : undefined;
   const own = process.getuid?.();
   if (own !== 0) {
@@ -38,14 +38,14 @@ export function findAccount(
   return findUser(folders) ?? createUser(folders);
 }
 
-function findUser(folders: readonly string[]): Account | Refusal | undefined {
+function findUser(folders: readonly string[]): ClusterUser | Refusal | undefined {
   const user = findSystemUser(ACCOUNT_NAME, folders);
   if (user === undefined || user.uid > 0) return user;
   return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${ACCOUNT_NAME}: it must not be root`);
 }
 
 /** Creates the user with the first tool that is installed. It tries no other: the first error helps the operator. */
-function createUser(folders: readonly string[]): Account | Refusal {
+function createUser(folders: readonly string[]): ClusterUser | Refusal {
   const useradd = findTool("useradd", folders);
   const program = useradd ?? findTool("adduser", folders);
   const nologin = findTool("nologin", folders) ?? "/bin/false";

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { readRegularFile } from "../../read_regular_file.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { hasCode } from "../../system_error.ts";
-import type { Account } from "./_account.ts";
+import type { ClusterUser } from "./_account.ts";
 import { type Binaries, syncPath } from "./_binaries.ts";
 import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
@@ -43,7 +43,7 @@ export function readClusterMajor(cluster: string): string | Refusal | undefined 
 export interface InitialiseOptions {
   readonly cluster: string;
   readonly binaries: Binaries;
-  readonly account: Account | undefined;
+  readonly account: ClusterUser | undefined;
   /** False in tests only: without fsync a power cut can leave a cluster that does not start. */
   readonly fsync: boolean;
 }

@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findClosedFolder } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import type { Account } from "./_account.ts";
+import type { ClusterUser } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
 
 /**
@@ -23,7 +23,11 @@ export function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void 
 }
 
 /** Lets the user of the cluster enter the data folder; refuses if that user cannot enter a folder above it. */
-export function shareWith(account: Account, layout: Layout, binariesParent?: string): Refusal | undefined {
+export function shareWith(
+  account: ClusterUser,
+  layout: Layout,
+  binariesParent?: string,
+): Refusal | undefined {
   const { mode } = statSync(layout.dataDir);
   if ((mode & 0o111) !== 0o111) chmodSync(layout.dataDir, (mode & 0o7777) | 0o111);
   for (const folder of [layout.dataDir, binariesParent ?? layout.dataDir]) {

@@ -8,14 +8,14 @@ import { join } from "node:path";
 import { type ChangeableStep, followPath } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { codeOf, reasonOf } from "../../system_error.ts";
-import type { Account } from "./_account.ts";
+import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
 
 export interface OperatorBinariesOptions {
   /** The version of the PostgreSQL inside, such as `18.4`. The operator's PostgreSQL must have the same major version. */
   readonly inside: string;
-  readonly account: Account | undefined;
+  readonly account: ClusterUser | undefined;
 }
 
 const REMEDY =
@@ -82,7 +82,7 @@ function isFailure(found: string | Failure): found is Failure {
   return typeof found !== "string";
 }
 
-function readProgramVersion(path: string, account: Account | undefined): string | Failure {
+function readProgramVersion(path: string, account: ClusterUser | undefined): string | Failure {
   const run = spawnSync(path, ["--version"], {
     cwd: "/",
     env: bareEnvironment,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import type { Account } from "./_account.ts";
+import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
@@ -14,7 +14,7 @@ import { fixedSettings, toArguments } from "./_settings.ts";
 export interface PostmasterOptions {
   readonly cluster: string;
   readonly binaries: Binaries;
-  readonly account: Account | undefined;
+  readonly account: ClusterUser | undefined;
   readonly settings: Readonly<Record<string, string>>;
   /** How long the server may take to accept connections; after a crash it first replays its write-ahead log. */
   readonly startMs: number;

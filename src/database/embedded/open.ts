@@ -14,7 +14,7 @@ import type { Log } from "../../log.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { reasonOf } from "../../system_error.ts";
-import { type Account, findAccount } from "./_account.ts";
+import { type ClusterUser, findAccount } from "./_account.ts";
 import {
   type Binaries,
   removeOtherBinaries,
@@ -205,7 +205,7 @@ async function startServer(
 /** Returns the operator's programs if `postgresBin` is set; otherwise unpacks the programs inside. */
 async function findBinaries(
   dataDir: string,
-  account: Account | undefined,
+  account: ClusterUser | undefined,
   { platform, postgresBin, binariesParent }: EmbeddedOptions,
 ): Promise<Binaries | Refusal> {
   const archive = await platform.postgresArchive();

@@ -2,15 +2,17 @@
  * An action of the console is one record: who may use it, when a page offers it, its form, the change, and what the page
  * says afterwards. The route, the buttons and the answer come from the record.
  */
+
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
+import type { By } from "../../../audit/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import { repeatEntry } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
-import { type By, type FieldsOf, parseForm } from "./parse_form.ts";
+import { type FieldsOf, parseForm } from "./parse_form.ts";
 import { type fieldsOf, type RefusedForm, toRefusedForm } from "./refused_form.ts";
 import type { ConsoleRoute } from "./route.ts";
 import type { Visit } from "./visit.ts";

@@ -1,4 +1,4 @@
-import { type Change, describeChanges } from "../../../audit/mod.ts";
+import { describeChanges, type FieldChange } from "../../../audit/mod.ts";
 import { shownLength } from "./cut_text.ts";
 
 /**
@@ -11,8 +11,8 @@ const MOST_CHARACTERS = 900;
 export function changesOf(
   before: unknown,
   after: unknown,
-): { readonly changes: readonly Change[]; readonly isCut: boolean } {
-  const changes: Change[] = [];
+): { readonly changes: readonly FieldChange[]; readonly isCut: boolean } {
+  const changes: FieldChange[] = [];
   let left = MOST_CHARACTERS;
   for (const { field, ...values } of describeChanges(before, after)) {
     const change = { field, before: toMinute(values.before), after: toMinute(values.after) };

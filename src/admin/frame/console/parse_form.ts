@@ -1,16 +1,10 @@
 import * as v from "valibot";
-import type { Actor } from "../../../audit/mod.ts";
+import type { By } from "../../../audit/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import { REASON_ENTRY, WRONG_FIELDS } from "./form_fields.ts";
 import type { Visit } from "./visit.ts";
 
 export type FieldsOf<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>;
-
-/** Who makes a change, why and when. */
-export interface By {
-  readonly actor: Actor;
-  readonly now: Date;
-}
 
 /**
  * Parses the form of an action: its fields, and who makes the change. Or returns the refusal with the first error of
