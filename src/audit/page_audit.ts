@@ -3,18 +3,11 @@ import { isOnPage, orderOf } from "./_first_rows.ts";
 import type { AuditFilter } from "./audit_filter.ts";
 import { type AuditRow, columns, toAuditRow } from "./list_audit.ts";
 
-export interface AuditPage {
-  /** Newest first. */
-  readonly rows: readonly AuditRow[];
-  /** Where the next page begins, as text; undefined on the last page. */
-  readonly next: string | undefined;
-}
-
 interface PageOptions {
   readonly filter: AuditFilter;
-  /** The rows of a page, at most 999. */
+  /** The rows of a page, at most 1,000. */
   readonly limit: number;
-  /** `next` of the page before, which has the form {@linkcode PAGE_POSITION}. */
+  /** The position of the last row before the page, of the form {@linkcode PAGE_POSITION}. */
   readonly after?: string | undefined;
 }
 
@@ -25,26 +18,28 @@ export const PAGE_POSITION = /^(\d{0,19})\.(\d{1,18})$/;
 export async function pageAudit(
   database: Database,
   { filter, limit, after }: PageOptions,
-): Promise<AuditPage> {
+): Promise<PagedRow[]> {
   const [, xid, id = "0"] = PAGE_POSITION.exec(after ?? "") ?? [];
-  const wanted = limit + 1;
-  const find = (isNext: (sql: Sql) => Fragment, most: number) =>
+  const find = (isNext: (sql: Sql) => Fragment, most = limit) =>
     findRows(database, { filter, limit: most, isNext });
   let rows: readonly Row[];
-  if (xid === undefined) rows = await find((sql) => sql`true`, wanted);
-  else if (xid === "") rows = await find((sql) => sql`xid is null and id < ${id}::bigint`, wanted);
+  if (xid === undefined) rows = await find((sql) => sql`true`);
+  else if (xid === "") rows = await find((sql) => sql`xid is null and id < ${id}::bigint`);
   else {
-    rows = await find((sql) => sql`(xid, id) < (${xid}::text::xid8, ${id}::bigint)`, wanted);
+    rows = await find((sql) => sql`(xid, id) < (${xid}::text::xid8, ${id}::bigint)`);
     // The comparison leaves out rows of an older program, which come last. They are looked up apart, for the index.
-    const missing = wanted - rows.length;
+    const missing = limit - rows.length;
     if (missing > 0) rows = [...rows, ...(await find((sql) => sql`xid is null`, missing))];
   }
-  const shown = rows.slice(0, limit);
-  const last = rows.length > limit ? shown.at(-1) : undefined;
-  return {
-    rows: shown.map(({ transaction, ...row }) => toAuditRow(row)),
-    next: last && `${last.transaction ?? ""}.${last.id}`,
-  };
+  return rows.map(({ transaction, ...row }) => ({
+    ...toAuditRow(row),
+    position: `${transaction ?? ""}.${row.id}`,
+  }));
+}
+
+/** A row with its position in the order of the pages. */
+export interface PagedRow extends AuditRow {
+  readonly position: string;
 }
 
 type Row = AuditRow & { readonly transaction: string | null };

@@ -6,6 +6,7 @@ import {
   type AuditRow,
   followAudit,
   listAudit,
+  type PagedRow,
   pageAudit,
 } from "../../src/audit/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -62,8 +63,8 @@ async function follow(filter: AuditFilter, limit: number, after?: string): Promi
 /** Reads the first two pages, newest first. */
 async function readPages(filter: AuditFilter, limit: number): Promise<(readonly AuditRow[])[]> {
   const first = await pageAudit(server.database, { filter, limit });
-  if (first.next === undefined) return [first.rows];
-  return [first.rows, (await pageAudit(server.database, { filter, limit, after: first.next })).rows];
+  const after = first.at(-1)?.position;
+  return [first, after === undefined ? [] : await pageAudit(server.database, { filter, limit, after })];
 }
 
 const uuidOf = (id: string | null) =>
@@ -96,16 +97,15 @@ describe("a page of the audit log", () => {
   });
 
   test("continues from newest to oldest across the rows without transactions, to the end of the log", async () => {
-    const read: AuditRow[] = [];
-    let after: string | undefined;
+    const read: PagedRow[] = [];
+    let page: readonly PagedRow[];
     do {
-      const page = await pageAudit(server.database, { filter: {}, limit: 700, after });
-      read.push(...page.rows);
-      after = page.next;
-    } while (after !== undefined);
-    expect(read).toEqual(all.toReversed());
+      page = await pageAudit(server.database, { filter: {}, limit: 700, after: read.at(-1)?.position });
+      read.push(...page);
+    } while (page.length > 0);
+    expect(read.map(({ position, ...row }) => row)).toEqual(all.toReversed());
     const first = await pageAudit(server.database, { filter: {}, limit: 700, after: "x.y" });
-    expect(first.rows).toEqual(read.slice(0, 700));
+    expect(first).toEqual(read.slice(0, 700));
   });
 
   const rare: readonly (readonly [name: string, AuditFilter])[] = [

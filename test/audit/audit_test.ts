@@ -78,7 +78,7 @@ describe("the values of a row", () => {
     });
     for (const [row] of [
       await listAudit(database, filter),
-      (await pageAudit(database, { filter, limit: 1 })).rows,
+      await pageAudit(database, { filter, limit: 1 }),
       followed,
     ]) {
       expect(row).toMatchObject({ before: "2027-01-31T00:00:00+00:00" });

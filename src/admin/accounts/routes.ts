@@ -1,10 +1,10 @@
 /** Accounts, for operators. */
 import { route } from "../frame/api/route.ts";
 import { actionRoutes } from "../frame/console/action.ts";
-import { page } from "../frame/console/route.ts";
+import { listRoutes } from "../frame/console/list_page.tsx";
 import type { Thing } from "../frame/thing.ts";
 import { ACCOUNT_PAGE } from "./account.tsx";
-import { accountsPage } from "./accounts.tsx";
+import { ACCOUNTS } from "./accounts.tsx";
 import {
   changeAccount,
   eraseAccountOperation,
@@ -16,7 +16,7 @@ import {
 
 export const accounts: Thing = {
   label: "Accounts",
-  pages: [page("/accounts", "accounts:read", accountsPage), ...actionRoutes(ACCOUNT_PAGE, "accounts:read")],
+  pages: [...listRoutes(ACCOUNTS), ...actionRoutes(ACCOUNT_PAGE, "accounts:read")],
   api: [
     route("GET", "/accounts", "accounts:read", listAccountsOperation),
     route("GET", "/accounts/:id", "accounts:read", getAccount),

@@ -1,19 +1,18 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { ACTIONS, type AuditRow, PAGE_POSITION, pageAudit } from "../../audit/mod.ts";
+import { ACTIONS, type AuditRow, PAGE_POSITION, type PagedRow, pageAudit } from "../../audit/mod.ts";
 import { DAY_MS, parseTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { Changes } from "../frame/console/components/changes.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
-import { Heading, Notice } from "../frame/console/components/layout.tsx";
-import { Pages, ROWS, toAddress } from "../frame/console/components/list.tsx";
-import { Table } from "../frame/console/components/table.tsx";
+import { toAddress } from "../frame/console/components/list.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
-import { type Asked, codeOf, fieldOf, readConditions } from "../frame/console/conditions.ts";
+import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import { cutText, MOST_OF_REASON } from "../frame/console/cut_text.ts";
-import type { Page } from "../frame/console/page.tsx";
+import type { Found, List } from "../frame/console/list_page.tsx";
+import type { FieldsOf } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { AUDIT_CONDITIONS } from "./audit_routes.ts";
 
@@ -35,38 +34,47 @@ const ENTRIES = {
     v.pipe(v.string(), v.regex(PAGE_POSITION, "after must be that of a link to the next page")),
   ),
 } as const;
-type AskedAudit = Asked<typeof ENTRIES>;
+type AuditEntries = typeof ENTRIES;
 
-/** The audit log, newest first: the rows that meet every condition of the query. */
-export async function auditPage({ options: { database }, query, now }: Visit): Promise<Page> {
-  const asked = readConditions(query, ENTRIES);
-  const found = await findRows(database, asked);
-  const rest = isRefusal(found) ? { ...NOTHING, warning: found.sentence } : found;
-  const isFirst = !query.get("after");
-  return {
-    title: "Audit",
-    ...codeOf(asked),
-    body: <Audit asked={asked} {...rest} isFirst={isFirst} now={now} />,
-  };
+/** A row with the e-mail of its account. */
+interface Row extends PagedRow {
+  readonly email: string | undefined;
 }
 
-const NOTHING = { rows: [], next: undefined, emails: new Map<string, string>() };
+/** The audit log. */
+export const AUDIT: List<AuditEntries, Row> = {
+  ...{ title: "Audit", path: "/audit", scope: "audit:read", entries: ENTRIES },
+  find: findRows,
+  toAfter: ({ position }) => position,
+  hasManyFields: true,
+  Fields,
+  columns: ({ now }) => columnsAt(now),
+  caption: () => "Changes, newest first",
+  noneMeets: "No change meets these conditions.",
+  none: () => "Nothing has been changed yet.",
+};
 
-async function findRows(database: Visit["options"]["database"], { values }: AskedAudit) {
-  if (isRefusal(values)) return values;
-  const { account: who, key: keyUuid, since, until, after, ...filter } = values;
+async function findRows(
+  { options: { database } }: Visit,
+  { account: who, key: keyUuid, since, until, ...conditions }: FieldsOf<AuditEntries>,
+): Promise<Found<Row> | Refusal> {
   const accountUuid = who === undefined ? undefined : await findAccountUuid(database, who);
   if (isRefusal(accountUuid)) return accountUuid;
-  const conditions = {
-    ...filter,
+  const filter = {
+    ...conditions,
     ...{ keyUuid, accountUuid },
     since: dayOf(since),
     // The last day is included.
     until: dayOf(until, DAY_MS),
   };
-  const page = await pageAudit(database, { filter: conditions, limit: ROWS, after });
-  const uuids = page.rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
-  return { ...page, emails: await findEmails(database, [...new Set(uuids)]), warning: undefined };
+  return {
+    async read(after, limit) {
+      const rows = await pageAudit(database, { filter, limit, after });
+      const uuids = rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
+      const emails = await findEmails(database, [...new Set(uuids)]);
+      return rows.map((row) => ({ ...row, email: emails.get(row.userId ?? "") }));
+    },
+  };
 }
 
 /** The log keeps the rows of an erased account, so an id need not be that of an account. */
@@ -84,73 +92,35 @@ function dayOf(text = "", laterMs = 0): Date | undefined {
   return at && parseTimestamp(new Date(at.getTime() + laterMs).toISOString());
 }
 
-interface AuditProps {
-  readonly asked: AskedAudit;
-  readonly rows: readonly AuditRow[];
-  /** The e-mails of accounts, by their ids. */
-  readonly emails: ReadonlyMap<string, string>;
-  readonly next: string | undefined;
-  readonly isFirst: boolean;
-  readonly warning: string | undefined;
-  readonly now: Date;
-}
-
-function Audit({ asked, rows, emails, next, isFirst, warning, now }: AuditProps) {
-  const isFiltered = Object.keys(asked.entered).length > 0;
-  return (
-    <>
-      <Heading title="Audit" />
-      <Filters asked={asked} isFiltered={isFiltered} />
-      {warning && (
-        <Notice kind="warning">
-          <Foreign text={warning} />.
-        </Notice>
-      )}
-      {rows.length > 0 ? (
-        <Table caption="Changes, newest first" columns={columnsOf({ emails, now })} rows={rows} />
-      ) : warning ? null : (
-        <p class="empty">
-          {isFiltered ? "No change meets these conditions." : "Nothing has been changed yet."}
-        </p>
-      )}
-      <Pages path={PATH} conditions={asked.entered} after={next} isFirst={isFirst} />
-    </>
-  );
-}
-
 const ACTION_CHOICES = [
   { value: "", label: "any" },
   ...ACTIONS.map((action) => ({ value: action, label: action })),
 ];
 
-function Filters({ asked, isFiltered }: { readonly asked: AskedAudit; readonly isFiltered: boolean }) {
-  const field = (name: keyof typeof ENTRIES) => fieldOf(asked, name);
+function Fields(asked: Asked<AuditEntries>) {
+  const field = (name: keyof AuditEntries) => fieldOf(asked, name);
   // A browser shows nothing in a field for a day if the text is none.
   const day = (name: "since" | "until") => ({
     ...field(name),
     type: asked.errors[name] ? ("text" as const) : ("date" as const),
   });
   return (
-    <form class="filters many" action="/console/audit" aria-label="Conditions">
+    <>
       <TextField {...field("account")} label="Account" hint="Its e-mail or its id" />
       <TextField {...field("actor")} label="Actor" hint="Such as operator:olga" />
       <Select {...field("action")} label="Action" choices={ACTION_CHOICES} />
       <TextField {...field("key")} label="Key" hint="Its id" />
       <TextField {...day("since")} label="From" />
       <TextField {...day("until")} label="To" hint="This day is included, UTC" />
-      <div class="actions">
-        <button type="submit">Show</button>
-        {isFiltered && <a href="/console/audit">Show all</a>}
-      </div>
-    </form>
+    </>
   );
 }
 
-const columnsOf = ({ emails, now }: Pick<AuditProps, "emails" | "now">) => [
+const columnsAt = (now: Date) => [
   { label: "Time", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
   { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
   { label: "Action", cell: ({ action }: AuditRow) => action },
-  { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} emails={emails} /> },
+  { label: "Concerns", cell: (row: Row) => <Concerned {...row} /> },
   { label: "Change", cell: (row: AuditRow) => <Changes {...row} /> },
   {
     label: "Reason",
@@ -173,12 +143,12 @@ function Who({ actor, door, address }: AuditRow) {
   );
 }
 
-function Concerned({ keyId, userId, emails }: AuditRow & Pick<AuditProps, "emails">) {
+function Concerned({ keyId, userId, email }: Row) {
   if (keyId === null && userId === null) return <span class="muted">none</span>;
   return (
     <>
       {keyId && <Id kind="key" id={keyId} page="keys" />}
-      {userId && <Id kind="account" id={userId} page="accounts" name={emails.get(userId)} />}
+      {userId && <Id kind="account" id={userId} page="accounts" name={email} />}
     </>
   );
 }

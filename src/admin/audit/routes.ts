@@ -1,12 +1,12 @@
 /** The audit log, for operators. */
 import { route } from "../frame/api/route.ts";
-import { page } from "../frame/console/route.ts";
+import { listRoutes } from "../frame/console/list_page.tsx";
 import type { Thing } from "../frame/thing.ts";
-import { auditPage } from "./audit.tsx";
+import { AUDIT } from "./audit.tsx";
 import { followAuditOperation } from "./audit_routes.ts";
 
 export const audit: Thing = {
   label: "Audit",
-  pages: [page("/audit", "audit:read", auditPage)],
+  pages: listRoutes(AUDIT),
   api: [route("GET", "/audit", "audit:read", followAuditOperation)],
 };

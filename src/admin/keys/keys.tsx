@@ -1,118 +1,79 @@
 /** @jsxImportSource hono/jsx */
-import { toTimestamp } from "../../calendar.ts";
+import * as v from "valibot";
 import { UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { KEYS_CSV_HEADING, type KeySummary, LISTED_STATES, renderKeysCsv } from "../../keys/mod.ts";
-import { MAX_SEARCHED, MODES, TIERS } from "../../licensing/mod.ts";
+import { KEYS_CSV_HEADING, type KeySummary, LISTED_STATES, listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import { findAccountNamed, MAX_SEARCHED, MODES, searchAccounts, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
+import { findStored } from "../frame/api/find_stored.ts";
+import { idField } from "../frame/api/list_fields.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
-import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
-import { type ListPage, Pages, ROWS, takePage, toAddress } from "../frame/console/components/list.tsx";
-import { Table } from "../frame/console/components/table.tsx";
-import { Ago, Day, Foreign, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
-import { codeOf, fieldOf } from "../frame/console/conditions.ts";
-import type { Page } from "../frame/console/page.tsx";
+import { IssueButton } from "../frame/console/components/layout.tsx";
+import { Ago, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
+import { type Asked, fieldOf } from "../frame/console/conditions.ts";
+import type { Found, List } from "../frame/console/list_page.tsx";
+import type { FieldsOf } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { streamCsv } from "../frame/stream_csv.ts";
-import { type AskedKeys, findKeys, readKeyConditions } from "./key_filter.ts";
-import type { KEY_CONDITIONS } from "./key_list_routes.ts";
+import { KEY_CONDITIONS } from "./key_list_routes.ts";
 
 const MOST_SEARCHED = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
-interface KeysProps {
-  readonly asked: AskedKeys;
-  readonly page: ListPage<KeySummary>;
-  readonly isFirst: boolean;
-  readonly now: Date;
-  readonly mayIssue: boolean;
-  /** When the figures were counted that some conditions need. */
-  readonly asOf: Date | undefined;
-  /** The reason why the page shows no keys, or only some of them. */
-  readonly warning: string | undefined;
-}
+const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(idField("after", "key")) } as const;
 
-/** The list of the keys that meet every condition of the query. */
-export async function keysPage(visit: Visit): Promise<Page> {
-  const { now, may } = visit;
-  const asked = readKeyConditions(visit.query);
-  const found = await findKeys(visit, asked);
-  const afterUuid = isRefusal(asked.values) ? undefined : asked.values.after;
-  const rows = isRefusal(found) ? [] : await found.read(afterUuid, ROWS + 1);
-  const warning = isRefusal(found) ? found.sentence : found.isTooWide ? TOO_WIDE : undefined;
+/** The list of keys. */
+export const KEYS: List<typeof ENTRIES, KeySummary> = {
+  ...{ title: "Keys", path: "/keys", scope: "keys:read", entries: ENTRIES },
+  find: findKeys,
+  toAfter: ({ id }) => id,
+  Fields,
+  columns: ({ now }) => columnsAt(now),
+  caption: describeRows,
+  noneMeets: "No key meets these conditions.",
+  none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
+  Beside: ({ may }) => may("keys:issue") && <IssueButton />,
+  csv: {
+    heading: KEYS_CSV_HEADING,
+    positionOf: ({ id }) => parseId("key", id) ?? "",
+    render: renderKeysCsv,
+    refuse: (warning) => refuse("INVALID_REQUEST", `${warning}, then download the keys`),
+  },
+};
+
+async function findKeys(
+  { options, now }: Visit,
+  {
+    search: text,
+    account: who,
+    expiring_within: expiringWithinDays,
+    external_id: externalId,
+    ...conditions
+  }: FieldsOf<typeof ENTRIES>,
+): Promise<Found<KeySummary> | Refusal> {
+  const { database } = options;
+  const stored = await findStored(conditions, options);
+  if (isRefusal(stored)) return stored;
+  const search = text === undefined ? undefined : await searchAccounts(database, text);
+  const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
+  if (isRefusal(account)) return account;
+  const { state, tier, mode } = conditions;
+  const filter = {
+    ...{ state, tier, mode, expiringWithinDays, externalId, search },
+    accountUuid: account?.uuid,
+    figures: stored?.filter,
+    newestFirst: true,
+  };
   return {
-    title: "Keys",
-    ...codeOf(asked),
-    body: (
-      <Keys
-        asked={asked}
-        page={takePage(rows)}
-        isFirst={afterUuid === undefined}
-        now={now}
-        mayIssue={may("keys:issue")}
-        asOf={isRefusal(found) ? undefined : found.asOf}
-        warning={warning}
-      />
+    read: (afterUuid, limit) => listKeys(database, { now, filter: { ...filter, afterUuid, limit } }),
+    warning: search?.isTooWide ? TOO_WIDE : undefined,
+    note: stored && (
+      <p class="hint figures">
+        The use is that of the stored figures, counted <Ago at={stored.asOf} now={now} />
+      </p>
     ),
   };
-}
-
-/** Answers the keys of all pages that meet every condition of the query, as CSV. */
-export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
-  const found = await findKeys(visit, readKeyConditions(visit.query));
-  if (isRefusal(found)) return found;
-  // A file does not show that it is incomplete.
-  if (found.isTooWide) return refuse("INVALID_REQUEST", `${TOO_WIDE}, then download the keys`);
-  return await streamCsv<KeySummary>(
-    {
-      name: `keys-${toTimestamp(visit.now).slice(0, 10)}`,
-      heading: KEYS_CSV_HEADING,
-      read: found.read,
-      positionOf: ({ id }) => parseId("key", id) ?? "",
-      render: renderKeysCsv,
-    },
-    visit,
-  );
-}
-
-function Keys({ asked, page, isFirst, now, mayIssue, asOf, warning }: KeysProps) {
-  const { rows: keys, last } = page;
-  const { entered: conditions } = asked;
-  const isFiltered = Object.keys(conditions).length > 0;
-  return (
-    <>
-      <Heading title="Keys">{mayIssue && <IssueButton />}</Heading>
-      <Filters asked={asked} isFiltered={isFiltered} />
-      {warning && (
-        <Notice kind="warning">
-          <Foreign text={`${warning}.`} />
-        </Notice>
-      )}
-      {asOf && (
-        <p class="hint figures">
-          The use is that of the stored figures, counted <Ago at={asOf} now={now} />
-        </p>
-      )}
-      {keys.length > 0 ? (
-        <Table
-          caption={describeRows(keys, last !== undefined || !isFirst)}
-          columns={columnsAt(now)}
-          rows={keys}
-        />
-      ) : warning ? null : (
-        <p class="empty">
-          {isFiltered || !isFirst
-            ? "No key meets these conditions."
-            : `No key has been issued yet.${mayIssue ? " Issue the first one." : ""}`}
-        </p>
-      )}
-      <Pages path="/console/keys" conditions={conditions} after={last?.id} isFirst={isFirst}>
-        {keys.length > 0 && <a href={toAddress("/console/keys.csv", conditions)}>Download as CSV</a>}
-      </Pages>
-    </>
-  );
 }
 
 /** Says how many keys are shown, and what their licenses used. Several keys can share the use of a license. */
@@ -122,18 +83,13 @@ function describeRows(keys: readonly KeySummary[], isPart: boolean): string {
   return `${count}, newest first; used this month: ${renderCount(used)}`;
 }
 
-interface FiltersProps {
-  readonly asked: AskedKeys;
-  readonly isFiltered: boolean;
-}
-
 const NEAR_PERCENTAGES = ["80", "90", "100"];
 
-function Filters({ asked, isFiltered }: FiltersProps) {
+function Fields(asked: Asked<typeof ENTRIES>) {
   const { search, state, tier, mode, ...more } = asked.entered;
   const field = (name: keyof typeof KEY_CONDITIONS) => fieldOf(asked, name);
   return (
-    <form class="filters" action="/console/keys" aria-label="Conditions">
+    <>
       <TextField
         {...field("search")}
         label="Search"
@@ -166,11 +122,7 @@ function Filters({ asked, isFiltered }: FiltersProps) {
           />
         </div>
       </details>
-      <div class="actions">
-        <button type="submit">Show</button>
-        {isFiltered && <a href="/console/keys">Show all</a>}
-      </div>
-    </form>
+    </>
   );
 }
 

@@ -1,13 +1,14 @@
 /** Keys and their licenses, for operators. */
 import { route } from "../frame/api/route.ts";
 import { actionRoutes } from "../frame/console/action.ts";
+import { listRoutes } from "../frame/console/list_page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
 import { issueFormPage, issueKeyOfForm } from "./issue.tsx";
 import { KEY_PAGE } from "./key.tsx";
 import { resume, revoke, rotate, suspend } from "./key_changes_routes.ts";
 import { listKeysOperation } from "./key_list_routes.ts";
-import { keysCsv, keysPage } from "./keys.tsx";
+import { KEYS } from "./keys.tsx";
 import {
   explainKeyOperation,
   findKeyOperation,
@@ -21,8 +22,7 @@ import { exportLicense } from "./signed_license_routes.ts";
 export const keys: Thing = {
   label: "Keys",
   pages: [
-    page("/keys", "keys:read", keysPage),
-    page("/keys.csv", "keys:read", keysCsv),
+    ...listRoutes(KEYS),
     page("/keys/issue", "keys:issue", issueFormPage),
     form("/keys/issue", "keys:issue", issueKeyOfForm),
     ...actionRoutes(KEY_PAGE, "keys:read"),

@@ -1,10 +1,10 @@
 /** Models, for operators. */
 import { route } from "../frame/api/route.ts";
 import { actionRoutes } from "../frame/console/action.ts";
-import { page } from "../frame/console/route.ts";
+import { listRoutes } from "../frame/console/list_page.tsx";
 import type { Thing } from "../frame/thing.ts";
 import { MODEL_PAGE } from "./model.tsx";
-import { modelsPage } from "./models.tsx";
+import { MODELS } from "./models.tsx";
 import {
   addModelOperation,
   getModel,
@@ -15,7 +15,7 @@ import {
 
 export const models: Thing = {
   label: "Models",
-  pages: [page("/models", "models:read", modelsPage), ...actionRoutes(MODEL_PAGE, "models:read")],
+  pages: [...listRoutes(MODELS), ...actionRoutes(MODEL_PAGE, "models:read")],
   api: [
     route("GET", "/models", "models:read", listModelsOperation),
     route("POST", "/models", "models:write", addModelOperation),

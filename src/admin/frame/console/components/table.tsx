@@ -2,7 +2,7 @@
 /** Tables and lists of facts. */
 import type { Child } from "hono/jsx";
 
-interface Column<Row> {
+export interface Column<Row> {
   readonly label: string;
   readonly isNumeric?: boolean;
   cell(row: Row): Child;

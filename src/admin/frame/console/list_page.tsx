@@ -1,0 +1,165 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * A list of the console is one record: its conditions, how its rows are found, its columns, and its CSV. The page, its
+ * links to the other pages, and the download come from the record.
+ */
+import type { Child } from "hono/jsx";
+import type * as v from "valibot";
+import { toTimestamp } from "../../../calendar.ts";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { streamCsv } from "../stream_csv.ts";
+import type { Script } from "./assets.ts";
+import { Heading, Notice } from "./components/layout.tsx";
+import { Pages, ROWS, toAddress } from "./components/list.tsx";
+import { type Column, Table } from "./components/table.tsx";
+import { Foreign } from "./components/values.tsx";
+import { type Asked, codeOf, readConditions } from "./conditions.ts";
+import type { Need } from "./may.ts";
+import type { Page } from "./page.tsx";
+import type { FieldsOf } from "./parse_form.ts";
+import { type ConsoleRoute, page } from "./route.ts";
+import type { Visit } from "./visit.ts";
+
+/** `after` is the position after which a page begins. */
+type WithAfter = v.ObjectEntries & { readonly after: v.GenericSchema<unknown, string | undefined> };
+
+/** The rows that meet the conditions. */
+export interface Found<Row> {
+  /** Reads the rows after `after`, which was read from the address; the first rows without it. */
+  read(after: string | undefined, limit: number): Promise<readonly Row[]>;
+  /** Why some rows that meet the conditions are missing. */
+  readonly warning?: string | undefined;
+  /** What stands above the rows. */
+  readonly note?: Child;
+}
+
+export interface List<Entries extends WithAfter, Row> {
+  readonly title: string;
+  /** Below `/console`. */
+  readonly path: string;
+  readonly scope: Need;
+  readonly script?: Script;
+  /** The conditions, and `after`. */
+  readonly entries: Entries;
+  find(visit: Visit, conditions: FieldsOf<Entries>): Found<Row> | Refusal | Promise<Found<Row> | Refusal>;
+  /** Returns the text of `after` for the page behind a row. */
+  toAfter(row: Row): string;
+  /** Makes the fields narrower, so that they fit beside each other. */
+  readonly hasManyFields?: true;
+  /** The fields of the conditions; without them the list has no form. */
+  Fields?(asked: Asked<Entries>): Child;
+  columns(visit: Visit): readonly Column<Row>[];
+  /** Describes the rows of a page; `isPart` if the list has more. */
+  caption(rows: readonly Row[], isPart: boolean): string;
+  /** Says that no row meets the conditions. */
+  readonly noneMeets: string;
+  /** Says that the list is empty. */
+  none(visit: Visit): Child;
+  /** What stands beside the title. */
+  Beside?(visit: Visit): Child;
+  /** What stands below the list. */
+  Below?(visit: Visit, isEmpty: boolean): Child;
+  readonly csv?: {
+    readonly heading: string;
+    /** Returns what `after` means for the rows behind a row. */
+    positionOf(row: Row): string;
+    render(rows: readonly Row[]): string;
+    /** Refuses rows of which some are missing, because a file does not show that. */
+    refuse(warning: string): Refusal;
+  };
+}
+
+/** Returns the routes of a list: its page, and its download if it has one. */
+export function listRoutes<Entries extends WithAfter, Row>(
+  list: List<Entries, Row>,
+): readonly [ConsoleRoute, ...ConsoleRoute[]] {
+  const { path, scope } = list;
+  const first = page(path, scope, (visit) => listPage(list, visit));
+  return list.csv === undefined
+    ? [first]
+    : [first, page(`${path}.csv`, scope, (visit) => listCsv(list, visit))];
+}
+
+async function listPage<Entries extends WithAfter, Row>(
+  list: List<Entries, Row>,
+  visit: Visit,
+): Promise<Page> {
+  const asked = readConditions(visit.query, list.entries);
+  const { after } = isRefusal(asked.values) ? {} : (asked.values as { readonly after?: string });
+  const found = isRefusal(asked.values) ? asked.values : await list.find(visit, asked.values);
+  const rows = isRefusal(found) ? [] : await found.read(after, ROWS + 1);
+  const shown = isRefusal(found) ? { warning: found.sentence, rows } : { ...found, rows };
+  return {
+    title: list.title,
+    ...(list.script && { script: list.script }),
+    ...codeOf(asked),
+    body: <ListBody list={list} visit={visit} asked={asked} found={shown} isFirst={after === undefined} />,
+  };
+}
+
+interface BodyProps<Entries extends WithAfter, Row> {
+  readonly list: List<Entries, Row>;
+  readonly visit: Visit;
+  readonly asked: Asked<Entries>;
+  /** One row more than a page has shows that there is a next page. */
+  readonly found: Pick<Found<Row>, "warning" | "note"> & { readonly rows: readonly Row[] };
+  readonly isFirst: boolean;
+}
+
+function ListBody<Entries extends WithAfter, Row>({
+  list,
+  visit,
+  asked,
+  found: { warning, note, rows: read },
+  isFirst,
+}: BodyProps<Entries, Row>) {
+  const { title, Fields, columns, caption, noneMeets, toAfter, csv } = list;
+  const path = `/console${list.path}`;
+  const isFiltered = Object.keys(asked.entered).length > 0;
+  const rows = read.slice(0, ROWS);
+  const last = read.length > ROWS ? rows.at(-1) : undefined;
+  const isEmpty = rows.length === 0 && isFirst && !isFiltered;
+  return (
+    <>
+      <Heading title={title}>{list.Beside?.(visit)}</Heading>
+      {Fields && (
+        <form class={list.hasManyFields ? "filters many" : "filters"} action={path} aria-label="Conditions">
+          {Fields(asked)}
+          <div class="actions">
+            <button type="submit">Show</button>
+            {isFiltered && <a href={path}>Show all</a>}
+          </div>
+        </form>
+      )}
+      {warning && (
+        <Notice kind="warning">
+          <Foreign text={`${warning}.`} />
+        </Notice>
+      )}
+      {note}
+      {rows.length > 0 ? (
+        <Table caption={caption(rows, last !== undefined || !isFirst)} columns={columns(visit)} rows={rows} />
+      ) : warning ? null : (
+        <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
+      )}
+      <Pages path={path} conditions={asked.entered} after={last && toAfter(last)} isFirst={isFirst}>
+        {csv && rows.length > 0 && <a href={toAddress(`${path}.csv`, asked.entered)}>Download as CSV</a>}
+      </Pages>
+      {list.Below?.(visit, isEmpty)}
+    </>
+  );
+}
+
+/** Answers the rows of all pages as CSV. */
+async function listCsv<Entries extends WithAfter, Row>(
+  { path, entries, find, csv }: List<Entries, Row>,
+  visit: Visit,
+): Promise<Response | Refusal> {
+  const { values } = readConditions(visit.query, entries);
+  const found = isRefusal(values) ? values : await find(visit, values);
+  if (isRefusal(found)) return found;
+  if (csv === undefined) throw new Error(`The list ${path} has no CSV`);
+  if (found.warning !== undefined) return csv.refuse(found.warning);
+  const name = `${path.slice(1)}-${toTimestamp(visit.now).slice(0, 10)}`;
+  return await streamCsv({ name, ...csv, read: found.read }, visit);
+}
