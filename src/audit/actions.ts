@@ -35,4 +35,4 @@ export const ACTIONS = [
   "database.restore",
 ] as const;
 
-export type Action = (typeof ACTIONS)[number];
+export type AuditAction = (typeof ACTIONS)[number];

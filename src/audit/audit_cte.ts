@@ -1,6 +1,6 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
-import type { Action } from "./actions.ts";
+import type { AuditAction } from "./actions.ts";
 
 /** The person or program that makes a change. */
 export interface Actor {
@@ -29,7 +29,7 @@ export function nameOfActor({ kind, name }: Actor): string {
 }
 
 export interface AuditCte {
-  readonly action: Action;
+  readonly action: AuditAction;
   /** Its name can be a column of `from`, if only the statement knows who acts. */
   readonly actor: Omit<Actor, "name"> & { readonly name: string | Fragment };
   readonly at: Date;

@@ -4,7 +4,7 @@
  * The statement that makes a change also writes its row, so there is no change without a row, and no row without a
  * change. Therefore this room gives other rooms a CTE for their statements.
  */
-export { ACTIONS, type Action } from "./actions.ts";
+export { ACTIONS, type AuditAction } from "./actions.ts";
 export { type Actor, auditCte, type By, nameOfActor } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";

@@ -13,7 +13,7 @@ import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import type { KeyState } from "./key_record.ts";
 
-interface StateChange extends By {
+interface Options extends By {
   readonly restriction?: Restriction | undefined;
 }
 
@@ -46,7 +46,7 @@ const RESUME: Transition = {
 export function suspendKey(
   changes: LicenseChanges,
   uuid: string,
-  change: StateChange,
+  change: Options,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, uuid, { ...change, ...SUSPEND });
 }
@@ -55,7 +55,7 @@ export function suspendKey(
 export function resumeKey(
   changes: LicenseChanges,
   uuid: string,
-  change: StateChange,
+  change: Options,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, uuid, { ...change, ...RESUME });
 }
@@ -63,7 +63,7 @@ export function resumeKey(
 async function changeState(
   changes: LicenseChanges,
   uuid: string,
-  { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: StateChange & Transition,
+  { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: Options & Transition,
 ): Promise<ChangedKey | Refusal> {
   const action = `key.${verb}` as const;
   const [row] = await changes.change<ChangedKey>(

@@ -1,4 +1,4 @@
-import { type Action, auditCte, type By } from "../audit/mod.ts";
+import { type AuditAction, auditCte, type By } from "../audit/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
@@ -84,7 +84,7 @@ export async function changeLicense(
 }
 
 /** A change of one value has its own action in the audit log. */
-function describeChange(change: LicenseChange): { readonly action: Action; readonly what: string } {
+function describeChange(change: LicenseChange): { readonly action: AuditAction; readonly what: string } {
   const fields = Object.entries(change).flatMap(([field, value]) => (value === undefined ? [] : [field]));
   const only = fields.length === 1 ? fields[0] : undefined;
   if (only === "tier") return { action: "license.tier", what: "change tier" };
@@ -96,7 +96,7 @@ function describeChange(change: LicenseChange): { readonly action: Action; reado
 function changeStatement(
   sql: Sql,
   name: LicenseName,
-  { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: Action },
+  { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: AuditAction },
 ) {
   const { tier = null, monthlyLimit, expiresAt = null, externalId } = change;
   const isForRevoked = tier === null && monthlyLimit === undefined && expiresAt === null;

@@ -22,7 +22,7 @@ import { KEY_ACTIONS } from "./actions.tsx";
 import { findNamedKey, type NamedKey, uuidOf } from "./key_action.ts";
 import { KeyFacts } from "./key_facts.tsx";
 import { Refusals } from "./key_refusals.tsx";
-import { KeyUse, type UseOfMonth } from "./key_use.tsx";
+import { type KeyMonth, KeyUse } from "./key_use.tsx";
 import { Why } from "./key_why.tsx";
 
 const HISTORY_ROWS = 20;
@@ -72,7 +72,7 @@ async function keyPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refu
 interface KeyProps {
   readonly visit: Visit;
   readonly explanation: KeyExplanation;
-  readonly use: UseOfMonth;
+  readonly use: KeyMonth;
   readonly history: readonly AuditRow[];
   readonly refused: RefusedForm | undefined;
 }

@@ -5,7 +5,7 @@ import type { DayOfUse } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { toMonthText } from "../frame/console/month.ts";
 
-export interface UseOfMonth {
+export interface KeyMonth {
   readonly month: Month;
   readonly usage: {
     readonly used: number;
@@ -18,7 +18,7 @@ export interface UseOfMonth {
 interface KeyUseProps {
   readonly id: string;
   readonly limit: number | null;
-  readonly use: UseOfMonth;
+  readonly use: KeyMonth;
   readonly now: Date;
 }
 
