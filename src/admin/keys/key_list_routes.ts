@@ -9,11 +9,11 @@ import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, parsedField, TIER_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
-import { findStored } from "../frame/api/find_stored.ts";
 import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { KEY } from "./key_schemas.ts";
+import { findStoredConditions } from "./stored_conditions.ts";
 
 const WRONG_PERCENT =
   `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
@@ -69,7 +69,7 @@ export const listKeysOperation = operation({
   },
   codes: ["NOT_FOUND"],
   async run({ database, demandFigures }, { query, now, restriction }) {
-    const stored = await findStored(query, { database, demandFigures });
+    const stored = await findStoredConditions(query, { database, demandFigures });
     if (isRefusal(stored)) return stored;
     const page = await findPage({
       list: "keys",

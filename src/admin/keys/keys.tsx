@@ -6,7 +6,6 @@ import { KEYS_CSV_HEADING, type KeySummary, LISTED_STATES, listKeys, renderKeysC
 import { findAccountNamed, MAX_SEARCHED, MODES, searchAccounts, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { findStored } from "../frame/api/find_stored.ts";
 import { idField } from "../frame/api/list_fields.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
@@ -17,6 +16,7 @@ import type { Found, List } from "../frame/console/list_page.tsx";
 import type { FieldsOf } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { KEY_CONDITIONS } from "./key_list_routes.ts";
+import { findStoredConditions } from "./stored_conditions.ts";
 
 const MOST_SEARCHED = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
@@ -53,7 +53,7 @@ async function findKeys(
   }: FieldsOf<typeof ENTRIES>,
 ): Promise<Found<KeySummary> | Refusal> {
   const { database } = options;
-  const stored = await findStored(conditions, options);
+  const stored = await findStoredConditions(conditions, options);
   if (isRefusal(stored)) return stored;
   const search = text === undefined ? undefined : await searchAccounts(database, text);
   const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");

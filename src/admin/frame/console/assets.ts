@@ -16,9 +16,9 @@ import base from "./style/base.css" with { type: "text" };
 import charts from "./style/charts.css" with { type: "text" };
 import controls from "./style/controls.css" with { type: "text" };
 import frame from "./style/frame.css" with { type: "text" };
+import names from "./style/names.css" with { type: "text" };
 import panels from "./style/panels.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
-import things from "./style/things.css" with { type: "text" };
 
 /** The scripts that a page can name. */
 const SCRIPTS = { copy, enter, issued, refresh, submit_once: submitOnce };
@@ -27,7 +27,7 @@ export type Script = keyof typeof SCRIPTS;
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
-const STYLES = [base, frame, controls, actions, tables, things, charts, activity, audit, panels];
+const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels];
 const STYLE_PATH = add("style.css", STYLES.join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),

@@ -1,9 +1,8 @@
 /** Conditions of the list of keys that only the stored figures can answer. */
-
-import { findStoredLists } from "../../../figures/mod.ts";
-import type { StoredListFilter } from "../../../keys/mod.ts";
-import { type Refusal, refuse } from "../../../refusal.ts";
-import type { AdminOptions } from "../options.ts";
+import { findStoredLists } from "../../figures/mod.ts";
+import type { StoredListFilter } from "../../keys/mod.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
+import type { AdminOptions } from "../frame/options.ts";
 
 const NOT_COMPUTED = refuse(
   "SERVICE_UNAVAILABLE",
@@ -21,8 +20,8 @@ interface StoredQuery {
   readonly unused_for?: number | undefined;
 }
 
-/** Finds the stored lists that the query names, with the time of the older one. Undefined if it names none. */
-export async function findStored(
+/** Finds the stored lists that the query names, with the time of the older one; undefined if the query has neither parameter. */
+export async function findStoredConditions(
   { near_quota, unused_for }: StoredQuery,
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
 ): Promise<StoredCondition | Refusal | undefined> {
