@@ -5,18 +5,18 @@
  *
  *     backup.json               what it is: the version and brand of Claviger, the time, the migrations that
  *                               the database had, and the tables with their columns
- *     secret                    the root secret as one line, where it was asked for
+ *     secret                    the root secret as one line, if the backup contains it
  *     tables/NAME/000001.copy   the rows of a table as PostgreSQL's `copy … to stdout` writes them: text
  *     tables/NAME/000002.copy   format, UTF-8, UTC. The size of a tar's file must be known before its first
- *     …                         byte, so a table is cut into parts, between rows; without rows it has none
- *     models/SHA256             model files, where they were asked for
- *     sums.json                 rows, bytes and SHA-256 of each table (its parts in one), of each model file,
- *                               and the SHA-256 of all bytes of the tar before this entry
+ *     …                         byte, so a table is in parts of whole rows; an empty table has no part
+ *     models/SHA256             model files, if the backup contains them
+ *     sums.json                 rows, bytes and SHA-256 of each table (of all its parts together), of each model
+ *                               file, and the SHA-256 of all bytes of the tar before this entry
  *
- * Behind the compressed tar stand 40 bytes that Zstandard skips: `5c2a4d18 20000000`, and the SHA-256 of all
- * bytes of the file before them.
+ * 40 bytes follow the compressed tar; Zstandard skips them: `5c2a4d18 20000000`, and the SHA-256 of all bytes of the
+ * file before them.
  *
- * By hand it is loaded like this: apply the files of `sql/` up to the last of `migrations` to an empty
+ * To load a backup by hand, apply the files of `sql/` up to the last of `migrations` to an empty
  * database; then for each table of `backup.json`, in its order, with the columns that it names,
  *
  *     cat tables/keys/*.copy | psql -c 'copy keys (id, license_id, …) from stdin'
@@ -25,7 +25,7 @@
  *
  *     select setval(pg_get_serial_sequence('audit', 'id'), max(id)) from audit
  *
- * Tables come in an order in which foreign keys hold, rows in the order of `order_by`, so that the same rows
+ * The order of the tables fits their foreign keys. The rows are in the order of `order_by`, so that the same rows
  * give the same bytes. Columns of type `xid8` are left out: they hold transaction ids of the cluster that
  * the backup came from, and get their defaults. Partitions are no tables of their own; `months` names those
  * that have rows. `usage_changes`, whose rows live for a minute, and `schema_migrations` are left out.

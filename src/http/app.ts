@@ -4,7 +4,7 @@
  *     path → method → content encoding → size → syntax → key present → key format → look-up, which chooses
  *     the window → rate limit → key known and active → not expired → other fields → quota
  *
- * The last check of a signed license is whether its tier gets one.
+ * The last check of a signed license is that the tier allows offline use.
  *
  * Hono checks path and method by the routes below. The next three checks are in `read_body.ts`, the checks from "key
  * present" to "not expired" in `authenticate.ts`, the others in the handler. `serve.ts` calls them in this order.

@@ -8,8 +8,8 @@
  *
  * The stored lists of the room `figures` (keys near their quota, unused keys) come without these groups. The first
  * keys of a list are looked up: they fill the page unless the other conditions are rare. In that case the groups are
- * merged as always, with the keys that are on the list. A short list is read once for that; in a long one each key is
- * looked up, because every large group has keys of a long list.
+ * merged and filtered by the stored list. For this a short list is read once; in a long list each key is looked up,
+ * because every large group has keys of a long list.
  */
 
 import { DAY_MS } from "../calendar.ts";

@@ -16,7 +16,7 @@ export type Obstacle = "revoked" | "replaced" | "suspended" | "expired" | "quota
 /** The change after which a key has its state, from the audit log. */
 export interface StateChange {
   readonly at: Date;
-  /** `http:` and an address, or `command:` and a user's name. */
+  /** As the audit log names it: `http:203.0.113.7`, `command:root`, `token:shop` or `operator:olga`. */
   readonly actor: string;
   /** Such as `key.suspend`. */
   readonly action: string;

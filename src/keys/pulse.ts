@@ -1,11 +1,11 @@
 /**
- * The pulse: one statement four times a second that asks what was committed since the last one.
+ * The pulse: one statement, four times a second, that asks for the changes that were committed since the last one.
  *
- * It is what makes a change hold everywhere within a second without anything that could be lost: cached
- * keys are trusted only while the newest pulse that succeeded began less than a second ago, so whoever
- * answers from the cache knows of everything that is older. Changes carry the transaction that made them,
- * and a pulse reads those that its snapshot sees and the last one's did not: nothing is missed, however late
- * it commits, nothing is read twice, however long a transaction stays open, and no clock is involved.
+ * It makes each change take effect in every process within a second, and needs no message that could be lost. Cached
+ * keys are trusted only while the newest pulse that succeeded began less than a second ago, so an answer from the cache
+ * takes every older change into account. Each change has the number of its transaction. A pulse reads the changes that
+ * this snapshot sees and the previous one did not see. So no change is missed, however late its commit is, no change is
+ * read twice, however long its transaction is open, and no clock is needed.
  *
  * This is true only for one server. A promoted standby, or a server after a crash, may have lost transactions and
  * uses their numbers again, so a change may carry a number that an earlier snapshot saw already. So each answer names

@@ -1,17 +1,14 @@
 /**
  * The windows of all senders at one endpoint, in bounded memory.
  *
- * Windows stand in a list ordered by the second in which they last counted, so the first of the list
- * is the first to become empty. A window from which requests were taken back may be empty earlier, and
- * stays until its turn. Giving up is therefore exact and costs next to nothing: each call drops at
- * most a few empty windows from the front, and when the table is full one look at the front tells
- * whether anything can go. A window that is not empty is never given up.
+ * The windows are in a list, in the order of the second in which they last counted a request. So the first window of
+ * the list is the first to become empty. A window from which requests were taken back may be empty earlier; it stays
+ * until its turn. So only empty windows are removed, and that costs almost nothing: each call removes at most a few
+ * empty windows from the front, and when the table is full, the first window tells whether one can be removed.
  *
- * When the table is full of such windows, senders that are not in it share one more, the overflow
- * window. A sender may have spent requests there without anyone knowing which were its own, so a
- * window made while the overflow window is not empty inherits all that it holds. That keeps the
- * promise of at most `limit` in any 60 seconds for every single sender, whatever the table went
- * through.
+ * When the table is full of windows that are not empty, all senders without a window share one, the overflow window.
+ * The overflow window does not record who sent a request. So a new window starts with all its requests. That keeps the
+ * promise of at most `limit` requests in any 60 seconds for every sender.
  */
 import { SlidingWindow } from "./sliding_window.ts";
 

@@ -29,11 +29,12 @@ export function createClaims({ enqueue, leave }: ClaimsOptions): Claims {
       for (let first = undecided.get(name); first !== undefined; first = undecided.get(name)) {
         const field = findDifference(first.digest, claim.digest);
         const outcome = await first.outcome.catch((error: unknown) => {
-          // The waiting event fails too, even if its fields differ: with another try it could wait as long again.
+          // The waiting event fails, too, even if its fields differ: a second attempt could take just as long.
           leave(arrival);
           throw error;
         });
-        // An event that was not committed wrote no claim (an older one may exist): it decides only for equal events.
+        // An event that was not committed wrote no claim, but an older claim may exist. So its outcome is right only
+        // for equal events.
         if (field !== undefined && outcome.kind !== "committed") continue;
         leave(arrival);
         return field === undefined ? outcome : { kind: "claim_mismatch", field };

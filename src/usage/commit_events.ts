@@ -1,16 +1,16 @@
 /**
- * The one statement that commits events: it grants quota, stores what was granted, and says how much.
+ * The one statement that commits events: it grants quota, stores the granted events, and returns how many these are.
  *
- * The grant is an upsert that gives `least(wanted, what is left)`, on the locked row, so that no number of
- * requests or processes gets past the limit. Its insert branch is capped like its update branch: a month's
- * first batch can ask for too much as well. Parts of one statement do not see each other's writes, so the
- * row carries what it was granted last, and the part that stores the events reads that. Rows are locked in
- * the order of their licenses, or two processes could wait for each other.
+ * The grant is an upsert on a locked row that adds `least(wanted, the rest of the limit)`, so no number of requests or
+ * processes exceeds the limit. Its insert branch has the same bound as its update branch, because a month's first batch
+ * can ask for too much as well. The parts of one statement do not see each other's writes. So the row holds the last
+ * grant, and the part that stores the events reads it there. Rows are locked in the order of their licenses, so two
+ * processes never wait for each other.
  *
- * An event with a claim (an idempotency key) that is known already is neither granted nor stored again. A
- * claim is written with its event, so that an event which quota refused leaves none. Where two processes
- * bring the same claim at the same moment, the later one breaks the constraint `claims_pkey`, nothing of
- * its batch is kept, and tried again it finds the claim known.
+ * An event whose claim (its `Idempotency-Key`) is known is neither granted nor stored again. A claim is written in the
+ * same statement as its event: if the quota refuses the event, no claim is written. If two processes send the same
+ * claim at the same moment, the later statement violates the constraint `claims_pkey` and is rolled back. The batch is
+ * sent again; then the claim is known.
  */
 import { monthOf } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";

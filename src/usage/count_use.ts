@@ -5,8 +5,8 @@
  * their day. This misses an event whose commit took very long. So when a day is over, it is counted again from the use
  * of each license, and then it is exact. The second count reads the licenses of the month in parts, so no statement is
  * long. A day that was changed later, such as by the late commit of another process, is corrected when the next day is
- * over, because its sum differs then. Corrections and months of earlier versions are counted under the tier of that
- * time.
+ * over, because its sum differs then. Corrections and months of earlier versions use the license's tier at the time of
+ * counting.
  */
 import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -66,7 +66,7 @@ export async function countUse(database: Database, options: CountOptions): Promi
   }
 }
 
-/** Forgets all counts. The next count begins anew, with the use of all months under the tiers of that time. */
+/** Forgets all counts. The next count begins anew, with the use of all months under the tiers at its time. */
 export async function restartCount(database: Database): Promise<void> {
   await database.query((sql) => sql`with days as (delete from usage_days) delete from usage_days_progress`);
 }

@@ -100,7 +100,8 @@ export async function attach(
             pause_seconds := least(2 * pause_seconds, 30);
           end;
         end loop;
-        -- Moves the events that arrived meanwhile. If an earlier page has one, the next statement fails and undoes all.
+        -- Moves the events that arrived meanwhile. If an event is on an earlier page, the attach statement
+        -- fails and everything is rolled back.
         ${moveFrom(`ctid >= format('(%s,0)', greatest(pages - ${RECENT_PAGES}, 0))::tid`)}
         alter table events attach partition ${name} for values from (${from}) to (${until});
         alter table ${name} drop constraint if exists ${name}_range;

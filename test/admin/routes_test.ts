@@ -103,7 +103,7 @@ for (const route of ROUTES) {
       }
     });
 
-    test("refuses other methods with the list of its own", async () => {
+    test("answers every other method with 405 and the allowed methods", async () => {
       const sample = await makeSample(admin, { method, path });
       const ofPath = ROUTES.filter((other) => toPattern(other).test(sample.path.replace(/\?.*/, "")));
       const allowed = ofPath.flatMap((other) => (other.method === "GET" ? ["GET", "HEAD"] : other.method));

@@ -175,7 +175,7 @@ describe("An action", () => {
     await visit("admin", key, act, { expectedFaults: [/status of 400/] });
   });
 
-  test("that came too late says so, although the page does not offer it any more", async () => {
+  test("shows why it was refused, also if another operator has made it impossible meanwhile", async () => {
     const key = await admin.issue();
     const act = async (page: Page) => {
       await page.locator("#suspend summary").click();

@@ -37,7 +37,7 @@ const setRoleOf: OperatorAction = action({
   fits: ({ removedAt }) => removedAt === null,
   Form: ({ of: { role }, field }) => (
     <>
-      <p>The role counts from the next request on. The last admin cannot get a lower role.</p>
+      <p>The role applies from the next request. The last admin cannot get a lower role.</p>
       <Select
         {...field("role", role)}
         label="Role"

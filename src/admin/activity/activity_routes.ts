@@ -17,14 +17,7 @@ import { operation } from "../frame/api/operation.ts";
 
 /** The conditions that the API and the console have. */
 export const ACTIVITY_CONDITIONS = {
-  to: v.optional(
-    v.pipe(
-      timeField("to"),
-      v.description(
-        "Hours that begin at this time or later are left out; by day and by month, days. By default now",
-      ),
-    ),
-  ),
+  to: v.optional(v.pipe(timeField("to"), v.description("The end, which is not included. By default now"))),
   by: v.optional(
     v.pipe(
       v.picklist(ACTIVITY_NAMES, `by must be one of ${ACTIVITY_NAMES.join(", ")}`),

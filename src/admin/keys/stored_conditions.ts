@@ -20,7 +20,10 @@ interface StoredQuery {
   readonly unused_for?: number | undefined;
 }
 
-/** Finds the stored lists that the query names, with the time of the older one; undefined if the query has neither parameter. */
+/**
+ * Finds the stored lists that the query names, with the time of the older one; undefined if the query has neither
+ * parameter.
+ */
 export async function findStoredConditions(
   { near_quota, unused_for }: StoredQuery,
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,

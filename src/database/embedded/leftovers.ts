@@ -1,11 +1,11 @@
 /**
- * Stops all PostgreSQL processes of one cluster, whoever started them: our own in the ordinary way, one
- * that outlived a killed service, and what a killed postmaster leaves behind, which would keep the next
- * from starting ("pre-existing shared memory block is still in use").
+ * Stops all PostgreSQL processes of one cluster: those of this service, those of a service that was killed, and those
+ * that a killed postmaster left behind, which would prevent the next start ("pre-existing shared memory block is still
+ * in use").
  *
- * They are known by their working folder, which PostgreSQL makes the cluster, and by their program. What
- * `postmaster.pid` says is only used to tell which of them is the postmaster, so that a stale number
- * which now means somebody else does no harm.
+ * The processes are found by their program and by their working folder, which is the folder of the cluster.
+ * `postmaster.pid` only tells which of them is the postmaster. So it does no harm if the file has an old number that
+ * another program has now.
  */
 import { readdirSync, readlinkSync, rmSync, type Stats, statSync } from "node:fs";
 import { basename, join } from "node:path";

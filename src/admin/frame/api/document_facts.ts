@@ -18,7 +18,7 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
     "website sent the request",
   KEY_NOT_FOUND: "There is no such key, or none that the token may see",
   NOT_FOUND: "There is no such license, account or model, or none that the token may see",
-  ALREADY_EXISTS: "It exists already; `id` identifies it if the token may see it",
+  ALREADY_EXISTS: "There is such an object already; `id` is its identifier, if the token may read it",
   CONFLICT:
     "The state of the key, license, account or model does not allow the change, or a restricted token may not join the account",
   CURSOR_EXPIRED:

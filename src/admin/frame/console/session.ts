@@ -48,7 +48,7 @@ export function requireSession(
   };
 }
 
-/** Ends the earlier session of a browser: after another login nobody could use it. */
+/** Ends the earlier session of a browser: after a new login the browser has no cookie for it. */
 export async function endReplacedSession(
   c: Context<AdminEnv>,
   options: AdminOptions,

@@ -72,7 +72,7 @@ export function StackedBars(props: StackedBarsProps) {
 }
 
 const sumOf = ({ values }: StackedBar) => values.reduce((sum, value) => sum + value, 0);
-/** A limit above this many times the highest bar is no line. */
+/** No line is drawn if the limit is more than this many times the highest bar. */
 const LIMIT_REACH = 4;
 
 function Chart({ caption, columnName, limit, empty, ...stack }: StackedBarsProps) {
