@@ -171,6 +171,45 @@ for (const route of CONSOLE_ROUTES) {
   });
 }
 
+/** The page of a form: the part of its path before the name of the action. */
+const pageOf = (path: string) => path.replace(/\/[^/]+$/, "");
+const actions = CONSOLE_ROUTES.filter(
+  ({ method, path }) => method === "POST" && CONSOLE_ROUTES.some((page) => page.path === pageOf(path)),
+);
+
+test("these pages have actions", () => {
+  expect(new Set(actions.map(({ path }) => pageOf(path)))).toEqual(
+    new Set([
+      "/keys",
+      "/keys/:id",
+      "/accounts/:id",
+      "/models/:name",
+      "/access/operators/:name",
+      "/access/tokens/:name",
+    ]),
+  );
+});
+
+for (const action of actions) {
+  const { method, path } = action;
+  const lowest = CONSOLE_ROLES[nameOf(action)] ?? "admin";
+  const page = { method: "GET", path: pageOf(path) };
+
+  test(`the console offers ${method} ${path} to a role that may send it, and to no other`, async () => {
+    for (const role of ROLES) {
+      const { cookie } = await operators.logIn(role);
+      const sample = await makeVisit(admin, { method, path });
+      const shown = await operators.send(path === "/keys/issue" ? sample.path : pageOf(sample.path), {
+        cookie,
+      });
+      const mayOpen = ROLES.indexOf(role) >= ROLES.indexOf(CONSOLE_ROLES[nameOf(page)] ?? "admin");
+      const isAllowed = ROLES.indexOf(role) >= ROLES.indexOf(lowest);
+      const isOffered = shown.text.includes(`action="/console${sample.path}"`);
+      expect({ role, isOffered }).toEqual({ role, isOffered: mayOpen && isAllowed });
+    }
+  });
+}
+
 function toPattern({ path }: Route): RegExp {
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
 }
