@@ -57,7 +57,15 @@ export interface Month {
   readonly endsAtMs: number;
 }
 
-/** Returns the month of an instant. */
+/**
+ * Returns the month of an instant.
+ *
+ * @example
+ * ```ts
+ * const { firstDay, resetsAt } = monthOf(Date.parse("2026-11-20T12:00:00Z"));
+ * [firstDay, resetsAt]; // ["2026-11-01", "2026-12-01T00:00:00Z"]
+ * ```
+ */
 export function monthOf(atMs: number): Month {
   const current = latest;
   if (current !== undefined && atMs >= current.beginsAtMs && atMs < current.endsAtMs) return current;

@@ -56,7 +56,15 @@ export function newRequestId(): string {
   return requestHead + count;
 }
 
-/** Renders a UUID of the database as an identifier of that kind. */
+/**
+ * Renders a UUID of the database as an identifier of that kind.
+ *
+ * @example
+ * ```ts
+ * toId("key", "0197b0aa-0000-7000-8000-000000000001"); // "key_0197b0aa000070008000000000000001"
+ * parseId("key", "key_0197b0aa000070008000000000000001"); // "0197b0aa-0000-7000-8000-000000000001"
+ * ```
+ */
 export function toId(kind: IdKind, uuid: string): string {
   return `${kind}_${uuid.replaceAll("-", "")}`;
 }

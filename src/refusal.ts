@@ -86,7 +86,15 @@ export class Refusal {
   }
 }
 
-/** Creates a refusal: `return refuse("INVALID_REQUEST", "metadata must be an object")`. */
+/**
+ * Creates a refusal.
+ *
+ * @example
+ * ```ts
+ * const refusal = refuse("INVALID_REQUEST", "metadata must be an object");
+ * isRefusal(refusal); // true
+ * ```
+ */
 export function refuse(code: Code, sentence: string, details?: RefusalDetails): Refusal {
   return new Refusal(code, sentence, details);
 }

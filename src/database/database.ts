@@ -80,6 +80,14 @@ const REPLACEMENT_PAUSE_MS = 500;
  * Opens the database. It connects with the first statement.
  *
  * One long function, because its closures share the pools and the counters, and a statement needs both.
+ *
+ * @example
+ * ```ts
+ * const database = openDatabase(address, { clock: systemClock, log: silentLog });
+ * const keys = await database.query<{ hint: string }>((sql) => sql`select hint from keys where mode = ${"live"}`);
+ * keys.map(({ hint }) => hint); // []
+ * await database.close();
+ * ```
  */
 export function openDatabase(address: DatabaseAddress, options: DatabaseOptions): Database {
   const { clock, log } = options;

@@ -49,6 +49,14 @@ interface Options {
  * differs from those of an existing account, an erased account, and an external id that another license has. With a
  * restriction, also refuses another tier or mode, a limit or an expiry beyond the tier's defaults, and an existing
  * account, unless the restriction says that the key may join it.
+ *
+ * @example
+ * ```ts
+ * const customer = { email: "ann@example.org", tier: "research", expiresAt: oneYearAfter(now) } as const;
+ * const issued = await issueKey(database, { ...customer, mode: "live", now }, { brand, actor });
+ * if (isRefusal(issued)) throw new Error(issued.sentence);
+ * modeOf(issued.apiKey); // "live"
+ * ```
  */
 export async function issueKey(
   database: Database,

@@ -57,6 +57,12 @@ export async function listKeys(
 /**
  * Finds one key by its UUID or by its hash (64 hexadecimal digits); undefined if there is no such key, or none that the
  * restriction allows.
+ *
+ * @example
+ * ```ts
+ * const unknown = await findKey(database, { hash: hashApiKey(`svc_live_${"0".repeat(48)}`) }, { now });
+ * unknown; // undefined
+ * ```
  */
 export async function findKey(
   database: Database,

@@ -14,6 +14,13 @@ export interface RevokedKey {
 /**
  * Revokes a key for good. Refuses an unknown key with `KEY_NOT_FOUND`, and a revoked key with `CONFLICT`; a client,
  * which names the key by its hash, gets `KEY_NOT_FOUND` for both. Suspended and expired keys can be revoked.
+ *
+ * @example
+ * ```ts
+ * const changes = createLicenseChanges(database);
+ * const revoked = await revokeKey(changes, { uuid: newUuid() }, { actor, now });
+ * isRefusal(revoked) && revoked.code; // "KEY_NOT_FOUND"
+ * ```
  */
 export async function revokeKey(
   changes: LicenseChanges,

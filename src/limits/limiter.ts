@@ -34,6 +34,13 @@ const DEFAULT_ADDRESS_CAPACITY = 50_000;
  *
  * A window takes about 250 bytes, and up to 900 for a sender that calls in every second of a minute.
  * Throws a RangeError for a limit or capacity out of its range.
+ *
+ * @example
+ * ```ts
+ * const { byAddress } = createLimiter({ validate: 1 }).windows.validate;
+ * byAddress.take("192.0.2.1", 0).allowed; // true
+ * byAddress.take("192.0.2.1", 999).retryAfterSeconds; // 61
+ * ```
  */
 export function createLimiter<Endpoint extends string>(
   limits: Readonly<Record<Endpoint, number>>,

@@ -33,7 +33,14 @@ const MAX_PATH_LENGTH = 1024;
 const MAX_QUERY_LENGTH = 4096;
 const MAX_DECODINGS = 3;
 
-/** Replaces everything that looks like an API key or a token, of any brand and case, whole or cut, with `[key]`. */
+/**
+ * Replaces everything that looks like an API key or a token, of any brand and case, whole or cut, with `[key]`.
+ *
+ * @example
+ * ```ts
+ * redactKeys("The key svc_live_0123456789abcdef does not work"); // "The key [key] does not work"
+ * ```
+ */
 export function redactKeys(text: string): string {
   return text.replace(KEY_LIKE, "[key]");
 }

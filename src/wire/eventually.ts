@@ -6,7 +6,15 @@
 
 export type Eventually<Value> = Value | Promise<Value>;
 
-/** Calls `next` with the value: at once if the value is known, otherwise when it comes. */
+/**
+ * Calls `next` with the value: at once if the value is known, otherwise when it comes.
+ *
+ * @example
+ * ```ts
+ * andThen(20, (known) => known + 1); // 21
+ * await andThen(Promise.resolve(20), (found) => found + 1); // 21
+ * ```
+ */
 export function andThen<Value, Next>(
   value: Eventually<Value>,
   next: (value: Value) => Eventually<Next>,

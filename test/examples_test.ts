@@ -1,0 +1,105 @@
+/** The examples of functions (`@example`) compile, and each line that shows a value has this value. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createTestDatabase, type TestDatabase } from "./support/database.ts";
+import { ACTOR, BRAND, NOW } from "./support/issue.ts";
+
+setDefaultTimeout(30_000);
+
+const root = join(import.meta.dir, "..");
+const BLOCK = /@example\n \* ```ts\n(.*?) \* ```\n.*?export (?:async )?function (\w+)/gs;
+
+/** Where the examples find what they use: a room's door, or a file in src/. */
+const MODULES = ["calendar", "clock", "ids", "log", "refusal"].map((name) => `src/${name}.ts`);
+const ROOMS = ["audit", "database", "keys", "licensing", "limits", "secrets", "wire"];
+
+/** The values that the examples do not make themselves. */
+const GIVEN = "const { address, database, brand, actor, now } = given;";
+const GIVEN_TYPE =
+  "{ address: DatabaseAddress; database: Database; brand: Brand; actor: Actor; now: Date; show: (shown: unknown) => void }";
+
+interface Example {
+  readonly name: string;
+  readonly code: string;
+  /** The values in the comments, in their order. */
+  readonly values: readonly unknown[];
+}
+
+const examples: Example[] = [];
+for (const path of [...new Bun.Glob("src/**/*.ts").scanSync(root)].sort()) {
+  const source = await Bun.file(join(root, path)).text();
+  for (const [, block = "", name = ""] of source.matchAll(BLOCK)) examples.push(readExample(name, block));
+}
+
+let folder: string;
+let place: TestDatabase;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "claviger-examples-"));
+  place = await createTestDatabase();
+  const paths = [...MODULES, ...ROOMS.map((room) => `src/${room}/mod.ts`)];
+  const names = (await Promise.all(paths.map((path) => import(join(root, path))))).map(Object.keys);
+  const code = examples.map(({ code }) => code).join("\n");
+  const imports = paths.map((path, index) => {
+    const used = names[index]?.filter((name) => new RegExp(`\\b${name}\\b`).test(code)) ?? [];
+    return `import { ${used.join(", ")} } from "${join(root, path)}";`;
+  });
+  const types = `
+    import type { Actor } from "${root}/src/audit/mod.ts";
+    import type { Brand } from "${root}/src/brand.ts";
+    import type { Database, DatabaseAddress } from "${root}/src/database/mod.ts";`;
+  const functions = examples.map(
+    ({ name, code }) =>
+      `export async function ${name}Example(given: ${GIVEN_TYPE}) {${GIVEN}\n{ ${code} }\n}`,
+  );
+  writeFileSync(join(folder, "examples.ts"), [...imports, types, ...functions].join("\n"));
+  const config = {
+    extends: join(root, "tsconfig.json"),
+    compilerOptions: { types: [join(root, "node_modules/bun-types")], noUnusedLocals: false },
+    include: [join(folder, "examples.ts"), join(root, "src/*.d.ts")],
+  };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+});
+afterAll(async () => {
+  await place.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Reads the lines of an example. `EXPRESSION; // VALUE` shows the value of the expression. */
+function readExample(name: string, block: string): Example {
+  const values: unknown[] = [];
+  const lines = block.split("\n").map((line) => {
+    const code = line.replace(/^ \* ?/, "");
+    const [, expression, value] = /^(.+); \/\/ (.+)$/.exec(code) ?? [];
+    if (value === undefined) return code;
+    values.push(value === "undefined" ? undefined : JSON.parse(value));
+    return `given.show(${expression});`;
+  });
+  return { name, code: lines.join("\n"), values };
+}
+
+test("ten functions have an example", () => {
+  expect(examples.length).toBeGreaterThanOrEqual(10);
+});
+
+test("the examples compile", () => {
+  const tsc = [process.execPath, "--bun", join(root, "node_modules/.bin/tsc"), "--project", folder];
+  const { stdout } = Bun.spawnSync(tsc, { cwd: root });
+  expect(stdout.toString()).toBe("");
+});
+
+test.each(examples.map(({ name, values }) => [name, values] as const))("%s() %j", async (name, values) => {
+  const module = await import(join(folder, "examples.ts"));
+  const shown: unknown[] = [];
+  await module[`${name}Example`]({
+    address: place.address,
+    database: place.database,
+    brand: BRAND,
+    actor: ACTOR,
+    now: NOW,
+    show: (value: unknown) => void shown.push(value),
+  });
+  expect(shown).toStrictEqual([...values]);
+  expect(values.length).toBeGreaterThan(0);
+});
