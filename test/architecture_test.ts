@@ -302,3 +302,16 @@ describe("direction of imports", () => {
     expect(breaches).toEqual([]);
   });
 });
+
+/** The parts that serve people and programs, and own no table. */
+const doors = ["admin", "cli", "doctor", "http", "service", "wire"];
+const WRITE = /\b(?:insert\s+into|delete\s+from|update\s+\w+(?:\s+\w+)?\s+set)\b/i;
+
+test("no door writes a table, except for the history of a demo", async () => {
+  const root = join(import.meta.dir, "..");
+  const files = [...new Bun.Glob(`src/{${doors}}/**/*.{ts,tsx,sql}`).scanSync(root)].sort();
+  expect(new Set(files.map((file) => file.split("/")[1]))).toEqual(new Set(doors));
+  const writers: string[] = [];
+  for (const file of files) if (WRITE.test(await Bun.file(join(root, file)).text())) writers.push(file);
+  expect(writers).toEqual(["src/cli/demo/history.sql"]);
+});

@@ -27,7 +27,7 @@ async function remove(surroundings: Surroundings, options: JsonOptions): Promise
     const secrets = await openProvenSecrets({ config, database, now });
     const by = { ...actor, reason: "demo" };
     const operator = await removeDemoOperator(database, { actor: by, now });
-    const removed = await removeDemo(database, { config, secrets, actor: by, now });
+    const removed = await removeDemo(database, { secrets, actor: by, now });
     if (options.json) return printJson(surroundings, { ...removed, operator: operator ?? null });
     const { keys, models, token } = removed;
     printLine(

@@ -1,4 +1,5 @@
 /** Adds the data of `serve --demo` to an empty database. */
+import { Readable } from "node:stream";
 import { type Actor, nameOfActor } from "../../audit/mod.ts";
 import type { Brand } from "../../brand.ts";
 import type { Clock } from "../../clock.ts";
@@ -14,7 +15,7 @@ import type { OpenInstallation } from "../../service/mod.ts";
 import { countUse } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import history from "./history.sql" with { type: "text" };
-import { type DemoKey, deriveKeys, toDemoEmail } from "./keys.ts";
+import { type DemoKey, deriveKeys } from "./keys.ts";
 import { makeDemoModels } from "./models.ts";
 import { TABLES } from "./tables.ts";
 
@@ -50,7 +51,7 @@ export async function addDemo(
   }
   for (const { fields, file } of makeDemoModels(brand)) {
     const sizeBytes = file.length;
-    const stored = await storeBytes(dataDir, toChunks(file), { now, sizeBytes, onProgress() {} });
+    const stored = await storeBytes(dataDir, Readable.from([file]), { now, sizeBytes, onProgress() {} });
     const model = {
       ...fields,
       sizeMb: toMegabytes(sizeBytes),
@@ -72,11 +73,11 @@ export async function addHistory(
   { brand, keys, actor, now }: HistoryOptions,
 ): Promise<void> {
   const limits = Object.fromEntries(TIERS.map((tier) => [tier, monthlyLimitOf(tier)]));
-  const customers = TABLES.customers.map(({ name = "", ...rest }) => {
-    const email = toDemoEmail(name);
-    const { hash, hint } = keys.find((key) => key.email === email) ?? generateApiKey(brand, "test");
+  const customers = TABLES.customers.map((customer) => {
+    const { hash, hint } =
+      keys.find(({ email }) => email === customer.email) ?? generateApiKey(brand, "test");
     const ids = { account_id: newUuid(), license_id: newUuid(), key_id: newUuid() };
-    return { name, ...rest, email, hash, hint, ...ids };
+    return { ...customer, hash, hint, ...ids };
   });
   // The ids of the keys after a rotation come later than all others, because lists are in the order of the ids.
   const rotatable = customers.map((customer) => {
@@ -88,15 +89,11 @@ export async function addHistory(
 }
 
 /**
- * Computes the figures of a demo at once, so that the console shows them when it is opened for the first time. A function
- * of its own, so that the keys are printed first.
+ * Computes the figures of a demo at once, so that the console shows them when it is opened for the first time. A
+ * function of its own, so that the keys are printed first.
  */
 export async function completeDemo(database: Database, clock: Clock): Promise<void> {
   await countUse(database, { clock, isStopping: () => false });
   // Not by the service's own computation: it has just computed the figures of the empty database, and now pauses.
   await computeFigures(database, { clock });
-}
-
-async function* toChunks(file: Buffer): AsyncGenerator<Buffer> {
-  yield file;
 }

@@ -57,8 +57,7 @@ function isPrivate({ columns }: Pick<Surroundings, "columns">, { host, logFormat
 
 /**
  * Removes the operator of a demo. The last admin cannot be removed: then only its sessions and links end, and the
- * result is
- * `kept`. Undefined if there is no such operator.
+ * result is `kept`. Undefined if there is no such operator.
  */
 export async function removeDemoOperator(
   database: Database,

@@ -14,31 +14,32 @@ moment as (
     from given cross join generate_series(0, 92) as days_ago
 ),
 customer as (
-  select customer.*, at as since_at, expires_at,
+  select customer.*, begin.at as since_at, case when per_day > 0 then latest.at end as last_used_at, expires_at,
          jsonb_build_object('monthly_limit', null, 'expires_at', expires_at) as terms
     from given
          cross join jsonb_to_recordset(customers) as customer (
-           name text, email text, organization text, first_tier text, tier text, since integer, until integer,
+           email text, organization text, first_tier text, tier text, since integer, until integer,
            per_day numeric, weekend numeric, expires_in integer, quota_part numeric, account_id uuid, license_id uuid,
            key_id uuid, hash text, hint text, next_key_id uuid, next_hash text, next_hint text)
          cross join lateral (select today + expires_in * one_day + morning as expires_at) as derived
-         join moment on days_ago = since
+         join moment as begin on begin.days_ago = since
+         join moment as latest on latest.days_ago = until
 ),
 change as (
   select customer.*, at, at + 7 * one_day as week_later, action, old_state, new_state, coalesce(by, actor) as actor
     from given
          cross join jsonb_to_recordset(changes)
-                    as change (name text, days_ago integer, action text, old_state text, new_state text, by text)
+                    as change (email text, days_ago integer, action text, old_state text, new_state text, by text)
          join moment using (days_ago)
-         join customer using (name)
+         join customer using (email)
 ),
 outcome as (
-  select name, max(at) filter (where action = 'license.tier') as promoted_at,
+  select email, max(at) filter (where action = 'license.tier') as promoted_at,
          max(at) filter (where action = 'key.rotate') as rotated_at,
          max(week_later) filter (where action = 'key.rotate') as ends_at,
          max(at) filter (where action = 'key.revoke') as revoked_at,
          (array_agg(new_state order by at desc) filter (where new_state is not null))[1] as state
-    from change group by name
+    from change group by email
 ),
 
 -- The hours that are over, each with its percentage of a day's use.
@@ -53,23 +54,18 @@ hour as (
 ),
 -- The use of each day has the rhythm of a week, grows from 55 percent, and stays below one 31st of the month's quota.
 use as (
-  select name, license_id, tier_then, days_ago, date, part, date_trunc('month', date)::date as month,
+  select email, license_id, tier_then, days_ago, date, part, date_trunc('month', date)::date as month,
          floor(part * least((limits ->> tier_then)::numeric / 31,
            per_day * case when extract(isodow from date) > 5 then weekend else 1 end * (1 - 0.45 * days_ago / 90)
-             * (0.82 + 0.36 * get_byte(sha256(convert_to(concat(name, extract(epoch from at)), 'UTF8')), 0) / 256)))
+             * (0.82 + 0.36 * get_byte(sha256(convert_to(concat(email, extract(epoch from at)), 'UTF8')), 0) / 256)))
            as used
     from given
          cross join customer
-         left join outcome using (name)
+         left join outcome using (email)
          join (select days_ago, date, min(at) as at, sum(percent) / 100.0 as part from hour group by days_ago, date)
               as day on days_ago between until and since - 1
          cross join lateral (
            select case when at + morning < promoted_at then first_tier else tier end as tier_then) as term
-),
-last_use as (
-  select name, at as last_used_at
-    from (select name, min(days_ago) as days_ago from use where used > 0 group by name) as latest
-         join moment using (days_ago)
 ),
 
 account as (
@@ -86,8 +82,7 @@ key as (
   select made.id, license_id, decode(made.hash, 'hex'), made.hint, 'test', made.state, works_until, replaced_by, at,
          made.revoked_at, used_at
     from customer
-         left join outcome using (name)
-         left join last_use using (name)
+         left join outcome using (email)
          cross join lateral (
            -- A rotated key works for seven more days.
            select key_id, hash, hint, coalesce(state, 'active'), ends_at,
@@ -135,7 +130,7 @@ part_of_month (license_id, month, nth, used) as (
   select license_id, month, extract(day from date)::integer, used from use
   union all
   select license_id, this_month, null, greatest(0, round(quota_part * (limits ->> tier)::numeric)
-           - coalesce((select sum(used) from use where (use.name, month) = (customer.name, this_month)), 0))
+           - coalesce((select sum(used) from use where (use.email, month) = (customer.email, this_month)), 0))
     from given cross join customer where quota_part is not null
 ),
 counted as (
@@ -148,7 +143,7 @@ counted as (
                 group by day order by day)
     from part_of_month as every group by license_id, month having sum(used) > 0
 ),
--- Today's use is counted from events, and a demo has none. The service counts the other days from the use of the months.
+-- Today's use is counted from events, and a demo has none. The other days are counted from the use of the months.
 today as (
   insert into usage_days (day, is_imported, tier, mode, used)
   select date, false, tier_then, 'test', sum(used) from use where days_ago = 0 group by 1, 3 having sum(used) > 0
@@ -156,19 +151,19 @@ today as (
 restarted as (delete from usage_days_progress),
 
 refused as (
-  select name, endpoint, code, coalesce(reason, '') as reason, at,
-         round(per_hour * (0.4 + 0.6 * get_byte(sha256(convert_to(concat(name, code, extract(epoch from at)), 'UTF8')), 0)
-           / 256)) as count
+  select email, endpoint, code, coalesce(reason, '') as reason, at,
+         round(per_hour * (0.4 + 0.6 / 256
+           * get_byte(sha256(convert_to(concat(email, code, extract(epoch from at)), 'UTF8')), 0))) as count
     from given
          cross join jsonb_to_recordset(refusals) as refusal (
-           name text, endpoint text, code text, reason text, first_day integer, last_day integer, first_hour integer,
+           email text, endpoint text, code text, reason text, first_day integer, last_day integer, first_hour integer,
            last_hour integer, per_hour numeric)
          join hour on days_ago between last_day and first_day and of_day between first_hour and last_hour
 ),
 explained as (
   insert into refusals (key_id, code, reason, last_at, count)
   select key_id, code, reason, max(at), sum(count)
-    from refused join customer using (name) where count > 0 group by key_id, code, reason
+    from refused join customer using (email) where count > 0 group by key_id, code, reason
 ),
 hours as (
   insert into activity_hours (hour, endpoint, code, reason, count)

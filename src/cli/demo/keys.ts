@@ -1,6 +1,6 @@
 /**
- * The keys that people can try in a demo. They are derived from the root secret, so that every start can show them. As of
- * every key, only their hashes are stored.
+ * The keys that people can try in a demo. They are derived from the root secret, so that every start can show them. As
+ * of every key, only their hashes are stored.
  */
 import type { Brand } from "../../brand.ts";
 import type { Config } from "../../config/mod.ts";
@@ -24,17 +24,10 @@ const PLACE = /\{([a-z]+)\}/g;
 export function deriveKeys(brand: Brand, secrets: Secrets): readonly DemoKey[] {
   return LABELS.map((label) => {
     const bytes = Buffer.from(secrets.signer("demo-key").sign([label]), "base64url");
-    return {
-      label,
-      email: toDemoEmail(label.replaceAll(" ", "-")),
-      ...generateApiKey(brand, "test", { bytes }),
-    };
+    // `.example` is reserved (RFC 2606), so no person has such an e-mail.
+    const email = `${label.replaceAll(" ", "-")}@demo.example`;
+    return { label, email, ...generateApiKey(brand, "test", { bytes }) };
   });
-}
-
-/** Returns the e-mail of a customer. `.example` is reserved (RFC 2606), so no person has it. */
-export function toDemoEmail(name: string): string {
-  return `${name}@demo.example`;
 }
 
 /**
@@ -66,12 +59,9 @@ export function renderDemo(
 ): string {
   const width = Math.max(...keys.map(({ label }) => label.length));
   const list = keys.map(({ label, apiKey }) => `  ${label.padEnd(width)}  ${apiKey}`).join("\n");
-  const values = new Map([
-    ...keys.map(({ label, apiKey }) => [label, apiKey] as const),
-    ...Object.entries({ keys: list, address, host: config.brand.installerHost }),
-  ]);
-  const lines = text
-    .split("\n")
-    .filter((line) => [...line.matchAll(PLACE)].every(([, name = ""]) => values.has(name)));
-  return lines.join("\n").replaceAll(PLACE, (_, name) => values.get(name) ?? "");
+  const tried = Object.fromEntries(keys.map(({ label, apiKey }) => [label, apiKey]));
+  const values: Record<string, string> = { ...tried, keys: list, address, host: config.brand.installerHost };
+  const isComplete = (line: string) => [...line.matchAll(PLACE)].every(([, name = ""]) => name in values);
+  const lines = text.split("\n").filter(isComplete);
+  return lines.join("\n").replaceAll(PLACE, (_, name) => values[name] ?? "");
 }

@@ -1,35 +1,21 @@
 /**
- * The demo's models: linear classifiers with made-up weights. The files are real ONNX and can be loaded. Their bytes are
- * the same on every machine.
+ * The demo's models: linear classifiers with made-up weights. The files are real ONNX and can be loaded. Their bytes
+ * are the same on every machine.
  */
 import { createHash } from "node:crypto";
 import type { Brand } from "../../brand.ts";
-import { TABLES } from "./tables.ts";
+import models from "./models.json" with { type: "json" };
 
-export interface DemoModel {
-  /** The input of {@linkcode parseNewModel}, without the fields that depend on the stored file. */
-  readonly fields: { readonly name: string; readonly version: string };
-  readonly file: Buffer;
-}
-
-/** Makes the demo's models: the public models that the contract's decisions name. */
-export function makeDemoModels({ modelTypes }: Brand): readonly DemoModel[] {
-  return TABLES.models.map(
-    ({ name = "", features, classes, license, subjects, type, paradigm, ...texts }) => {
-      const [nFeatures, nClasses] = [Number(features), Number(classes)];
-      const fields = {
-        name,
-        version: "1.0.0",
-        type: modelTypes[Number(type)] ?? modelTypes[0],
-        paradigm,
-        nFeatures,
-        nClasses,
-        requiresLicense: license,
-        metadata: subjects === undefined ? texts : { ...texts, training_subjects: Number(subjects) },
-      };
-      return { fields, file: renderClassifier(name, nFeatures, nClasses) };
-    },
-  );
+/**
+ * Makes the demo's models: the public models that the contract's decisions name. `fields` is the input of
+ * {@linkcode parseNewModel}, without the fields that depend on the stored file.
+ */
+export function makeDemoModels({ modelTypes }: Brand) {
+  return models.map((model) => {
+    // The list names the place of a type in the brand's types. A brand may have fewer.
+    const fields = { ...model, type: modelTypes[model.type] ?? modelTypes[0] };
+    return { fields, file: renderClassifier(model) };
+  });
 }
 
 const FLOAT = 1;
@@ -38,7 +24,7 @@ const FLOAT = 1;
  * Writes the ONNX file of `scores = features × weights + bias`.
  * Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
-function renderClassifier(name: string, nFeatures: number, nClasses: number): Buffer {
+function renderClassifier({ name, nFeatures, nClasses }: (typeof models)[number]): Buffer {
   const tensor = (what: string, dims: readonly number[]) => {
     const weights = makeWeights(`${name} ${what}`, dims);
     return message(...dims.map((dim): Field => [1, dim]), [2, FLOAT], [8, what], [9, weights]);

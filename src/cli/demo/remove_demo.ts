@@ -2,7 +2,6 @@
 import { deleteActivity } from "../../activity/mod.ts";
 import type { Actor } from "../../audit/mod.ts";
 import { systemClock } from "../../clock.ts";
-import type { Config } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
 import { deleteRefusals, listKeys, revokeKey } from "../../keys/mod.ts";
@@ -14,8 +13,7 @@ import type { Secrets } from "../../secrets/mod.ts";
 import { deleteUsage, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import { DEMO_REASON, DEMO_TOKEN } from "./add_demo.ts";
-import { toDemoEmail } from "./keys.ts";
-import { makeDemoModels } from "./models.ts";
+import models from "./models.json" with { type: "json" };
 import { TABLES } from "./tables.ts";
 
 interface By {
@@ -23,53 +21,45 @@ interface By {
   readonly now: Date;
 }
 
-export interface RemovedDemo {
-  readonly keys: number;
-  readonly models: readonly string[];
-  /** Whether the stored token was the demo's, and was removed. */
-  readonly token: boolean;
-}
-
-/** An account that every demo has, also that of an earlier version. */
-const MARK = toDemoEmail("research");
+/** The e-mails of a demo's accounts. Every demo has the last one, also that of an earlier version. */
+const EMAILS = TABLES.customers.map(({ email = "" }) => email);
 
 /** Tells whether the database has a demo. */
 export function hasDemo(database: Database): Promise<boolean> {
-  return hasAccount(database, MARK);
+  return hasAccount(database, EMAILS.at(-1) ?? "");
 }
 
 /**
  * Removes a demo: revokes its keys, deletes their use and their refusals, erases its accounts (rows of keys are never
  * deleted), retires its models, and removes its token. A token or a version of a model that the operator added stays,
- * and so does the audit log.
+ * and so does the audit log. `token` tells whether the stored token was the demo's, and was removed.
  */
 export async function removeDemo(
   database: Database,
-  { config, secrets, ...by }: By & { readonly config: Config; readonly secrets: Secrets },
-): Promise<RemovedDemo> {
+  { secrets, ...by }: By & { readonly secrets: Secrets },
+): Promise<{ readonly keys: number; readonly models: readonly string[]; readonly token: boolean }> {
   const tokens = createTokenSource({ database, secrets, clock: { ...systemClock, now: () => by.now } });
   const current = await tokens.current();
   const isDemoToken = !isRefusal(current) && current.token === DEMO_TOKEN;
   if (isDemoToken) orRefuse(await clearInstallerToken(database, by));
-  const models: string[] = [];
+  const retired: string[] = [];
   const listed = new Map((await listAllModels(database)).map((model) => [model.name, model]));
-  for (const { fields } of makeDemoModels(config.brand)) {
-    const model = listed.get(fields.name);
-    if (model === undefined || model.version !== fields.version || model.owner !== null) continue;
-    orRefuse(await retireVersion(database, fields, by));
-    models.push(`${fields.name} ${fields.version}`);
+  for (const { name, version } of models) {
+    const model = listed.get(name);
+    if (model === undefined || model.version !== version || model.owner !== null) continue;
+    orRefuse(await retireVersion(database, { name, version }, by));
+    retired.push(`${name} ${version}`);
   }
-  return { keys: await removeAccounts(database, by), models, token: isDemoToken };
+  return { keys: await removeAccounts(database, by), models: retired, token: isDemoToken };
 }
 
 /** Removes the accounts, and returns the number of keys that were not revoked yet. */
 async function removeAccounts(database: Database, by: By): Promise<number> {
-  const emails = TABLES.customers.map(({ name = "" }) => toDemoEmail(name));
-  const found = await Promise.all(emails.map((email) => findAccount(database, { email })));
-  const accounts = found.filter((account) => account !== undefined);
+  const found = await Promise.all(EMAILS.map((email) => findAccount(database, { email })));
+  const uuids = found.flatMap((account) => account?.uuid ?? []);
   const changes = createLicenseChanges(database);
   let keys = 0;
-  for (const { uuid } of accounts) {
+  for (const uuid of uuids) {
     for (const { id, state } of await listKeys(database, { now: by.now, filter: { accountUuid: uuid } })) {
       if (state === "revoked") continue;
       orRefuse(await revokeKey(changes, { uuid: parseId("key", id) ?? "" }, by));
@@ -77,13 +67,11 @@ async function removeAccounts(database: Database, by: By): Promise<number> {
     }
   }
   // Now no client can add to them.
-  const uuids = accounts.map(({ uuid }) => uuid);
   await deleteUsage(database, uuids);
   await deleteRefusals(database, uuids);
   await deleteActivity(database, DEMO_REASON);
   await restartCount(database);
-  // The account that marks a demo is erased last, so that an interrupted removal can be run again.
-  for (const { uuid } of accounts.toSorted((a, b) => Number(a.email === MARK) - Number(b.email === MARK)))
-    orRefuse(await eraseAccount(database, uuid, by));
+  // The account that `hasDemo` looks for is erased last, so that an interrupted removal can be run again.
+  for (const uuid of uuids) orRefuse(await eraseAccount(database, uuid, by));
   return keys;
 }
