@@ -133,7 +133,7 @@ async function writeSnapshot(
 async function proveSecret(sql: Sql, text: string): Promise<void> {
   const [canary] = await sql<{ sealed: string }[]>`select sealed from secret_canary`;
   const parsed = parseRootSecret(text);
-  if (!parsed.ok) throw new BackupFailure(parsed.error);
+  if (!parsed.ok) throw new BackupFailure(`its secret cannot be used: ${parsed.error}`);
   if (canary !== undefined && !opensCanary(createSecrets(parsed.rootSecret), canary.sealed)) {
     throw new BackupFailure("another secret sealed the database; give the secret of the first start");
   }

@@ -107,5 +107,5 @@ export function demandSecret(config: Config): FoundSecret {
 function rootOf({ text, source }: FoundSecret): RootSecret {
   const parsed = parseRootSecret(text);
   if (parsed.ok) return parsed.rootSecret;
-  throw new CommandRefused(`Cannot use the secret of ${source}: ${parsed.error.replace(/^[^:]*: /, "")}`);
+  throw new CommandRefused(`Cannot use the secret of ${source}: ${parsed.error}`);
 }

@@ -110,8 +110,8 @@ function read(source: ConfigSource): Config {
   }
   const proxies = parseTrustedProxies(get("CLAVIGER_TRUSTED_PROXIES"));
   if (!proxies.ok) {
-    const why = proxies.error.replace(/^Cannot read trusted proxies: /, "");
-    throw new SettingError(`${demand("CLAVIGER_TRUSTED_PROXIES")}: ${why}`, "CLAVIGER_TRUSTED_PROXIES");
+    const why = `${demand("CLAVIGER_TRUSTED_PROXIES")}: ${proxies.error}`;
+    throw new SettingError(why, "CLAVIGER_TRUSTED_PROXIES");
   }
   const limit = (name: string) => wholeNumber(get, `CLAVIGER_LIMIT_${name}`, 10_000_000);
 

@@ -155,8 +155,8 @@ const REASONS: Reasons = {
 function parse(text: string, source: string): InstallationSecrets | Refusal {
   const parsed = parseRootSecret(text);
   if (parsed.ok) return { secrets: createSecrets(parsed.rootSecret), forget: () => {} };
-  const why = parsed.error.replace(/^Cannot read root secret: /, "");
-  return refuse("INVALID_REQUEST", `Cannot use the secret of ${source}: ${why}; it must be ${SECRET_FORM}`);
+  const why = `${parsed.error}; it must be ${SECRET_FORM}`;
+  return refuse("INVALID_REQUEST", `Cannot use the secret of ${source}: ${why}`);
 }
 
 const SECRET_FORM = "32 random bytes, such as `openssl rand -hex 32` prints";

@@ -131,7 +131,7 @@ export function parseTrustedProxies(text: string): ParsedProxies {
   for (const entry of text.split(/[\s,]+/).filter((part) => part !== "")) {
     const proxy = parseNetwork(entry);
     if (typeof proxy === "string") {
-      return { ok: false, error: `Cannot read trusted proxies: ${JSON.stringify(entry)} ${proxy}` };
+      return { ok: false, error: `${JSON.stringify(entry)} ${proxy}` };
     }
     proxies.push(proxy);
   }

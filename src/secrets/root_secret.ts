@@ -30,11 +30,11 @@ const MIN_DISTINCT = 17;
  */
 export function parseRootSecret(text: string): ParsedRootSecret {
   const bytes = decode(text.trim());
-  const problem = typeof bytes === "string" ? bytes : findWeakness(bytes);
-  if (typeof bytes === "string" || problem !== undefined) {
-    return { ok: false, error: `Cannot read root secret: ${problem}` };
-  }
-  return { ok: true, rootSecret: createSecretKey(bytes) };
+  if (typeof bytes === "string") return { ok: false, error: bytes };
+  const weakness = findWeakness(bytes);
+  return weakness === undefined
+    ? { ok: true, rootSecret: createSecretKey(bytes) }
+    : { ok: false, error: weakness };
 }
 
 /** Generates a root secret as the text of its file: 64 hexadecimal digits and a newline. */
