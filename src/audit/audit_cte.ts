@@ -1,32 +1,7 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import type { AuditAction } from "./actions.ts";
-
-/** The person or program that makes a change. */
-export interface Actor {
-  readonly kind: keyof typeof DOORS;
-  /** A client's address, a user of the host, or the name of a token or an operator. */
-  readonly name: string;
-  readonly reason?: string | undefined;
-  /** The identifier of the request, `req_…`; undefined for a command. */
-  readonly request?: string | undefined;
-  /** The address that the request came from; undefined for a command. */
-  readonly address?: string | undefined;
-}
-
-/** Who makes a change, why and when. */
-export interface By {
-  readonly actor: Actor;
-  readonly now: Date;
-}
-
-/** How each kind of actor comes in. */
-const DOORS = { http: "client", command: "command", token: "api", operator: "console" } as const;
-
-/** Returns the actor as the audit log names it, such as `token:shop`. */
-export function nameOfActor({ kind, name }: Actor): string {
-  return `${kind}:${name}`;
-}
+import { type Actor, DOORS } from "./actor.ts";
 
 export interface AuditCte {
   readonly action: AuditAction;

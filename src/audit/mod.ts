@@ -5,7 +5,8 @@
  * change. Therefore this room gives other rooms a CTE for their statements.
  */
 export { ACTIONS, type AuditAction } from "./actions.ts";
-export { type Actor, auditCte, type By, nameOfActor } from "./audit_cte.ts";
+export { ACTOR, ACTOR_TEXT, type Actor, type By, nameOfActor } from "./actor.ts";
+export { auditCte } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";

@@ -13,6 +13,9 @@ import { createConsoleClient } from "./console_client.ts";
 
 setDefaultTimeout(30_000);
 
+const ACTOR_FORM =
+  "must be a kind and a name, such as token:shop; the kinds are http, command, token, operator";
+
 type Wrong = Readonly<Record<string, string>>;
 
 /** A value that cannot be read, for each condition of the keys in the API and in the console. */
@@ -75,7 +78,7 @@ describe("the console", () => {
     "/audit": {
       account: "Grace",
       key: "svc_test_…ce05",
-      actor: "x".repeat(301),
+      actor: "olga",
       action: "key.revoked",
       since: "yesterday",
       until: "2026-11-31",
@@ -137,6 +140,11 @@ describe("the console", () => {
     expect(text).toContain(`Nothing is shown: action must be one of ${ACTIONS.join(", ")}`);
   });
 
+  test("GET /audit names the kinds of actors", async () => {
+    const { text } = await client.send("/audit?actor=olga", { cookie });
+    expect(text).toContain(`Nothing is shown: actor ${ACTOR_FORM}`);
+  });
+
   test("no field of conditions cuts a text that is typed or pasted", async () => {
     for (const path of ["/keys", "/accounts", "/audit"]) {
       expect((await client.send(path, { cookie })).text).not.toContain("maxlength");
@@ -157,7 +165,7 @@ describe("the API", () => {
     "/audit": {
       account: "Grace",
       key: "svc_test_…ce05",
-      actor: "",
+      actor: "olga",
       action: "key.revoked",
       since: "yesterday",
       until: "2026-11-31",
@@ -177,6 +185,27 @@ describe("the API", () => {
   test("GET /audit names the actions that it knows", async () => {
     const { body } = await admin.call("GET", "/audit?action=key.revoked", { token });
     expect(body.details).toEqual([{ field: "action", error: `action must be one of ${ACTIONS.join(", ")}` }]);
+  });
+
+  test("GET /audit names the kinds of actors, and refuses a text that begins with no kind or has no name", async () => {
+    for (const actor of [
+      "",
+      "olga",
+      "user:olga",
+      "operator:",
+      "Operator:olga",
+      `operator:${"x".repeat(300)}`,
+    ]) {
+      const { body } = await admin.call("GET", `/audit?actor=${actor}`, { token });
+      expect(body.details).toEqual([{ field: "actor", error: `actor ${ACTOR_FORM}` }]);
+    }
+  });
+
+  test("GET /audit accepts every kind of actor", async () => {
+    for (const actor of ["http:2001:db8::7", "command:root", "token:shop", "operator:(unknown)"]) {
+      const { status } = await admin.call("GET", `/audit?${new URLSearchParams({ actor })}`, { token });
+      expect({ actor, status }).toEqual({ actor, status: 200 });
+    }
   });
 
   for (const { method, path, operation } of ROUTES) {
@@ -218,7 +247,7 @@ describe("a command", () => {
     "accounts usage": { month: "2026-13" },
     "licenses outstanding": { key: "svc_test_…ce05", limit: "0" },
     audit: {
-      ...{ limit: "0", key: "svc_test_…ce05", account: "Grace", actor: "", action: "key.revoked" },
+      ...{ limit: "0", key: "svc_test_…ce05", account: "Grace", actor: "olga", action: "key.revoked" },
       ...{ since: "yesterday", until: "2026-11-31" },
     },
     "models list": {},
@@ -266,6 +295,11 @@ describe("a command", () => {
   test("audit names the actions that it knows", async () => {
     const { err } = await line.here(["audit", "--action", "key.revoked"]);
     expect(err).toContain(`Allowed choices are ${ACTIONS.join(", ")};`);
+  });
+
+  test("audit names the kinds of actors", async () => {
+    const { err } = await line.here(["audit", "--actor", "olga"]);
+    expect(err).toContain(`It ${ACTOR_FORM}`);
   });
 
   for (const [path, wrong] of Object.entries(LISTS)) {

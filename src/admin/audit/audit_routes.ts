@@ -1,12 +1,12 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
-import { ACTIONS, AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { ACTIONS, ACTOR, ACTOR_TEXT, AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 import { AUDIT_ROW } from "../frame/api/answers.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
-import { lineField } from "../frame/api/fields.ts";
+import { ruledField } from "../frame/api/fields.ts";
 import { ACCOUNT_FIELD, idField, timeField } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
@@ -15,7 +15,12 @@ import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
 export const AUDIT_CONDITIONS = {
   account: v.optional(ACCOUNT_FIELD),
   key: v.optional(idField("key", "key")),
-  actor: v.optional(v.pipe(lineField("actor", 1, 300), inJsonSchema({ description: "Such as token:shop" }))),
+  actor: v.optional(
+    v.pipe(
+      ruledField("actor", ACTOR_TEXT),
+      inJsonSchema({ pattern: ACTOR.source, description: "Such as token:shop" }),
+    ),
+  ),
   action: v.optional(v.picklist(ACTIONS, `action must be one of ${ACTIONS.join(", ")}`)),
 } as const;
 

@@ -2,6 +2,7 @@
 import { type Command, Option } from "commander";
 import {
   ACTIONS,
+  ACTOR_TEXT,
   type AuditRow,
   describeChanges,
   type FieldChange,
@@ -14,7 +15,7 @@ import {
   accountOption,
   idOption,
   type JsonOptions,
-  textOption,
+  ruledOption,
   timestampOption,
   wholeNumberOption,
   withJsonOptions,
@@ -47,7 +48,7 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only changes of this key", idOption("key"))
     .option("--account <account>", "only changes of this account, by its id or e-mail", accountOption)
-    .option("--actor <actor>", "only changes by this actor, such as token:shop", textOption(1, 300))
+    .option("--actor <actor>", "only changes by this actor, such as token:shop", ruledOption(ACTOR_TEXT))
     .addOption(new Option("--action <action>", "only changes of this kind").choices(ACTIONS))
     .option("--since <time>", "only changes at or after this time, ISO 8601", timestampOption)
     .option("--until <time>", "only changes before this time, ISO 8601", timestampOption)

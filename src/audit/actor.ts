@@ -1,0 +1,40 @@
+import { lineOf, type TextRule } from "../database/mod.ts";
+
+/** The person or program that makes a change. */
+export interface Actor {
+  readonly kind: keyof typeof DOORS;
+  /** A client's address, a user of the host, or the name of a token or an operator. */
+  readonly name: string;
+  readonly reason?: string | undefined;
+  /** The identifier of the request, `req_…`; undefined for a command. */
+  readonly request?: string | undefined;
+  /** The address that the request came from; undefined for a command. */
+  readonly address?: string | undefined;
+}
+
+/** Who makes a change, why and when. */
+export interface By {
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+/** How each kind of actor comes in. */
+export const DOORS = { http: "client", command: "command", token: "api", operator: "console" } as const;
+
+/** Returns the actor as the audit log names it, such as `token:shop`. */
+export function nameOfActor({ kind, name }: Actor): string {
+  return `${kind}:${name}`;
+}
+
+const KINDS = Object.keys(DOORS);
+const LINE = lineOf(1, 300);
+
+/** The form of an actor in the audit log. */
+export const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
+
+/** The rule for the text of an actor. Without its kind, no row has it. */
+export const ACTOR_TEXT: TextRule = {
+  must: `must be a kind and a name, such as token:shop; the kinds are ${KINDS.join(", ")}`,
+  range: LINE.range,
+  allows: (text) => LINE.allows(text) && ACTOR.test(text),
+};
