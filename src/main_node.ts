@@ -1,5 +1,5 @@
 /** The program on Node, `dist/claviger.mjs`: reads the arguments and sets the exit status. */
-import { createSurroundings, runCommandLine } from "./cli/mod.ts";
+import { createInvocation, runCommandLine } from "./cli/mod.ts";
 import { nodePlatform } from "./platform/node/mod.ts";
 
 /** The oldest version with long-term support that the suite runs on. */
@@ -12,5 +12,5 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_MAJOR) {
   process.exit(1);
 }
 const PROGRAM_NAME = `node ${process.argv[1] ?? ""}`;
-const surroundings = createSurroundings({ platform: nodePlatform, programName: PROGRAM_NAME });
-process.exit(await runCommandLine(process.argv.slice(2), surroundings));
+const invocation = createInvocation({ platform: nodePlatform, programName: PROGRAM_NAME });
+process.exit(await runCommandLine(process.argv.slice(2), invocation));

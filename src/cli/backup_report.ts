@@ -2,11 +2,11 @@
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
 import { renderCount } from "../render_count.ts";
 import { LINE_ANEW } from "../text/mod.ts";
+import type { Invocation } from "./invocation.ts";
 import { counted } from "./print.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** Creates a line on the terminal that shows the progress. Without a terminal it shows nothing. */
-export function createProgressLine({ isTerminal, clock, err }: Surroundings, stopIfInterrupted: () => void) {
+export function createProgressLine({ isTerminal, clock, err }: Invocation, stopIfInterrupted: () => void) {
   let shownMs = Number.NEGATIVE_INFINITY;
   return {
     onProgress({ doing, what, done, of }: Progress) {

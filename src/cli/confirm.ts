@@ -1,9 +1,9 @@
 /** For commands that cannot be undone: they ask first at a terminal, and `--dry-run` shows what they would do. */
 import { type Command, Option } from "commander";
 import { escapeControls } from "../text/mod.ts";
+import type { Invocation } from "./invocation.ts";
 import type { JsonOptions } from "./options.ts";
 import { CommandRefused, type Opened } from "./run.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 export interface ConfirmOptions extends JsonOptions {
   readonly yes: boolean;
@@ -24,20 +24,20 @@ const ANSWER_LIMIT_BYTES = 1_024;
  * scripts can run the command.
  */
 export async function confirm(
-  surroundings: Surroundings,
+  invocation: Invocation,
   question: string,
   { options, stopIfInterrupted }: { readonly options: ConfirmOptions } & Pick<Opened, "stopIfInterrupted">,
 ): Promise<void> {
-  const { isTyped, isTerminal } = surroundings;
+  const { isTyped, isTerminal } = invocation;
   if (options.yes || options.dryRun || !isTyped || !isTerminal) return;
   const prompt = `${escapeControls(question)} Type yes to go on: `;
   const answer = await Promise.race([
-    surroundings.readInput(ANSWER_LIMIT_BYTES, prompt),
+    invocation.readInput(ANSWER_LIMIT_BYTES, prompt),
     // A read from a terminal does not end at a signal.
-    surroundings.untilSignal(),
+    invocation.untilSignal(),
   ]);
   // Ctrl-C and Ctrl-D end the question without ending its line.
-  if (!answer?.endsWith("\n")) surroundings.err("\n");
+  if (!answer?.endsWith("\n")) invocation.err("\n");
   stopIfInterrupted();
   if (answer?.trim().toLowerCase() !== "yes") {
     throw new CommandRefused("Nothing was changed: the answer was not yes");

@@ -4,8 +4,8 @@ import { randomUUID } from "node:crypto";
 import { closeSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { reasonOf } from "../system_error.ts";
+import type { Invocation } from "./invocation.ts";
 import { CommandRefused } from "./run.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** The database and other programs need some space, too. */
 const LEAST_FREE_BYTES = 256 * 1024 * 1024;
@@ -20,7 +20,7 @@ class EmptyInput extends InputRefused {}
  * 256 MB left.
  */
 export async function* readWholeInput(
-  { input }: Pick<Surroundings, "input">,
+  { input }: Pick<Invocation, "input">,
   folder: string,
 ): AsyncGenerator<Buffer> {
   const { bavail, bsize } = statfsSync(folder);
@@ -39,16 +39,16 @@ export async function* readWholeInput(
  * to it. The kernel deletes the file when this process ends, however it ends.
  */
 export async function withKeptInput<Result>(
-  surroundings: Surroundings,
+  invocation: Invocation,
   work: (path: string) => Promise<Result>,
 ): Promise<Result> {
-  const folder = surroundings.env.TMPDIR || "/var/tmp";
+  const folder = invocation.env.TMPDIR || "/var/tmp";
   const name = join(folder, `claviger-${randomUUID()}`);
   let file: number | undefined;
   try {
     file = openSync(name, "wx+", 0o600);
     rmSync(name);
-    for await (const bytes of readWholeInput(surroundings, folder))
+    for await (const bytes of readWholeInput(invocation, folder))
       for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
   } catch (error) {
     if (file !== undefined) closeSync(file);

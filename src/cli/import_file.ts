@@ -15,7 +15,7 @@ import { openNamedFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { parseCsvLine } from "../text/mod.ts";
 import { renderFileFailure } from "./failures.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Invocation } from "./invocation.ts";
 
 const MAX_LINES = 2_000_000;
 const MAX_LINE_CHARACTERS = 64 * 1024;
@@ -27,7 +27,7 @@ const MAX_NAMED = 20;
  * numbers, never a key.
  */
 export async function readImportFile(
-  { workingFolder, input }: Pick<Surroundings, "workingFolder" | "input">,
+  { workingFolder, input }: Pick<Invocation, "workingFolder" | "input">,
   file: string,
   brand: Brand,
 ): Promise<LineOfImport[] | Refusal> {

@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import type { Database } from "../database/mod.ts";
 import { type ListPart, MAX_SEARCHED, SEARCH_TEXT, searchAccounts } from "../licensing/mod.ts";
 import { renderCount } from "../render_count.ts";
+import type { Invocation } from "./invocation.ts";
 import { idOption, ruledOption, wholeNumberOption } from "./options.ts";
 import { printNote } from "./print.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 export interface ListOptions {
   readonly search?: string;
@@ -31,7 +31,7 @@ export function withListOptions(command: Command, { kind }: { readonly kind: "ke
 
 /** Returns the part of the list to query: one row more than is shown, to know whether there are more. */
 export async function partOf(
-  surroundings: Surroundings,
+  invocation: Invocation,
   database: Database,
   { search, limit, after }: ListOptions,
 ): Promise<ListPart> {
@@ -39,7 +39,7 @@ export async function partOf(
   if (found?.isTooWide) {
     const most = renderCount(MAX_SEARCHED);
     printNote(
-      surroundings,
+      invocation,
       `More than ${most} accounts match, and only ${most} of them are searched: narrow the search`,
     );
   }
@@ -48,7 +48,7 @@ export async function partOf(
 
 /** Shows the rows that were found, and says how to see further rows, if there are any. */
 export function showPart<Row extends { readonly id: string }>(
-  surroundings: Surroundings,
+  invocation: Invocation,
   {
     found,
     limit,
@@ -63,7 +63,7 @@ export function showPart<Row extends { readonly id: string }>(
   show(rows);
   if (found.length <= limit) return;
   printNote(
-    surroundings,
+    invocation,
     `There are more rows: raise --limit above ${limit}, or show the next rows with --after ${rows.at(-1)?.id}`,
   );
 }

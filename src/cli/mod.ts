@@ -1,4 +1,4 @@
 /** The command line for operators. `program.ts` lists the commands. */
-export { createSurroundings } from "./process_surroundings.ts";
+export { createInvocation } from "./create_invocation.ts";
+export type { Invocation } from "./invocation.ts";
 export { runCommandLine } from "./program.ts";
-export type { Surroundings } from "./surroundings.ts";

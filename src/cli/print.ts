@@ -3,7 +3,7 @@ import { styleText } from "node:util";
 import { toTimestamp } from "../calendar.ts";
 import { renderCount } from "../render_count.ts";
 import { escapeControls, escapeJson } from "../text/mod.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Invocation } from "./invocation.ts";
 
 /** Writes a number with its noun: `1 key`, `2,000 keys`. */
 export function counted(number: number, one: string): string {
@@ -11,17 +11,17 @@ export function counted(number: number, one: string): string {
 }
 
 /** Prints a line for people. Line breaks and other control characters in it become escapes: strangers may have written them. */
-export function printLine({ out }: Surroundings, text: string): void {
+export function printLine({ out }: Invocation, text: string): void {
   out(`${escapeControls(text)}\n`);
 }
 
 /** Prints a line for people to standard error, so that it is not a part of the command's result. */
-export function printNote({ err }: Surroundings, text: string): void {
+export function printNote({ err }: Invocation, text: string): void {
   err(`${escapeControls(text)}\n`);
 }
 
 /** Prints why a command failed, to standard error. */
-export function printFailure({ err, isTerminal, hasColours }: Surroundings, why: string): void {
+export function printFailure({ err, isTerminal, hasColours }: Invocation, why: string): void {
   err(`${paint("claviger:", "red", isTerminal && hasColours)} ${escapeControls(why)}\n`);
 }
 
@@ -31,17 +31,17 @@ export function paint(word: string, colour: "green" | "yellow" | "red", isShown:
 }
 
 /** Prints a value as JSON for a program. Control characters are escaped, so that a terminal can show it without harm. */
-export function printJson(surroundings: Surroundings, value: unknown): void {
-  surroundings.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
+export function printJson(invocation: Invocation, value: unknown): void {
+  invocation.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
 }
 
 /** Prints each field: its name and its value. On a terminal, a longer value is broken between words. */
-export function printFields(surroundings: Surroundings, fields: Readonly<Record<string, unknown>>): void {
+export function printFields(invocation: Invocation, fields: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length)) + GAP.length;
-  const most = surroundings.columns && surroundings.columns - width;
+  const most = invocation.columns && invocation.columns - width;
   for (const [name, value] of Object.entries(fields)) {
     const lines = breakText(toText(value), { most, hangingIndent: "" });
-    surroundings.out(`${name.padEnd(width)}${lines.join(`\n${" ".repeat(width)}`)}\n`);
+    invocation.out(`${name.padEnd(width)}${lines.join(`\n${" ".repeat(width)}`)}\n`);
   }
 }
 
@@ -51,12 +51,12 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
  * column of long texts is best the last one, because a short text in it then fits on the line of the other cells.
  */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
-  surroundings: Surroundings,
+  invocation: Invocation,
   rows: readonly Row[],
 ): void {
   const [first] = rows;
   if (first === undefined) {
-    surroundings.out("none\n");
+    invocation.out("none\n");
     return;
   }
   const columns = Object.keys(first).map((name) => {
@@ -66,7 +66,7 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
     const pad = (text: string) => (isNumeric ? text.padStart(width) : text.padEnd(width));
     return { width, cells: [pad(name.toUpperCase().replaceAll("_", " ")), ...cells.map(pad)] };
   });
-  const most = surroundings.columns ?? Number.POSITIVE_INFINITY;
+  const most = invocation.columns ?? Number.POSITIVE_INFINITY;
   const lines = foldColumns(columns, most);
   let table = "";
   for (let row = 0; row <= rows.length; row++) {
@@ -77,7 +77,7 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
       for (const part of breakText(text.trimEnd(), { most, indent })) table += `${part}\n`;
     }
   }
-  surroundings.out(table);
+  invocation.out(table);
 }
 
 /** Joins the last two texts if they fit on one line: the last column needs a line of its own only for longer cells. */

@@ -27,9 +27,9 @@ import { addUsageCommands } from "./commands/usage_commands.ts";
 import { addVersionCommand } from "./commands/version_command.ts";
 import { REFUSED, SUCCESS, WRONG_USAGE } from "./exit_status.ts";
 import { renderFailure } from "./failures.ts";
+import type { Invocation } from "./invocation.ts";
 import { printFailure } from "./print.ts";
 import { CommandRefused, refuseLostOutput } from "./run.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** Matches a key or a token of any brand, alone or as an option's value. */
 const SECRET_ARGUMENT = /(?:^|=)[a-z][a-z0-9]{0,15}_(live|test|op)_[0-9a-f]{48}$/i;
@@ -42,29 +42,29 @@ const TOKEN_AS_ARGUMENT =
   "`claviger tokens list` shows the names, and `claviger tokens renew NAME` gives this token a new secret";
 
 /** Runs one command; resolves with the exit status. If the command fails, it prints one line that says why. */
-export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
+export async function runCommandLine(args: readonly string[], invocation: Invocation): Promise<number> {
   const secret = args
     .map((argument) => SECRET_ARGUMENT.exec(argument)?.[1])
     .find((kind) => kind !== undefined);
   if (secret !== undefined) {
-    printFailure(surroundings, secret === "op" ? TOKEN_AS_ARGUMENT : KEY_AS_ARGUMENT);
+    printFailure(invocation, secret === "op" ? TOKEN_AS_ARGUMENT : KEY_AS_ARGUMENT);
     return WRONG_USAGE;
   }
   try {
-    const program = createProgram({ ...surroundings, args });
+    const program = createProgram({ ...invocation, args });
     if (args[0] === "help") showHelp(program, args.slice(1));
     await program.parseAsync([...args], { from: "user" });
-    refuseLostOutput(surroundings.outputFault?.());
+    refuseLostOutput(invocation.outputFault?.());
     return SUCCESS;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
-    printFailure(surroundings, toLine(renderFailure(error)));
+    printFailure(invocation, toLine(renderFailure(error)));
     return error instanceof CommandRefused ? error.status : REFUSED;
   }
 }
 
 /** Defines every command with its options. The page `commands` of the manual is made from it. */
-export function createProgram(surroundings: Surroundings): Command {
+export function createProgram(invocation: Invocation): Command {
   const program = new Command("claviger")
     .description("Licensing and model registry: keys, quotas, models and usage events")
     .version(`claviger ${VERSION}`, "--version", "print the version")
@@ -72,30 +72,30 @@ export function createProgram(surroundings: Surroundings): Command {
     // Otherwise `models add --version 2` would print the program's version.
     .enablePositionalOptions()
     .exitOverride();
-  addServeCommand(program, surroundings);
-  const keys = addKeysCommands(program, surroundings);
-  addKeyLifeCommands(keys, surroundings);
-  addKeyWhyCommand(keys, surroundings);
-  addUsageCommands(program, surroundings);
-  addActivityCommand(program, surroundings);
-  addAccountsCommands(program, surroundings);
-  addModelsCommands(program, surroundings);
-  addOperatorsCommands(program, surroundings);
-  addTokensCommands(program, surroundings);
-  addDemoCommand(program, surroundings);
-  addLicensesCommands(program, surroundings);
-  addInstallerCommands(program, surroundings);
-  addDatabaseCommands(program, surroundings);
-  addBackupCommands(program, surroundings);
-  addConfigCommand(program, surroundings);
-  addHealthCommand(program, surroundings);
-  addDoctorCommand(program, surroundings);
-  addSystemdCommand(program, surroundings);
-  addGuideCommand(program, surroundings);
-  addCompletionCommand(program, surroundings);
-  addVersionCommand(program, surroundings);
+  addServeCommand(program, invocation);
+  const keys = addKeysCommands(program, invocation);
+  addKeyLifeCommands(keys, invocation);
+  addKeyWhyCommand(keys, invocation);
+  addUsageCommands(program, invocation);
+  addActivityCommand(program, invocation);
+  addAccountsCommands(program, invocation);
+  addModelsCommands(program, invocation);
+  addOperatorsCommands(program, invocation);
+  addTokensCommands(program, invocation);
+  addDemoCommand(program, invocation);
+  addLicensesCommands(program, invocation);
+  addInstallerCommands(program, invocation);
+  addDatabaseCommands(program, invocation);
+  addBackupCommands(program, invocation);
+  addConfigCommand(program, invocation);
+  addHealthCommand(program, invocation);
+  addDoctorCommand(program, invocation);
+  addSystemdCommand(program, invocation);
+  addGuideCommand(program, invocation);
+  addCompletionCommand(program, invocation);
+  addVersionCommand(program, invocation);
   program.on("command:*", ([name = ""]) => refuseUnknown(program, name));
-  setOutput(program, surroundings, "claviger");
+  setOutput(program, invocation, "claviger");
   refuseRepeated(program);
   return program;
 }
@@ -125,19 +125,19 @@ function refuseUnknown(command: Command, name: string): never {
 }
 
 /** Makes each command print an error of usage as one line that names the help to read. */
-function setOutput(command: Command, surroundings: Surroundings, name: string): void {
+function setOutput(command: Command, invocation: Invocation, name: string): void {
   command.configureOutput({
-    writeOut: surroundings.out,
-    writeErr: surroundings.err,
+    writeOut: invocation.out,
+    writeErr: invocation.err,
     outputError: (text) => {
       const said = text.replace(/^error: /, "").replace("\n(Did", " (did");
       const why = toLine(redactKeys(said)).replace(/\.$/, "");
-      printFailure(surroundings, `${why}; see \`${name} --help\``);
+      printFailure(invocation, `${why}; see \`${name} --help\``);
     },
   });
   for (const child of command.commands) {
     child.exitOverride();
-    setOutput(child, surroundings, `${name} ${child.name()}`);
+    setOutput(child, invocation, `${name} ${child.name()}`);
   }
 }
 

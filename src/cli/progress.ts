@@ -1,26 +1,26 @@
 /** Shows a progress bar for long work, if standard error is a terminal. */
-import type { Surroundings } from "./surroundings.ts";
+import type { Invocation } from "./invocation.ts";
 
 const WIDTH = 40;
 
 /** Draws the bar again in its line. At the end the bar stays, and the next output begins below it. */
 export function showProgress(
-  surroundings: Surroundings,
+  invocation: Invocation,
   done: number,
   { total, unit }: { readonly total: number; readonly unit?: string },
 ): void {
-  if (!surroundings.isTerminal) return;
+  if (!invocation.isTerminal) return;
   const filled = total === 0 ? WIDTH : Math.round((done / total) * WIDTH);
   const bar = `[${"#".repeat(filled)}${" ".repeat(WIDTH - filled)}]`;
   const end = done === total ? "\n" : "";
-  surroundings.err(`\r${bar} ${done} of ${total}${unit === undefined ? "" : ` ${unit}`}${end}`);
+  invocation.err(`\r${bar} ${done} of ${total}${unit === undefined ? "" : ` ${unit}`}${end}`);
 }
 
 /**
  * Returns a function to call with the number of bytes that are done. It shows megabytes, draws only when their number
  * changes, and ends the bar once.
  */
-export function byteProgress(surroundings: Surroundings): (doneBytes: number, totalBytes: number) => void {
+export function byteProgress(invocation: Invocation): (doneBytes: number, totalBytes: number) => void {
   let shown = -1;
   return (doneBytes, totalBytes) => {
     const total = Math.ceil(totalBytes / 1e6);
@@ -28,6 +28,6 @@ export function byteProgress(surroundings: Surroundings): (doneBytes: number, to
     const done = doneBytes >= totalBytes ? total : Math.min(Math.floor(doneBytes / 1e6), total - 1);
     if (done === shown) return;
     shown = done;
-    showProgress(surroundings, done, { total, unit: "MB" });
+    showProgress(invocation, done, { total, unit: "MB" });
   };
 }

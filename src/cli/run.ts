@@ -23,9 +23,9 @@ import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import { withHint } from "./hints.ts";
+import type { Invocation } from "./invocation.ts";
 import type { ChangeOptions, InstallationFlags } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
-import type { Surroundings } from "./surroundings.ts";
 import { withUnitSettings } from "./unit_settings.ts";
 
 /** Thrown to end a command with this message as its one line, and with status 1. */
@@ -80,9 +80,9 @@ const OUTPUT_REASONS: Reasons = {
  * Reads the settings of a command that works in the data folder. A wrong setting, or a folder of another user, ends the
  * command with a sentence.
  */
-export function readSettings(surroundings: Surroundings, place: InstallationFlags): Config {
-  const config = orRefuse(readConfig(sourceOf(surroundings, place)));
-  orRefuse(enterDataFolder(surroundings, config));
+export function readSettings(invocation: Invocation, place: InstallationFlags): Config {
+  const config = orRefuse(readConfig(sourceOf(invocation, place)));
+  orRefuse(enterDataFolder(invocation, config));
   return config;
 }
 
@@ -91,7 +91,7 @@ export function readSettings(surroundings: Surroundings, place: InstallationFlag
  * write. Every command that works in the data folder calls it first.
  */
 export function enterDataFolder(
-  { programName, args = [], env, clock, err }: Surroundings,
+  { programName, args = [], env, clock, err }: Invocation,
   { dataDir, logFormat }: Config,
 ): Refusal | undefined {
   // sudo does not pass the environment on.
@@ -116,13 +116,13 @@ export function enterDataFolder(
 }
 
 /** Returns the sources of a command's settings: its own sources, and the unit of the service for settings that they lack. */
-export function sourceOf(surroundings: Surroundings, place: InstallationFlags): ConfigSource {
-  return withUnitSettings(ownSourceOf(surroundings, place));
+export function sourceOf(invocation: Invocation, place: InstallationFlags): ConfigSource {
+  return withUnitSettings(ownSourceOf(invocation, place));
 }
 
 /** Returns the command's own sources of settings: its options, its environment and the settings file. */
-function ownSourceOf(surroundings: Surroundings, { dataDir, envFile }: InstallationFlags): ConfigSource {
-  return { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
+function ownSourceOf(invocation: Invocation, { dataDir, envFile }: InstallationFlags): ConfigSource {
+  return { ...invocation, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
 }
 
 /** Everything that a command on the database works with. */
@@ -145,13 +145,13 @@ interface DatabaseOptions extends InstallationFlags, Pick<ChangeOptions, "reason
  * as that needs no database.
  */
 export async function withDatabase(
-  surroundings: Surroundings,
+  invocation: Invocation,
   options: DatabaseOptions,
   work: (context: CommandContext) => Promise<void>,
 ): Promise<void> {
-  const { clock, userName } = surroundings;
-  const { reason, config = readSettings(surroundings, options) } = options;
-  await withInstallation(surroundings, { config, create: false }, async (opened) => {
+  const { clock, userName } = invocation;
+  const { reason, config = readSettings(invocation, options) } = options;
+  await withInstallation(invocation, { config, create: false }, async (opened) => {
     const { address, log } = opened;
     const refusal = checkSchema(await migrationStatus(address, migrations));
     if (refusal !== undefined) throw new CommandRefused(refusal.sentence);
@@ -200,19 +200,19 @@ export interface Opened {
  * otherwise that PostgreSQL would outlive the command. A second signal ends the process at once.
  */
 export async function withInstallation(
-  surroundings: Surroundings,
+  invocation: Invocation,
   { config, create }: { readonly config: Config; readonly create: boolean },
   work: (opened: Opened) => Promise<void>,
 ): Promise<void> {
   let signal: string | undefined;
-  void surroundings.untilSignal().then((name) => {
+  void invocation.untilSignal().then((name) => {
     signal = name;
   });
   const stopIfInterrupted = () => {
     if (signal !== undefined) throw new CommandRefused(`Stopped by ${signal}: nothing was changed`);
   };
-  const { platform, clock } = surroundings;
-  const fullLog = createLog({ format: config.logFormat, clock, write: surroundings.err });
+  const { platform, clock } = invocation;
+  const fullLog = createLog({ format: config.logFormat, clock, write: invocation.err });
   // A command's standard error has only messages that its caller must see.
   const log: Log = { ...fullLog, info: () => {} };
   await explainFailures(config, async () => {

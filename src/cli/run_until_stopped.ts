@@ -8,9 +8,9 @@
 import type { Config } from "../config/mod.ts";
 import type { Log } from "../log.ts";
 import type { Service } from "../service/mod.ts";
+import type { Invocation } from "./invocation.ts";
 import { createNotifier, type Notifier } from "./notify.ts";
 import { CommandRefused } from "./run.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** Below the 10 s after which containers are killed. */
 export const STOP_DEADLINE_MS = 9_500;
@@ -30,8 +30,8 @@ export interface Signals {
 }
 
 /** Listens for signals from now on, so that a signal that arrives while the service starts is not lost. */
-export function listenForSignals(surroundings: Surroundings): Signals {
-  const { untilSignal, onSignal, exitNow } = surroundings;
+export function listenForSignals(invocation: Invocation): Signals {
+  const { untilSignal, onSignal, exitNow } = invocation;
   if (onSignal === undefined) {
     return { stopped: untilSignal(), onHangUp: () => false, onFurtherSignal: () => {} };
   }
@@ -65,11 +65,11 @@ export interface RunOptions {
 
 /** Tells the service manager that the service is ready, reports changes to it, and stops the service at a signal. */
 export async function runUntilStopped(
-  surroundings: Surroundings,
+  invocation: Invocation,
   service: Service,
   { config, log, signals }: RunOptions,
 ): Promise<void> {
-  const { env, platform, exitNow } = surroundings;
+  const { env, platform, exitNow } = invocation;
   const notifier = createNotifier({ env, platform, log, pid: process.pid });
   const status = () => {
     const state = service.directory.isTrusted() ? "answers" : "does not answer";

@@ -7,7 +7,7 @@ import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { ACTIONS } from "../../src/audit/mod.ts";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import { type CommandLine, createCommandLine, surround } from "../cli/command_line.ts";
+import { type CommandLine, createCommandLine, createTestInvocation } from "../cli/command_line.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createConsoleClient } from "./console_client.ts";
 
@@ -265,7 +265,7 @@ describe("a command", () => {
     if (name === "after") return `${path === "keys list" ? "key" : "usr"}_${"0".repeat(32)}`;
     return path === "activity" && name === "by" ? "code" : RIGHT[name];
   };
-  const leaves = leavesOf(createProgram(surround("/", {}).surroundings));
+  const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));
   const place = ["data-dir", "env-file"];
   const valuesOf = (path: string) =>
     leaves

@@ -9,7 +9,7 @@ import { zstdDecompressSync } from "node:zlib";
 import { withDatabase } from "../../src/cli/run.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { SCOPES } from "../../src/operators/mod.ts";
-import { createCommandLine, type RunningService, surround } from "../cli/command_line.ts";
+import { createCommandLine, createTestInvocation, type RunningService } from "../cli/command_line.ts";
 import { dumpText } from "../support/dump.ts";
 import { CHANGES, type Change, type Subject } from "./both_doors.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
@@ -32,10 +32,10 @@ beforeAll(async () => {
 afterAll(() => line.remove());
 
 function inDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
-  const { surroundings } = surround(line.folder, {});
+  const { invocation } = createTestInvocation(line.folder, {});
   const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
   return new Promise((resolve, reject) => {
-    withDatabase(surroundings, place, async ({ database }) => resolve(await work(database))).catch(reject);
+    withDatabase(invocation, place, async ({ database }) => resolve(await work(database))).catch(reject);
   });
 }
 

@@ -5,7 +5,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { runCommandLine, type Surroundings } from "../../src/cli/mod.ts";
+import { type Invocation, runCommandLine } from "../../src/cli/mod.ts";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
@@ -80,8 +80,8 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
   const place = ["--data-dir", dataDir, "--env-file", envFile];
 
   async function run(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
-    const { surroundings, seen } = surround(folder, options);
-    return { status: await runCommandLine(args, surroundings), ...seen };
+    const { invocation, seen } = createTestInvocation(folder, options);
+    return { status: await runCommandLine(args, invocation), ...seen };
   }
   const here = (args: readonly string[], options?: RunOptions) => run([...args, ...place], options);
 
@@ -99,20 +99,20 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
     async serve(args = [], options = {}) {
       const terminate = Promise.withResolvers<string>();
       const ready = Promise.withResolvers<void>();
-      const { surroundings, seen } = surround(folder, options);
+      const { invocation, seen } = createTestInvocation(folder, options);
       const usual = { "--port": "0", "--data-dir": dataDir, "--env-file": envFile };
       const missing = Object.entries(usual).filter(([option]) => !args.includes(option));
       const ended = runCommandLine(["serve", ...missing.flat(), ...args], {
-        ...surroundings,
+        ...invocation,
         untilSignal: () => terminate.promise,
         env: {
           // No client has to notice the stop.
           CLAVIGER_STOP_GRACE: "0",
-          ...surroundings.env,
+          ...invocation.env,
           // `serve` reads this last, when it tells the service manager that the service is ready.
           get NOTIFY_SOCKET() {
             if (seen.out.includes("Its data is in")) ready.resolve();
-            return surroundings.env.NOTIFY_SOCKET;
+            return invocation.env.NOTIFY_SOCKET;
           },
         },
       });
@@ -148,8 +148,11 @@ export function createIssuer(line: Pick<CommandLine, "json">): (...more: string[
   };
 }
 
-/** Returns the surroundings of a command, and the output that it writes there. */
-export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
+/** Returns the invocation of a command, and the output that it writes there. */
+export function createTestInvocation(
+  folder: string,
+  options: RunOptions,
+): { invocation: Invocation; seen: Seen } {
   const seen: Seen = { out: "", err: "" };
   const {
     input = "",
@@ -162,7 +165,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     signal,
     onOut,
   } = options;
-  const surroundings: Surroundings = {
+  const invocation: Invocation = {
     platform: bunPlatform,
     clock,
     programName: "./claviger",
@@ -188,7 +191,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     },
     untilSignal: () => (signal === undefined ? new Promise(() => {}) : Promise.resolve(signal)),
   };
-  return { surroundings, seen };
+  return { invocation, seen };
 }
 
 interface Seen {

@@ -14,12 +14,12 @@ import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/gu
 import { createProgram } from "../../src/cli/program.ts";
 import type { ClientCode, Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
-import { createCommandLine, surround } from "./command_line.ts";
+import { createCommandLine, createTestInvocation } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
 const folder = join(import.meta.dir, "../../src/cli/guide");
-const program = createProgram(surround("/", {}).surroundings);
+const program = createProgram(createTestInvocation("/", {}).invocation);
 const names = PAGES.map(({ name }) => name);
 
 describe("the pages of the guide", () => {

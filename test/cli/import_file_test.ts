@@ -1,7 +1,7 @@
 /** The file of `claviger keys import`: JSON or CSV, read and checked as a whole. */
 import { describe, expect, test } from "bun:test";
 import { readImportFile } from "../../src/cli/import_file.ts";
-import type { Surroundings } from "../../src/cli/surroundings.ts";
+import type { Invocation } from "../../src/cli/invocation.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { BRAND } from "../support/issue.ts";
 
@@ -14,11 +14,8 @@ async function read(text: string) {
     yield new TextEncoder().encode(text.slice(0, 40));
     yield new TextEncoder().encode(text.slice(40));
   }
-  const surroundings = { workingFolder: "/", input: input() } as Pick<
-    Surroundings,
-    "workingFolder" | "input"
-  >;
-  const keys = await readImportFile(surroundings, "-", BRAND);
+  const invocation = { workingFolder: "/", input: input() } as Pick<Invocation, "workingFolder" | "input">;
+  const keys = await readImportFile(invocation, "-", BRAND);
   return isRefusal(keys) ? keys.sentence : keys;
 }
 

@@ -1,7 +1,7 @@
 /** Tests how tables and failures look on a terminal and in a pipe. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { printFailure, printFields, printTable } from "../../src/cli/print.ts";
-import { createCommandLine, surround } from "./command_line.ts";
+import { createCommandLine, createTestInvocation } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
@@ -17,8 +17,8 @@ const WHOLE = [
 ].join("\n");
 
 function tableAt(columns?: number): string {
-  const { surroundings, seen } = surround("/", { ...(columns && { columns }) });
-  printTable(surroundings, ROWS);
+  const { invocation, seen } = createTestInvocation("/", { ...(columns && { columns }) });
+  printTable(invocation, ROWS);
   return seen.out;
 }
 
@@ -52,9 +52,9 @@ test("printTable() continues rows on further lines on a narrow terminal, except 
 });
 
 test("printTable() breaks a text that is wider than the terminal between words", () => {
-  const { surroundings, seen } = surround("/", { columns: 30 });
+  const { invocation, seen } = createTestInvocation("/", { columns: 30 });
   const long = "x".repeat(40);
-  printTable(surroundings, [{ name: "a", scopes: `keys:read, keys:issue, keys:manage, ${long} end` }]);
+  printTable(invocation, [{ name: "a", scopes: `keys:read, keys:issue, keys:manage, ${long} end` }]);
   expect(seen.out.split("\n")).toEqual([
     "NAME  SCOPES",
     "a",
@@ -69,8 +69,8 @@ test("printTable() breaks a text that is wider than the terminal between words",
 test("printFields() breaks a value that is wider than the terminal between words, and no value in a pipe", () => {
   const fields = { id: "key_1", organization: "Institute of Applied Signals", path: `/${"x".repeat(40)}` };
   const printed = (columns?: number) => {
-    const { surroundings, seen } = surround("/", { ...(columns && { columns }) });
-    printFields(surroundings, fields);
+    const { invocation, seen } = createTestInvocation("/", { ...(columns && { columns }) });
+    printFields(invocation, fields);
     return seen.out.split("\n");
   };
   expect(printed(30)).toEqual([
@@ -95,9 +95,9 @@ test("printTable() prints no line wider than the terminal, unless one cell is wi
 });
 
 test("printFailure() colours its first word on a terminal, unless NO_COLOR is set", () => {
-  const shown = (options: Parameters<typeof surround>[1]) => {
-    const { surroundings, seen } = surround("/", options);
-    printFailure(surroundings, "Cannot do it: \u001b[31m");
+  const shown = (options: Parameters<typeof createTestInvocation>[1]) => {
+    const { invocation, seen } = createTestInvocation("/", options);
+    printFailure(invocation, "Cannot do it: \u001b[31m");
     return seen.err;
   };
   expect(shown({ isTerminal: true })).toBe("\u001b[31mclaviger:\u001b[39m Cannot do it: \\u001b[31m\n");

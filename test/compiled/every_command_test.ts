@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import { surround } from "../cli/command_line.ts";
+import { createTestInvocation } from "../cli/command_line.ts";
 import { builtExecutable } from "./executable.ts";
 import { canActAsBoth, createTwoUsers, NOBODY, ROOT, type TwoUsers } from "./two_users.ts";
 
@@ -29,7 +29,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     "the service's user can run every command, and root none of them",
     async () => {
       const done = new Set<string>();
-      const leaves = leavesOf(createProgram(surround("/", {}).surroundings));
+      const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));
       const names = leaves.map(({ path }) => path.replace("claviger ", ""));
       users.shell(NOBODY, "mkdir -m 700 home/data");
       const run = async (line: string, options: { input?: string; dataDir?: string } = {}) => {

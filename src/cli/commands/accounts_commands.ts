@@ -15,6 +15,7 @@ import {
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import type { Invocation } from "../invocation.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
 import {
   accountOption,
@@ -28,20 +29,19 @@ import {
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
-export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
+export function addAccountsCommands(program: Command, invocation: Invocation): void {
   const accounts = program.command("accounts").description("list, change and erase accounts");
 
   withListOptions(withJsonOptions(accounts.command("list")), { kind: "usr" })
     .description("list accounts, oldest first")
     .action((options: JsonOptions & ListOptions) =>
-      withDatabase(surroundings, options, async ({ database }) => {
-        const part = await partOf(surroundings, database, options);
+      withDatabase(invocation, options, async ({ database }) => {
+        const part = await partOf(invocation, database, options);
         const found = (await listAccounts(database, part)).map(renderAccount);
         const show = options.json ? printJson : printTable<(typeof found)[number]>;
-        showPart(surroundings, { ...options, found, show: (rows) => show(surroundings, rows) });
+        showPart(invocation, { ...options, found, show: (rows) => show(invocation, rows) });
       }),
     );
 
@@ -50,7 +50,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--month <month>", "the last month, such as 2026-11; by default this month", monthOption)
     .action((account: string, options: JsonOptions & { readonly month?: Month }) =>
-      showUsage(surroundings, account, options),
+      showUsage(invocation, account, options),
     );
 
   const update = withJsonOptions(accounts.command("update"))
@@ -62,22 +62,22 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       if (options.name === undefined && options.organization === undefined) {
         update.error("error: give --name or --organization");
       }
-      return runUpdate(surroundings, account, options);
+      return runUpdate(invocation, account, options);
     });
 
   withReason(withJsonOptions(accounts.command("renew")))
     .description("add a year to every license of an account that expires and has a key that is not revoked")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .action((who: string, options: ChangeOptions) =>
-      withDatabase(surroundings, options, async ({ database, actor, now }) => {
+      withDatabase(invocation, options, async ({ database, actor, now }) => {
         const { uuid } = await findAccountBy(database, who, "renew account");
         const renewed = await renewAccount(createLicenseChanges(database), uuid, { actor, now });
         const shown = renderRenewal(uuid, renewed);
-        if (options.json) return printJson(surroundings, shown);
-        printTable(surroundings, shown.licenses);
+        if (options.json) return printJson(invocation, shown);
+        printTable(invocation, shown.licenses);
         if (renewed.length === 0)
           printNote(
-            surroundings,
+            invocation,
             "Nothing changed: no license can be renewed, or each one was renewed in the last 24 hours",
           );
       }),
@@ -87,35 +87,35 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .description("remove a person's name, e-mail and organization for good, and keep the counts of use")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--reason <text>", "the reason, for the audit log; do not name the person", textOption(0, 2_000))
-    .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
+    .action((who: string, options: EraseOptions) => erase(invocation, who, options));
 }
 
 async function showUsage(
-  surroundings: Surroundings,
+  invocation: Invocation,
   who: string,
   options: JsonOptions & { readonly month?: Month },
 ): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, now }) => {
+  await withDatabase(invocation, options, async ({ database, now }) => {
     const { id, uuid } = await findAccountBy(database, who, "show usage");
     const last = options.month ?? monthOf(now.getTime());
     const use = renderUsageByMonth(id, await findUsageByMonth(database, uuid, last));
-    if (options.json) return printJson(surroundings, use);
+    if (options.json) return printJson(invocation, use);
     const rows = use.months.map((month) => ({ ...month }));
-    printTable(surroundings, withBars(rows, { of: "used", columns: surroundings.columns }));
+    printTable(invocation, withBars(rows, { of: "used", columns: invocation.columns }));
   });
 }
 
 type EraseOptions = ConfirmOptions & ChangeOptions;
 
-async function erase(surroundings: Surroundings, who: string, options: EraseOptions): Promise<void> {
-  await withDatabase(surroundings, options, async (context) => {
+async function erase(invocation: Invocation, who: string, options: EraseOptions): Promise<void> {
+  await withDatabase(invocation, options, async (context) => {
     const { database, actor, now } = context;
     const account = await findAccountBy(database, who);
     const { id, uuid, email } = account;
     const by = { actor, now };
     const { isPersonal } = orRefuse(await eraseAccount(database, uuid, { ...by, isDryRun: true }));
     const tell = (shown: object, line: string) =>
-      options.json ? printJson(surroundings, shown) : printLine(surroundings, line);
+      options.json ? printJson(invocation, shown) : printLine(invocation, line);
     if (!isPersonal)
       return tell({ id, erased: true, changed: false }, `Nothing changed: ${id} is erased already`);
     if (options.dryRun) {
@@ -123,7 +123,7 @@ async function erase(surroundings: Surroundings, who: string, options: EraseOpti
       return tell({ id, erased: false, dry_run: true }, `Would erase ${id} (${email}), which has ${held}`);
     }
     const question = `Erase ${id} (${email})? No command brings back the name, e-mail and organization.`;
-    await confirm(surroundings, question, { ...context, options });
+    await confirm(invocation, question, { ...context, options });
     orRefuse(await eraseAccount(database, uuid, by));
     tell({ id, erased: true, changed: true }, `Erased ${id}`);
   });
@@ -146,8 +146,8 @@ interface UpdateOptions extends JsonOptions {
   readonly organization?: string;
 }
 
-async function runUpdate(surroundings: Surroundings, who: string, options: UpdateOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, actor, now }) => {
+async function runUpdate(invocation: Invocation, who: string, options: UpdateOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ database, actor, now }) => {
     const account = await findAccountBy(database, who);
     const { name, organization } = options;
     const changed = orRefuse(
@@ -155,9 +155,9 @@ async function runUpdate(surroundings: Surroundings, who: string, options: Updat
     );
     const { isChanged, ...fields } = changed;
     const shown = { id: account.id, ...fields };
-    if (options.json) return printJson(surroundings, { ...shown, changed: isChanged });
-    printFields(surroundings, shown);
+    if (options.json) return printJson(invocation, { ...shown, changed: isChanged });
+    printFields(invocation, shown);
     if (!isChanged)
-      printNote(surroundings, "Nothing changed: the account has this name and organization already");
+      printNote(invocation, "Nothing changed: the account has this name and organization already");
   });
 }

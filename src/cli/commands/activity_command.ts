@@ -9,10 +9,10 @@ import {
   findActivity,
   renderActivity,
 } from "../../activity/mod.ts";
+import type { Invocation } from "../invocation.ts";
 import { type JsonOptions, timestampOption, withJsonOptions } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
 interface ActivityOptions extends JsonOptions {
@@ -22,7 +22,7 @@ interface ActivityOptions extends JsonOptions {
   readonly step: ActivityStep;
 }
 
-export function addActivityCommand(program: Command, surroundings: Surroundings): void {
+export function addActivityCommand(program: Command, invocation: Invocation): void {
   withJsonOptions(program.command("activity"))
     .description("count the answered requests of clients; the service adds its counts once a minute")
     .addOption(
@@ -46,12 +46,12 @@ export function addActivityCommand(program: Command, surroundings: Surroundings)
       timestampOption,
     )
     .action((options: ActivityOptions) =>
-      withDatabase(surroundings, options, async ({ database }) => {
-        const query = completeQuery(options, surroundings.clock.now());
+      withDatabase(invocation, options, async ({ database }) => {
+        const query = completeQuery(options, invocation.clock.now());
         const rendered = renderActivity(query, orRefuse(await findActivity(database, query)));
-        if (options.json) return printJson(surroundings, rendered);
-        const { columns } = surroundings;
-        printTable(surroundings, withBars(rendered.data, { of: "http_requests", columns }));
+        if (options.json) return printJson(invocation, rendered);
+        const { columns } = invocation;
+        printTable(invocation, withBars(rendered.data, { of: "http_requests", columns }));
       }),
     );
 }

@@ -23,10 +23,10 @@ import {
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
 import { withKeptInput } from "../file_input.ts";
+import type { Invocation } from "../invocation.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine, printNote } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 interface BackupFlags extends JsonOptions {
   readonly force: boolean;
@@ -39,7 +39,7 @@ interface RestoreFlags extends JsonOptions {
   readonly forgetSealed: boolean;
 }
 
-export function addBackupCommands(program: Command, surroundings: Surroundings): void {
+export function addBackupCommands(program: Command, invocation: Invocation): void {
   withJsonOptions(program.command("backup"))
     .description("save everything into one file and verify it, while the service runs or is stopped")
     .argument(
@@ -59,7 +59,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
         .conflicts(["withSecret", "withModels", "force"]),
     )
     .action((file: string, options: BackupFlags) =>
-      options.verify ? verify(surroundings, file, options) : backUp(surroundings, file, options),
+      options.verify ? verify(invocation, file, options) : backUp(invocation, file, options),
     );
 
   withJsonOptions(program.command("restore"))
@@ -70,19 +70,19 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
       "leave out the repository token and the keys that sign licenses, because the secret that sealed them is lost",
       false,
     )
-    .action((file: string, options: RestoreFlags) => restore(surroundings, file, options));
+    .action((file: string, options: RestoreFlags) => restore(invocation, file, options));
 }
 
-async function backUp(surroundings: Surroundings, file: string, options: BackupFlags): Promise<void> {
-  const { clock, workingFolder, columns, platform } = surroundings;
+async function backUp(invocation: Invocation, file: string, options: BackupFlags): Promise<void> {
+  const { clock, workingFolder, columns, platform } = invocation;
   if (file === "-" && columns !== undefined)
     throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
-  const config = readSettings(surroundings, options);
+  const config = readSettings(invocation, options);
   const secret = options.withSecret ? demandSecret(config) : undefined;
   const path = file === "-" ? file : resolve(workingFolder, file);
   const beganMs = clock.monotonicMs();
-  await withInstallation(surroundings, { config, create: false }, async ({ address, stopIfInterrupted }) => {
-    const progress = createProgressLine(surroundings, stopIfInterrupted);
+  await withInstallation(invocation, { config, create: false }, async ({ address, stopIfInterrupted }) => {
+    const progress = createProgressLine(invocation, stopIfInterrupted);
     const outcome = await writeBackup(address, {
       path,
       replace: options.force,
@@ -98,7 +98,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
     const { head, sums, bytes, sha256, isVerified, notNoted } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
     // With `-`, standard output has the backup itself.
-    const to = file === "-" ? { ...surroundings, out: surroundings.err } : surroundings;
+    const to = file === "-" ? { ...invocation, out: invocation.err } : invocation;
     if (options.json) {
       printJson(to, { file, bytes, sha256, seconds, verified: isVerified, ...describe({ head, sums }) });
     } else {
@@ -107,26 +107,26 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
       printLine(to, `${saved} ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
     }
     if (notNoted !== undefined)
-      printNote(surroundings, `The database could not note that this backup was taken: ${notNoted}`);
+      printNote(invocation, `The database could not note that this backup was taken: ${notNoted}`);
   });
 }
 
-async function verify(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
-  await withProven(surroundings, file, async (proven) => {
-    if (options.json) printJson(surroundings, { file, whole: true, ...describe(proven) });
+async function verify(invocation: Invocation, file: string, options: JsonOptions): Promise<void> {
+  await withProven(invocation, file, async (proven) => {
+    if (options.json) printJson(invocation, { file, whole: true, ...describe(proven) });
     else
       printLine(
-        surroundings,
+        invocation,
         `${file === "-" ? "standard input" : file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`,
       );
   });
 }
 
-async function restore(surroundings: Surroundings, file: string, options: RestoreFlags): Promise<void> {
-  const config = readSettings(surroundings, options);
-  const beganMs = surroundings.clock.monotonicMs();
-  await withProven(surroundings, file, (proven) =>
-    load(surroundings, proven, { config, file, beganMs, options }),
+async function restore(invocation: Invocation, file: string, options: RestoreFlags): Promise<void> {
+  const config = readSettings(invocation, options);
+  const beganMs = invocation.clock.monotonicMs();
+  await withProven(invocation, file, (proven) =>
+    load(invocation, proven, { config, file, beganMs, options }),
   );
 }
 
@@ -138,23 +138,23 @@ interface LoadOptions {
 }
 
 async function load(
-  surroundings: Surroundings,
+  invocation: Invocation,
   proven: ProvenBackup,
   { config, file, beganMs, options }: LoadOptions,
 ): Promise<void> {
-  const { clock, userName } = surroundings;
+  const { clock, userName } = invocation;
   const { head, sums } = proven;
   const mismatch = checkBackupSchema(proven, migrations) ?? checkBrand(proven, config);
   if (mismatch !== undefined) throw new CommandRefused(mismatch);
   const plan = planSecret(proven, config, options);
-  await withInstallation(surroundings, { config, create: true }, async (opened) => {
+  await withInstallation(invocation, { config, create: true }, async (opened) => {
     if (opened.isServed) {
       throw new CommandRefused(
         `Cannot restore into ${config.dataDir}: a service runs there; stop it, or name an empty folder ` +
           "with --data-dir",
       );
     }
-    const progress = createProgressLine(surroundings, opened.stopIfInterrupted);
+    const progress = createProgressLine(invocation, opened.stopIfInterrupted);
     const outcome = await restoreBackup(opened.address, {
       proven,
       migrations,
@@ -175,7 +175,7 @@ async function load(
     const advice = [...plan.advice, ...adviseModels(proven, config), ...adviseTokens(disabledTokens)];
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
     if (options.json) {
-      printJson(surroundings, {
+      printJson(invocation, {
         file,
         seconds,
         secret_written_to: secret,
@@ -185,27 +185,27 @@ async function load(
       return;
     }
     printLine(
-      surroundings,
+      invocation,
       `Restored ${renderContents(sums)} from ${file === "-" ? "standard input" : file}, ${renderOrigin({ head })} (${seconds} s)`,
     );
-    if (secret !== null) printLine(surroundings, `The secret is in ${secret}`);
-    for (const line of advice) printLine(surroundings, line);
+    if (secret !== null) printLine(invocation, `The secret is in ${secret}`);
+    for (const line of advice) printLine(invocation, line);
   });
 }
 
 /** Reads a backup to its end, from a file or from standard input, and calls `work` while it can be read again. */
 async function withProven(
-  surroundings: Surroundings,
+  invocation: Invocation,
   file: string,
   work: (proven: ProvenBackup) => Promise<void>,
 ): Promise<void> {
   const prove = async (path: string, name = path) => {
-    const progress = createProgressLine(surroundings, () => {});
+    const progress = createProgressLine(invocation, () => {});
     await work(orRefuse(await verifyBackup(path, { ...progress, name }).finally(progress.clear)));
   };
   await (file === "-"
-    ? withKeptInput(surroundings, (path) => prove(path, "standard input"))
-    : prove(resolve(surroundings.workingFolder, file)));
+    ? withKeptInput(invocation, (path) => prove(path, "standard input"))
+    : prove(resolve(invocation.workingFolder, file)));
 }
 
 /** Refuses a backup of another brand: keys begin with the brand, so the service would refuse every restored key. */

@@ -7,36 +7,36 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
 import { explainConfig } from "../explain_config.ts";
+import type { Invocation } from "../invocation.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
-export function addConfigCommand(program: Command, surroundings: Surroundings): void {
+export function addConfigCommand(program: Command, invocation: Invocation): void {
   const config = program.command("config").description("check the settings");
   withJsonOptions(config.command("check"))
     .description(
       "read all settings and the files that they name, and show each setting and where it comes from",
     )
-    .action((options: JsonOptions) => check(surroundings, options));
+    .action((options: JsonOptions) => check(invocation, options));
 }
 
-async function check(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const source = sourceOf(surroundings, options);
+async function check(invocation: Invocation, options: JsonOptions): Promise<void> {
+  const source = sourceOf(invocation, options);
   const config = readConfig(source);
   // The settings are shown even if one is wrong: the others help to correct it.
   const settings = orRefuse(explainConfig(source));
   const { warnings, fault } = isRefusal(config)
     ? { warnings: [], fault: config }
-    : checkFiles(config, surroundings);
+    : checkFiles(config, invocation);
   const error = fault?.sentence ?? null;
-  if (options.json) printJson(surroundings, { settings, warnings, error });
+  if (options.json) printJson(invocation, { settings, warnings, error });
   else {
     printTable(
-      surroundings,
+      invocation,
       settings.map(({ name, value, source: from }) => ({ name, source: from, value })),
     );
-    for (const warning of warnings) printNote(surroundings, `claviger: ${warning}`);
+    for (const warning of warnings) printNote(invocation, `claviger: ${warning}`);
   }
   if (error !== null) throw new CommandRefused(error);
 }
@@ -48,7 +48,7 @@ interface FilesChecked {
 }
 
 /** Reads the files that the settings name. Opens no database. */
-export function checkFiles(config: Config, { clock }: Pick<Surroundings, "clock">): FilesChecked {
+export function checkFiles(config: Config, { clock }: Pick<Invocation, "clock">): FilesChecked {
   const warnings: string[] = [];
   const { unseen } = config;
   if (unseen !== undefined)

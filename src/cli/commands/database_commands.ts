@@ -11,6 +11,7 @@ import {
 } from "../../audit/mod.ts";
 import { toTimestamp } from "../../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
+import type { Invocation } from "../invocation.ts";
 import {
   accountOption,
   idOption,
@@ -22,7 +23,6 @@ import {
 } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
 interface AuditOptions extends JsonOptions {
@@ -37,11 +37,11 @@ interface AuditOptions extends JsonOptions {
 
 const MAX_AUDIT_ROWS = 100_000;
 
-export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
+export function addDatabaseCommands(program: Command, invocation: Invocation): void {
   withJsonOptions(program.command("migrate"))
     .description("bring a new or existing database to this version's schema")
     .option("--status", "only show which migrations are applied and which are not", false)
-    .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
+    .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(invocation, options));
 
   withJsonOptions(program.command("audit"))
     .description("show who changed what, newest first")
@@ -52,11 +52,11 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
     .addOption(new Option("--action <action>", "only changes of this kind").choices(ACTIONS))
     .option("--since <time>", "only changes at or after this time, ISO 8601", timestampOption)
     .option("--until <time>", "only changes before this time, ISO 8601", timestampOption)
-    .action((options: AuditOptions) => audit(surroundings, options));
+    .action((options: AuditOptions) => audit(invocation, options));
 }
 
-async function audit(surroundings: Surroundings, options: AuditOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database }) => {
+async function audit(invocation: Invocation, options: AuditOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ database }) => {
     const account =
       options.account === undefined
         ? undefined
@@ -70,11 +70,11 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
       accountUuid: account?.uuid,
     });
     const shown = rows.slice(0, limit);
-    if (options.json) printJson(surroundings, shown.map(renderAuditRow));
-    else printTable(surroundings, shown.map(toShown));
+    if (options.json) printJson(invocation, shown.map(renderAuditRow));
+    else printTable(invocation, shown.map(toShown));
     if (rows.length <= limit) return;
     printNote(
-      surroundings,
+      invocation,
       `There are older rows: raise --limit above ${limit}, or show the rows before a time with --until`,
     );
   });
@@ -99,12 +99,12 @@ function toWords({ field, before, after }: FieldChange): string {
 }
 
 async function runMigrate(
-  surroundings: Surroundings,
+  invocation: Invocation,
   options: JsonOptions & { readonly status: boolean },
 ): Promise<void> {
-  const config = readSettings(surroundings, options);
+  const config = readSettings(invocation, options);
   const create = !options.status;
-  await withInstallation(surroundings, { config, create }, async ({ address }) => {
+  await withInstallation(invocation, { config, create }, async ({ address }) => {
     if (create) {
       orRefuse(await migrate(address, migrations));
     }
@@ -118,7 +118,7 @@ async function runMigrate(
       })),
       ...status.pending.map(({ number, name }) => ({ number, name, applied_at: null })),
     ];
-    if (options.json) printJson(surroundings, shown);
-    else printTable(surroundings, shown);
+    if (options.json) printJson(invocation, shown);
+    else printTable(invocation, shown);
   });
 }

@@ -2,41 +2,41 @@
 import type { Command } from "commander";
 import { removeDemoOperator } from "../demo/console.ts";
 import { hasDemo, removeDemo } from "../demo/remove_demo.ts";
+import type { Invocation } from "../invocation.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, openProvenSecrets, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
-export function addDemoCommand(program: Command, surroundings: Surroundings): void {
+export function addDemoCommand(program: Command, invocation: Invocation): void {
   const demo = program.command("demo").description("remove what `serve --demo` has added");
   withJsonOptions(demo.command("remove"))
     .description(
       "revoke the demo's keys, remove their use, erase its accounts, retire its models, and remove its token and operator",
     )
-    .action((options: JsonOptions) => remove(surroundings, options));
+    .action((options: JsonOptions) => remove(invocation, options));
 }
 
 const KEPT =
   "The sessions of the operator demo are ended. The operator stays, because it is the last admin: create another " +
   "admin with `claviger operators login NAME --role admin`, then run `claviger operators remove demo`";
 
-async function remove(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+async function remove(invocation: Invocation, options: JsonOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
     if (!(await hasDemo(database)))
       throw new CommandRefused("Cannot remove the demo: this database has no demo");
     const secrets = await openProvenSecrets({ config, database, now });
     const by = { ...actor, reason: "demo" };
     const operator = await removeDemoOperator(database, { actor: by, now });
     const removed = await removeDemo(database, { secrets, actor: by, now });
-    if (options.json) return printJson(surroundings, { ...removed, operator: operator ?? null });
+    if (options.json) return printJson(invocation, { ...removed, operator: operator ?? null });
     const { keys, models, token } = removed;
     printLine(
-      surroundings,
+      invocation,
       `Revoked ${counted(keys, "key")} of the demo, removed their use, and erased their accounts`,
     );
-    for (const model of models) printLine(surroundings, `Retired ${model}`);
-    if (token) printLine(surroundings, "The repository token is cleared");
-    if (operator === "removed") printLine(surroundings, "The operator demo is removed");
-    if (operator === "kept") printLine(surroundings, KEPT);
+    for (const model of models) printLine(invocation, `Retired ${model}`);
+    if (token) printLine(invocation, "The repository token is cleared");
+    if (operator === "removed") printLine(invocation, "The operator demo is removed");
+    if (operator === "kept") printLine(invocation, KEPT);
   });
 }

@@ -16,39 +16,39 @@ import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
+import type { Invocation } from "../invocation.ts";
 import { type InstallationFlags, type JsonOptions, withJsonOptions } from "../options.ts";
 import { breakText, paint, printJson } from "../print.ts";
 import { CommandRefused, enterDataFolder, orRefuse, sourceOf, withInstallation } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 const QUERY_DEADLINE_MS = 10_000;
 
-export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
+export function addDoctorCommand(program: Command, invocation: Invocation): void {
   withJsonOptions(program.command("doctor"))
     .description("examine the installation, while the service runs or is stopped, and say what to repair")
-    .action((options: JsonOptions) => doctor(surroundings, options));
+    .action((options: JsonOptions) => doctor(invocation, options));
 }
 
-async function doctor(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const findings = await examine(surroundings, options);
+async function doctor(invocation: Invocation, options: JsonOptions): Promise<void> {
+  const findings = await examine(invocation, options);
   const failed = findings.filter(({ state }) => state === "fail").length;
-  if (options.json) printJson(surroundings, { ok: failed === 0, findings });
-  else printFindings(surroundings, findings);
+  if (options.json) printJson(invocation, { ok: failed === 0, findings });
+  else printFindings(invocation, findings);
   if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
 }
 
-async function examine(surroundings: Surroundings, place: InstallationFlags): Promise<Finding[]> {
-  const { clock } = surroundings;
-  const source = sourceOf(surroundings, place);
+async function examine(invocation: Invocation, place: InstallationFlags): Promise<Finding[]> {
+  const { clock } = invocation;
+  const source = sourceOf(invocation, place);
   const config = readConfig(source);
   if (isRefusal(config)) {
     return [fail("configuration", config.sentence, "correct it, then run `claviger config check`")];
   }
-  orRefuse(enterDataFolder(surroundings, config));
+  orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
   const findings = [examineSettings(source, config), ...host];
   try {
-    await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {
+    await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
       const database = openDatabase(address, options);
       const app = host.find(({ name }) => name === "github app")?.state;
@@ -91,9 +91,9 @@ const DEMO = warn(
 
 const COLOURS = { ok: "green", warn: "yellow", fail: "red" } as const;
 
-function printFindings(surroundings: Surroundings, findings: readonly Finding[]): void {
+function printFindings(invocation: Invocation, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ name }) => name.length));
-  const { out, columns, hasColours } = surroundings;
+  const { out, columns, hasColours } = invocation;
   const isColoured = hasColours && columns !== undefined;
   const margin = " ".repeat(width + 8);
   const lines = (text: string, hangingIndent: string) =>

@@ -7,8 +7,8 @@ import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
 import { findPage, PAGES } from "../guide/pages.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
+import type { Invocation } from "../invocation.ts";
 import { WrongUsage } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 interface GuideOptions {
   readonly man: boolean;
@@ -23,7 +23,7 @@ const CLIENTS = { python: "python", typescript: "ts", shell: "sh" } as const;
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;
 
-export function addGuideCommand(program: Command, surroundings: Surroundings): void {
+export function addGuideCommand(program: Command, invocation: Invocation): void {
   program
     .command("guide")
     .argument("[page]", "a page, or the name of a setting", pageArgument)
@@ -47,12 +47,12 @@ export function addGuideCommand(program: Command, surroundings: Surroundings): v
     .action((name: string | undefined, { man, grafana, alerts: isForAlerts, client }: GuideOptions) => {
       if (client !== undefined) {
         if (name !== "offline") throw new WrongUsage(NO_CLIENT);
-        surroundings.out(codeOf(CLIENTS[client]));
+        invocation.out(codeOf(CLIENTS[client]));
       } else if (grafana || isForAlerts) {
         if (name !== "monitoring") throw new WrongUsage(WRONG_PAGE);
-        surroundings.out(grafana ? `${JSON.stringify(dashboard, null, 2)}\n` : alerts);
-      } else if (man) surroundings.out(renderManPage(program));
-      else show(surroundings, name === undefined ? LIST : textOf(name));
+        invocation.out(grafana ? `${JSON.stringify(dashboard, null, 2)}\n` : alerts);
+      } else if (man) invocation.out(renderManPage(program));
+      else show(invocation, name === undefined ? LIST : textOf(name));
     });
 }
 
@@ -95,7 +95,7 @@ function textOf(name: string): string {
 }
 
 /** Shows a text page by page on a terminal; elsewhere prints it without styles. */
-function show({ columns, hasColours, out, env, isRoot }: Surroundings, markdown: string): void {
+function show({ columns, hasColours, out, env, isRoot }: Invocation, markdown: string): void {
   const render = (isStyled: boolean) =>
     renderPage(markdown, { columns: columns ?? PLAIN_COLUMNS, isStyled: isStyled && hasColours });
   const isTerminal = columns !== undefined;
@@ -105,14 +105,14 @@ function show({ columns, hasColours, out, env, isRoot }: Surroundings, markdown:
 }
 
 /** Only `less` with the option -R is known to show styles; other pagers may show their codes as text. */
-function keepsStyles(pager: string, { LESS = "R" }: Surroundings["env"]): boolean {
+function keepsStyles(pager: string, { LESS = "R" }: Invocation["env"]): boolean {
   return /^(\S*\/)?less(\s|$)/.test(pager) && /R/.test(LESS + pager);
 }
 
 /** Shows the text in a pager. Returns false if this host has no pager: the caller then prints the text. */
 function isPaged(
   text: string,
-  { pager, env, isRoot }: Pick<Surroundings, "env" | "isRoot"> & { readonly pager: string },
+  { pager, env, isRoot }: Pick<Invocation, "env" | "isRoot"> & { readonly pager: string },
 ): boolean {
   if (pager === "" || pager === "cat") return false;
   // -F ends less when the text fits on the screen, -R keeps styles, -X leaves the text on the screen.

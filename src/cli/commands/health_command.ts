@@ -7,10 +7,10 @@ import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../read_regular_file.ts";
 import { FILE_REASONS } from "../../system_error.ts";
 import { renderFileFailure } from "../failures.ts";
+import type { Invocation } from "../invocation.ts";
 import { withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
 import { CommandRefused } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 interface HealthOptions {
   readonly url: URL;
@@ -23,7 +23,7 @@ interface HealthOptions {
 const ANSWER_LIMIT_MS = 6_000;
 const PAUSE_MS = 250;
 
-export function addHealthCommand(program: Command, surroundings: Surroundings): void {
+export function addHealthCommand(program: Command, invocation: Invocation): void {
   withJson(program.command("health"))
     .description("ask a service whether it is healthy: exit status 0 if it is, otherwise 1")
     .requiredOption("--url <url>", "the service, such as http://127.0.0.1:8080", urlOption)
@@ -37,13 +37,13 @@ export function addHealthCommand(program: Command, surroundings: Surroundings): 
       "--ca <file>",
       "trust the certificates in this file (PEM; - is standard input) instead of the system's",
     )
-    .action((options: HealthOptions) => health(surroundings, options));
+    .action((options: HealthOptions) => health(invocation, options));
 }
 
-async function health(surroundings: Surroundings, options: HealthOptions): Promise<void> {
-  const { clock } = surroundings;
+async function health(invocation: Invocation, options: HealthOptions): Promise<void> {
+  const { clock } = invocation;
   const url = toHealthUrl(options.url);
-  const ca = options.ca === undefined ? undefined : await readCa(surroundings, options.ca);
+  const ca = options.ca === undefined ? undefined : await readCa(invocation, options.ca);
   const beganMs = clock.monotonicMs();
   const untilMs = beganMs + options.wait;
   let answer: HealthAnswer;
@@ -55,7 +55,7 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
   }
   const waitedMs = Math.round(clock.monotonicMs() - beganMs);
   if (options.json) {
-    printJson(surroundings, {
+    printJson(invocation, {
       url: url.href,
       healthy: answer.isHealthy,
       http_status: answer.httpStatus ?? null,
@@ -65,10 +65,10 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
     });
   }
   if (!answer.isHealthy) throw new CommandRefused(`Not healthy: ${url.href}: ${answer.error}`);
-  if (!options.json) printLine(surroundings, `Healthy: ${url.href}, database ${answer.database}`);
+  if (!options.json) printLine(invocation, `Healthy: ${url.href}, database ${answer.database}`);
 }
 
-async function readCa({ readInput }: Surroundings, path: string): Promise<string> {
+async function readCa({ readInput }: Invocation, path: string): Promise<string> {
   try {
     const text =
       path === "-"

@@ -12,6 +12,7 @@ import {
   type Tier,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
+import type { Invocation } from "../invocation.ts";
 import {
   type ChangeOptions,
   expiryOption,
@@ -24,12 +25,11 @@ import {
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 /** A week: long enough for a customer to install the new key. */
 const OVERLAP = "7d";
 
-export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
+export function addKeyLifeCommands(keys: Command, invocation: Invocation): void {
   const command = (name: string, description: string) =>
     withReason(withJsonOptions(keys.command(name)))
       .description(description)
@@ -37,25 +37,25 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
 
   command("suspend", "suspend a key: it is refused until it is resumed").action(
     (uuid: string, options: ChangeOptions) =>
-      setState(surroundings, uuid, { options, change: suspendKey, state: "suspended" }),
+      setState(invocation, uuid, { options, change: suspendKey, state: "suspended" }),
   );
   command("resume", "resume a suspended key").action((uuid: string, options: ChangeOptions) =>
-    setState(surroundings, uuid, { options, change: resumeKey, state: "active" }),
+    setState(invocation, uuid, { options, change: resumeKey, state: "active" }),
   );
   command("renew", "give the key's license another expiry; also works after it has expired")
     .requiredOption("--expires-at <time>", "the new expiry: ISO 8601, or never", expiryOption)
     .action((uuid: string, options: ChangeOptions & { readonly expiresAt: Date }) =>
-      change(surroundings, uuid, { options, what: "expiry", change: { expiresAt: options.expiresAt } }),
+      change(invocation, uuid, { options, what: "expiry", change: { expiresAt: options.expiresAt } }),
     );
   command("tier", "give the key's license another tier")
     .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))
     .action((uuid: string, tier: Tier, options: ChangeOptions) =>
-      change(surroundings, uuid, { options, what: "tier", change: { tier } }),
+      change(invocation, uuid, { options, what: "tier", change: { tier } }),
     );
   command("limit", "give the key's license a monthly limit of its own")
     .argument("<n>", "inferences a month, or none for the tier's own limit", limitOption)
     .action((uuid: string, monthlyLimit: number | null, options: ChangeOptions) =>
-      change(surroundings, uuid, { options, what: "monthly limit", change: { monthlyLimit } }),
+      change(invocation, uuid, { options, what: "monthly limit", change: { monthlyLimit } }),
     );
   command("rotate", "issue a second key for the same license; the old key works until the overlap ends")
     .addOption(
@@ -64,7 +64,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
         .default(spanOption(OVERLAP), OVERLAP),
     )
     .action((uuid: string, options: ChangeOptions & { readonly overlap: number }) =>
-      rotate(surroundings, uuid, options),
+      rotate(invocation, uuid, options),
     );
 
   withJsonOptions(keys.command("usage"))
@@ -72,12 +72,12 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "the month, such as 2026-11; by default this month", monthOption)
     .action((uuid: string, options: ChangeOptions & { readonly month?: Month }) =>
-      usage(surroundings, uuid, options),
+      usage(invocation, uuid, options),
     );
 }
 
 async function setState(
-  surroundings: Surroundings,
+  invocation: Invocation,
   uuid: string,
   {
     options,
@@ -85,17 +85,17 @@ async function setState(
     state,
   }: { readonly options: ChangeOptions; readonly change: typeof suspendKey; readonly state: string },
 ): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, actor, now }) => {
+  await withDatabase(invocation, options, async ({ database, actor, now }) => {
     orRefuse(await change(createLicenseChanges(database), uuid, { actor, now }));
     const key = await findKey(database, { uuid }, { now });
     const shown = { id: key?.id, state: key?.state ?? state };
-    if (options.json) printJson(surroundings, shown);
-    else printFields(surroundings, shown);
+    if (options.json) printJson(invocation, shown);
+    else printFields(invocation, shown);
   });
 }
 
 async function change(
-  surroundings: Surroundings,
+  invocation: Invocation,
   uuid: string,
   {
     options,
@@ -103,7 +103,7 @@ async function change(
     change,
   }: { readonly options: ChangeOptions; readonly what: string; readonly change: LicenseChange },
 ): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, actor, now }) => {
+  await withDatabase(invocation, options, async ({ database, actor, now }) => {
     const { isChanged } = orRefuse(
       await changeLicense(createLicenseChanges(database), { keyUuid: uuid }, { change, actor, now }),
     );
@@ -119,7 +119,7 @@ async function change(
     // The state and the expiry of a rotated key are not those of its license.
     const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
     if (options.json) {
-      printJson(surroundings, {
+      printJson(invocation, {
         ...shown,
         license_expires_at: licenseExpiresAt,
         replaced_by: key.replacedBy,
@@ -127,10 +127,10 @@ async function change(
       });
       return;
     }
-    printFields(surroundings, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
-    if (!isChanged) surroundings.err(`Nothing changed: the license has this ${what} already\n`);
+    printFields(invocation, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
+    if (!isChanged) invocation.err(`Nothing changed: the license has this ${what} already\n`);
     if (key.replacedBy === null) return;
-    surroundings.err(
+    invocation.err(
       `This key was replaced by ${key.replacedBy}: the change applies to the license of both keys, which expires at ` +
         `${licenseExpiresAt}; the expiry of this key stays as it was\n`,
     );
@@ -138,11 +138,11 @@ async function change(
 }
 
 async function rotate(
-  surroundings: Surroundings,
+  invocation: Invocation,
   uuid: string,
   options: ChangeOptions & { readonly overlap: number },
 ): Promise<void> {
-  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
     const old = orRefuse(
       (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("rotate key", uuid),
     );
@@ -159,18 +159,18 @@ async function rotate(
       replaces: old.id,
       old_works_until: toTimestamp(rotated.oldWorksUntil),
     };
-    if (options.json) return printJson(surroundings, shown);
-    printFields(surroundings, shown);
-    surroundings.err("The key is shown only once: store it now\n");
+    if (options.json) return printJson(invocation, shown);
+    printFields(invocation, shown);
+    invocation.err("The key is shown only once: store it now\n");
   });
 }
 
 async function usage(
-  surroundings: Surroundings,
+  invocation: Invocation,
   uuid: string,
   options: ChangeOptions & { readonly month?: Month },
 ): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, now }) => {
+  await withDatabase(invocation, options, async ({ database, now }) => {
     const key = orRefuse(
       (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show usage", uuid),
     );
@@ -178,9 +178,9 @@ async function usage(
     const licenseUuid = parseId("lic", key.licenseId) ?? "";
     const usage = await findUsageByDay(database, licenseUuid, month);
     const { used, imported, days } = usage;
-    if (options.json) return printJson(surroundings, renderUsageByDay(key, month, usage));
+    if (options.json) return printJson(invocation, renderUsageByDay(key, month, usage));
     const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
     const importedRow = imported === 0 ? [] : [{ day: "imported", used: imported }];
-    printTable(surroundings, [...importedRow, ...rows, { day: "total", used }]);
+    printTable(invocation, [...importedRow, ...rows, { day: "total", used }]);
   });
 }

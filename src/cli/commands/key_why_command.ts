@@ -13,29 +13,29 @@ import { monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
+import type { Invocation } from "../invocation.ts";
 import { idOption, type JsonOptions, withJsonOptions } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 type Limits = Config["limits"];
 
-export function addKeyWhyCommand(keys: Command, surroundings: Surroundings): void {
+export function addKeyWhyCommand(keys: Command, invocation: Invocation): void {
   withJsonOptions(keys.command("why"))
     .description("explain why a key works or does not: its state, its limits and its last refusals")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
-      withDatabase(surroundings, options, async ({ config, database, now }) => {
+      withDatabase(invocation, options, async ({ config, database, now }) => {
         const explanation = orRefuse(
           (await explainKey(database, uuid, { now })) ?? refuseUnknownKey("explain key", uuid),
         );
-        if (options.json) printJson(surroundings, renderExplanation(explanation, config.limits));
-        else printPage(surroundings, explanation, config.limits);
+        if (options.json) printJson(invocation, renderExplanation(explanation, config.limits));
+        else printPage(invocation, explanation, config.limits);
       }),
     );
 }
 
-function printPage(surroundings: Surroundings, explanation: KeyExplanation, limits: Limits): void {
+function printPage(invocation: Invocation, explanation: KeyExplanation, limits: Limits): void {
   const { key, since, change, refusals, obstacles } = explanation;
   const fields: Record<string, string> = {
     key: `${key.id} ${key.hint}`,
@@ -55,26 +55,26 @@ function printPage(surroundings: Surroundings, explanation: KeyExplanation, limi
   for (const [name, value] of Object.entries(fields)) {
     if (value === "") continue;
     const [first = "", ...rest] = wrap(escapeControls(value), WIDTH - INDENT);
-    surroundings.out(`${name.padEnd(INDENT)}${first}\n`);
-    for (const line of rest) surroundings.out(`${" ".repeat(INDENT)}${line}\n`);
+    invocation.out(`${name.padEnd(INDENT)}${first}\n`);
+    for (const line of rest) invocation.out(`${" ".repeat(INDENT)}${line}\n`);
   }
   if (refusals.length > 0) {
-    surroundings.out("\n");
+    invocation.out("\n");
     const rows = refusals.map(({ lastAt, count, code, reason }) => ({
       "last refused": lastAt,
       count,
       code,
       reason,
     }));
-    printTable(surroundings, rows);
+    printTable(invocation, rows);
   }
   const advice =
     obstacles.length === 0
       ? [{ sentence: WORKS }, ...adviceOn(explanation)]
       : obstacles.map((obstacle) => ADVICE[obstacle](key));
   for (const { sentence, command } of advice) {
-    surroundings.out(`\n${wrap(sentence, WIDTH).join("\n")}\n`);
-    if (command !== undefined) surroundings.out(`  claviger ${command}\n`);
+    invocation.out(`\n${wrap(sentence, WIDTH).join("\n")}\n`);
+    if (command !== undefined) invocation.out(`  claviger ${command}\n`);
   }
 }
 

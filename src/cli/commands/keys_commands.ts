@@ -26,6 +26,7 @@ import {
 import { importedUsageCte } from "../../usage/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { readImportFile } from "../import_file.ts";
+import type { Invocation } from "../invocation.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
 import {
   accountOption,
@@ -42,7 +43,6 @@ import {
 import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
 import { showProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
 /** The most days of a filter: a hundred years, as in the API. */
@@ -53,7 +53,7 @@ const MAX_DAYS = 36_500;
  *
  * One long function, because it is a list of commands, one after the other.
  */
-export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
+export function addKeysCommands(program: Command, invocation: Invocation): Command {
   const keys = program.command("keys").description("issue, import, find, change and revoke API keys");
 
   withJsonOptions(keys.command("issue"))
@@ -78,7 +78,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       "your own name for the license, such as an order number",
       fieldOption("external_id"),
     )
-    .action((options: IssueOptions) => issue(surroundings, options));
+    .action((options: IssueOptions) => issue(invocation, options));
 
   withJsonOptions(keys.command("import"))
     .description("import keys that customers already have: all lines of a file, or none")
@@ -86,7 +86,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       "<file>",
       "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used, external_id; - is standard input",
     )
-    .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
+    .action((file: string, options: JsonOptions) => runImport(invocation, file, options));
 
   withListOptions(withJsonOptions(keys.command("list")), { kind: "key" })
     .description("list the keys that meet every condition, oldest first")
@@ -117,28 +117,28 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       "only keys whose license has used at least this percentage of its monthly limit",
       wholeNumberOption(1, 100),
     )
-    .action((options: KeyListOptions) => list(surroundings, options));
+    .action((options: KeyListOptions) => list(invocation, options));
 
   withJsonOptions(keys.command("show"))
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
-      withDatabase(surroundings, options, async (context) => {
+      withDatabase(invocation, options, async (context) => {
         const key = orRefuse(
           (await findKey(context.database, { uuid }, context)) ?? refuseUnknownKey("show key", uuid),
         );
-        show(surroundings, options, key);
+        show(invocation, options, key);
       }),
     );
 
   withJsonOptions(keys.command("find"))
     .description("read a key from standard input, and show it as `keys show` does")
-    .action((options: JsonOptions) => find(surroundings, options));
+    .action((options: JsonOptions) => find(invocation, options));
 
   withReason(withConfirmation(withJsonOptions(keys.command("revoke"))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
-    .action((uuid: string, options: RevokeOptions) => revoke(surroundings, uuid, options));
+    .action((uuid: string, options: RevokeOptions) => revoke(invocation, uuid, options));
   return keys;
 }
 
@@ -166,8 +166,8 @@ interface IssueOptions extends JsonOptions {
   readonly externalId?: string;
 }
 
-async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+async function issue(invocation: Invocation, options: IssueOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
     const expiresAt = options.expiresAt ?? oneYearAfter(now);
     const request = { ...options, expiresAt, now };
     const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
@@ -181,19 +181,19 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
       expires_at: toTimestamp(expiresAt),
       ...(options.externalId !== undefined && { external_id: options.externalId }),
     };
-    if (options.json) return printJson(surroundings, shown);
-    printFields(surroundings, shown);
-    surroundings.err("The key is shown only once: store it now\n");
+    if (options.json) return printJson(invocation, shown);
+    printFields(invocation, shown);
+    invocation.err("The key is shown only once: store it now\n");
   });
 }
 
-async function list(surroundings: Surroundings, options: KeyListOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, now }) => {
+async function list(invocation: Invocation, options: KeyListOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ database, now }) => {
     const account =
       options.account === undefined ? undefined : await findAccountBy(database, options.account);
     const { externalId, tier, state, mode } = options;
     const filter = {
-      ...(await partOf(surroundings, database, options)),
+      ...(await partOf(invocation, database, options)),
       externalId,
       tier,
       state,
@@ -206,9 +206,9 @@ async function list(surroundings: Surroundings, options: KeyListOptions): Promis
     const found = await listKeys(database, { now, filter });
     const show = (keys: readonly KeySummary[]) =>
       options.json
-        ? printJson(surroundings, keys.map(renderKey))
-        : printTable(surroundings, keys.map(toTableRow));
-    showPart(surroundings, { ...options, found, show });
+        ? printJson(invocation, keys.map(renderKey))
+        : printTable(invocation, keys.map(toTableRow));
+    showPart(invocation, { ...options, found, show });
   });
 }
 
@@ -230,52 +230,52 @@ function toTableRow(key: KeySummary) {
 /** A key has 58 characters and a newline: much longer input is not a key. */
 const KEY_INPUT_LIMIT_BYTES = 1_024;
 
-async function find(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const config = readSettings(surroundings, options);
-  const input = await surroundings.readInput(KEY_INPUT_LIMIT_BYTES);
+async function find(invocation: Invocation, options: JsonOptions): Promise<void> {
+  const config = readSettings(invocation, options);
+  const input = await invocation.readInput(KEY_INPUT_LIMIT_BYTES);
   const key = input?.trim() ?? "";
   if (!keyPattern(config.brand).test(key)) {
     const form = `${config.brand.name}_live_ or ${config.brand.name}_test_ and 48 lowercase hexadecimal digits`;
     throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
   }
-  await withDatabase(surroundings, { config }, async (context) => {
+  await withDatabase(invocation, { config }, async (context) => {
     const found = await findKey(context.database, { hash: hashApiKey(key) }, context);
     if (found === undefined) {
       throw new CommandRefused(
         "Cannot find key: the key on standard input was never issued or imported here",
       );
     }
-    show(surroundings, options, found);
+    show(invocation, options, found);
   });
 }
 
-async function revoke(surroundings: Surroundings, uuid: string, options: RevokeOptions): Promise<void> {
-  await withDatabase(surroundings, options, async (context) => {
+async function revoke(invocation: Invocation, uuid: string, options: RevokeOptions): Promise<void> {
+  await withDatabase(invocation, options, async (context) => {
     const { database, actor, now } = context;
     const key = orRefuse(await findRevocable(database, uuid, { now }));
     const named = `${key.id} (${key.hint}) of ${key.email}`;
     if (options.dryRun) {
-      if (options.json) printJson(surroundings, { id: key.id, state: key.state, dry_run: true });
-      else printLine(surroundings, `Would revoke ${named}: it is ${key.state}`);
+      if (options.json) printJson(invocation, { id: key.id, state: key.state, dry_run: true });
+      else printLine(invocation, `Would revoke ${named}: it is ${key.state}`);
       return;
     }
     const question = `Revoke ${named}? It is ${key.state}, and no command can undo this.`;
-    await confirm(surroundings, question, { ...context, options });
+    await confirm(invocation, question, { ...context, options });
     const { id } = orRefuse(await revokeKey(createLicenseChanges(database), { uuid }, { actor, now }));
-    if (options.json) printJson(surroundings, { id, state: "revoked" });
-    else surroundings.out(`Revoked ${id}\n`);
+    if (options.json) printJson(invocation, { id, state: "revoked" });
+    else invocation.out(`Revoked ${id}\n`);
   });
 }
 
-function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary): void {
-  if (options.json) printJson(surroundings, renderKey(key));
-  else printFields(surroundings, renderKey(key));
+function show(invocation: Invocation, options: JsonOptions, key: KeySummary): void {
+  if (options.json) printJson(invocation, renderKey(key));
+  else printFields(invocation, renderKey(key));
 }
 
-async function runImport(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
-  const config = readSettings(surroundings, options);
-  const keys = orRefuse(await readImportFile(surroundings, file, config.brand));
-  await withDatabase(surroundings, { config }, async ({ address, actor, now, stopIfInterrupted }) => {
+async function runImport(invocation: Invocation, file: string, options: JsonOptions): Promise<void> {
+  const config = readSettings(invocation, options);
+  const keys = orRefuse(await readImportFile(invocation, file, config.brand));
+  await withDatabase(invocation, { config }, async ({ address, actor, now, stopIfInterrupted }) => {
     const session = openSession(address, { statementTimeoutMs: 120_000 });
     try {
       const { imported } = orRefuse(
@@ -285,12 +285,12 @@ async function runImport(surroundings: Surroundings, file: string, options: Json
           usageCte: (sql) => importedUsageCte(sql, monthOf(now.getTime())),
           onProgress: (done) => {
             stopIfInterrupted();
-            showProgress(surroundings, done, { total: keys.length });
+            showProgress(invocation, done, { total: keys.length });
           },
         }),
       );
-      if (options.json) printJson(surroundings, { imported });
-      else surroundings.out(`Imported ${counted(imported, "key")}\n`);
+      if (options.json) printJson(invocation, { imported });
+      else invocation.out(`Imported ${counted(imported, "key")}\n`);
     } finally {
       await session.close();
     }

@@ -17,6 +17,7 @@ import {
   renderExport,
 } from "../../signed_licenses/mod.ts";
 import { renderFileFailure } from "../failures.ts";
+import type { Invocation } from "../invocation.ts";
 import {
   type ChangeOptions,
   idOption,
@@ -27,13 +28,12 @@ import {
 } from "../options.ts";
 import { printFields, printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { addSigningKeysCommands, openSigningSecrets } from "./signing_keys_commands.ts";
 
 const MAX_ROWS = 100_000;
 
 /** Adds the group `licenses`. */
-export function addLicensesCommands(program: Command, surroundings: Surroundings): void {
+export function addLicensesCommands(program: Command, invocation: Invocation): void {
   const licenses = program
     .command("licenses")
     .description("sign and verify licenses for use without a network, and manage the keys that sign them");
@@ -54,7 +54,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     )
     .option("--nonce <text>", "a text to repeat in the license", printableOption);
   withReason(exporting).action((keyUuid: string, options: ExportOptions) =>
-    exportLicense(surroundings, keyUuid, options),
+    exportLicense(invocation, keyUuid, options),
   );
 
   withJsonOptions(licenses.command("verify"))
@@ -64,15 +64,15 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
       "--jwks <file>",
       "the public keys to trust, a JWK set; without it, the command trusts the keys of this installation",
     )
-    .action((file: string, options: VerifyOptions) => verify(surroundings, file, options));
+    .action((file: string, options: VerifyOptions) => verify(invocation, file, options));
 
   withJsonOptions(licenses.command("outstanding"))
     .description("list the licenses that were signed and are still valid, the latest expiry first")
     .option("--key <id>", "only licenses of this key", idOption("key"))
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), 100)
-    .action((options: OutstandingOptions) => showOutstanding(surroundings, options));
+    .action((options: OutstandingOptions) => showOutstanding(invocation, options));
 
-  addSigningKeysCommands(licenses, surroundings);
+  addSigningKeysCommands(licenses, invocation);
 }
 
 interface ExportOptions extends ChangeOptions {
@@ -90,53 +90,49 @@ interface OutstandingOptions extends JsonOptions {
   readonly limit: number;
 }
 
-async function exportLicense(
-  surroundings: Surroundings,
-  keyUuid: string,
-  options: ExportOptions,
-): Promise<void> {
-  await withDatabase(surroundings, options, async (context) => {
+async function exportLicense(invocation: Invocation, keyUuid: string, options: ExportOptions): Promise<void> {
+  await withDatabase(invocation, options, async (context) => {
     const { config, database, actor, now } = context;
     const secrets = await openSigningSecrets(context);
     const signer = createLicenseSigner({ ...config, database, secrets });
     const { days, fingerprint, nonce } = options;
     const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
     const exported = renderExport(signed);
-    if (options.json) return printJson(surroundings, exported);
-    surroundings.out(exported.file);
+    if (options.json) return printJson(invocation, exported);
+    invocation.out(exported.file);
     printNote(
-      surroundings,
+      invocation,
       `The license is valid until ${exported.expires_at}; a revocation of the key does not end it earlier`,
     );
   });
 }
 
-async function verify(surroundings: Surroundings, file: string, options: VerifyOptions): Promise<void> {
-  const jws = parseLicenseFile(readText(surroundings, file));
+async function verify(invocation: Invocation, file: string, options: VerifyOptions): Promise<void> {
+  const jws = parseLicenseFile(readText(invocation, file));
   if (jws === undefined) throw new CommandRefused(`Cannot verify ${file}: it holds no license`);
-  const { clock } = surroundings;
+  const { clock } = invocation;
   if (options.jwks !== undefined) {
-    const trusted = parseJwks(readText(surroundings, options.jwks));
+    const trusted = parseJwks(readText(invocation, options.jwks));
     if (trusted === undefined)
       throw new CommandRefused(
         `Cannot verify ${file}: ${options.jwks} is not a JWK set; \`claviger licenses public-keys\` prints one`,
       );
-    return show(surroundings, checkLicense(jws, { trusted, now: clock.now() }), { file, options });
+    return show(invocation, checkLicense(jws, { trusted, now: clock.now() }), { file, options });
   }
-  const config = readSettings(surroundings, options);
+  const config = readSettings(invocation, options);
   const checked = checkLicense(jws, {
-    trusted: await findTrustedKeys(surroundings, config),
+    trusted: await findTrustedKeys(invocation, config),
     audience: config.brand.name,
     now: clock.now(),
   });
-  show(surroundings, checked, { file, options });
+  show(invocation, checked, { file, options });
 }
 
 /** Returns the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */
-async function findTrustedKeys(surroundings: Surroundings, config: Config): Promise<string[]> {
+async function findTrustedKeys(invocation: Invocation, config: Config): Promise<string[]> {
   let trusted: string[] = [];
   try {
-    await withDatabase(surroundings, { config }, async ({ database }) => {
+    await withDatabase(invocation, { config }, async ({ database }) => {
       trusted = (await listSigningKeys(database)).map(({ publicKey }) => publicKey);
     });
   } catch (error) {
@@ -149,7 +145,7 @@ async function findTrustedKeys(surroundings: Surroundings, config: Config): Prom
 const NOT_CHECKED = "not checked: revocation since then";
 
 function show(
-  surroundings: Surroundings,
+  invocation: Invocation,
   checked: ReturnType<typeof checkLicense>,
   { file, options }: { readonly file: string; readonly options: VerifyOptions },
 ): void {
@@ -157,9 +153,9 @@ function show(
   const { claims, kid, why } = checked;
   if (options.json) {
     const valid = { valid: why === undefined, ...(why !== undefined && { why }) };
-    printJson(surroundings, { ...valid, not_checked: "revocation since then", kid, claims });
+    printJson(invocation, { ...valid, not_checked: "revocation since then", kid, claims });
   } else {
-    printFields(surroundings, {
+    printFields(invocation, {
       ...toFields(claims),
       kid,
       valid: why === undefined ? `yes; ${NOT_CHECKED}` : `no: ${why}`,
@@ -180,15 +176,15 @@ function toFields(claims: Readonly<Record<string, unknown>>): Record<string, unk
 }
 
 async function showOutstanding(
-  surroundings: Surroundings,
+  invocation: Invocation,
   { key, limit, ...options }: OutstandingOptions,
 ): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database, now }) => {
+  await withDatabase(invocation, options, async ({ database, now }) => {
     const found = await listOutstanding(database, { now, keyUuid: key, limit: limit + 1 });
     const rows = found.slice(0, limit);
     if (options.json) {
       printJson(
-        surroundings,
+        invocation,
         rows.map((row) => ({
           key_id: row.keyId,
           email: row.email,
@@ -202,7 +198,7 @@ async function showOutstanding(
       );
     } else {
       printTable(
-        surroundings,
+        invocation,
         rows.map(({ keyId, email, kind, kid, count, expiresAt }) => ({
           key: keyId,
           email,
@@ -213,11 +209,11 @@ async function showOutstanding(
         })),
       );
     }
-    if (found.length > limit) printNote(surroundings, `There are more rows: raise --limit above ${limit}`);
+    if (found.length > limit) printNote(invocation, `There are more rows: raise --limit above ${limit}`);
   });
 }
 
-function readText({ workingFolder }: Surroundings, file: string): string {
+function readText({ workingFolder }: Invocation, file: string): string {
   try {
     return readNamedFile(resolve(workingFolder, file), LICENSE_FILE_LIMIT_BYTES);
   } catch (error) {

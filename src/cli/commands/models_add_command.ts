@@ -21,6 +21,7 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderFileFailure } from "../failures.ts";
 import { InputRefused, readWholeInput } from "../file_input.ts";
 import { withHint } from "../hints.ts";
+import type { Invocation } from "../invocation.ts";
 import {
   accountOption,
   type JsonOptions,
@@ -31,11 +32,10 @@ import {
 import { printFields, printJson } from "../print.ts";
 import { byteProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
 /** Adds `models add`: with a file that the service then serves, or with the address of a file elsewhere. */
-export function addModelsAdd(models: Command, surroundings: Surroundings): void {
+export function addModelsAdd(models: Command, invocation: Invocation): void {
   const adding = withJsonOptions(models.command("add"))
     .description("add a version of a model; the list then shows this version")
     .requiredOption("--name <name>", "the model's unique name")
@@ -78,7 +78,7 @@ export function addModelsAdd(models: Command, surroundings: Surroundings): void 
       if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
         adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
       }
-      return isHosted ? addHosted(surroundings, options, options.file) : addElsewhere(surroundings, options);
+      return isHosted ? addHosted(invocation, options, options.file) : addElsewhere(invocation, options);
     });
 }
 
@@ -100,19 +100,19 @@ interface AddOptions extends JsonOptions {
 }
 
 /** Registers a model whose file is at an address that the operator gives. */
-async function addElsewhere(surroundings: Surroundings, options: AddOptions): Promise<void> {
-  const config = readSettings(surroundings, options);
+async function addElsewhere(invocation: Invocation, options: AddOptions): Promise<void> {
+  const config = readSettings(invocation, options);
   const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
-  await withDatabase(surroundings, { config }, async ({ database, actor, now }) => {
+  await withDatabase(invocation, { config }, async ({ database, actor, now }) => {
     const owned = await withOwner(database, model, options);
     orRefuse(await addModel(database, owned, { actor, now }));
-    showAdded(surroundings, options, owned);
+    showAdded(invocation, options, owned);
   });
 }
 
 /** Copies the file into the data folder, then registers it, so that no version is listed without its file. */
-async function addHosted(surroundings: Surroundings, options: AddOptions, file: string): Promise<void> {
-  const config = readSettings(surroundings, options);
+async function addHosted(invocation: Invocation, options: AddOptions, file: string): Promise<void> {
+  const config = readSettings(invocation, options);
   if (config.publicUrl === undefined) {
     throw new CommandRefused(
       "Cannot add model: clients need an address to download its file; set CLAVIGER_PUBLIC_URL to the address " +
@@ -126,20 +126,20 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
     hostedBytes: 0,
   });
   const isInput = file === "-";
-  const source = isInput ? "standard input" : resolve(surroundings.workingFolder, file);
+  const source = isInput ? "standard input" : resolve(invocation.workingFolder, file);
   const fileName = options.fileName ?? basename(file);
-  await withDatabase(surroundings, { config }, async ({ database, actor, now, stopIfInterrupted }) => {
+  await withDatabase(invocation, { config }, async ({ database, actor, now, stopIfInterrupted }) => {
     const owned = await withOwner(database, planned, options);
     const refused = await checkNewModel(database, owned);
     if (refused !== undefined) orRefuse(refused);
-    const show = byteProgress(surroundings);
+    const show = byteProgress(invocation);
     const onProgress = (done: number, total: number) => {
       stopIfInterrupted();
       show(done, total);
     };
     const stored = await orFileRefusal(source, config.dataDir, () =>
       isInput
-        ? storeBytes(config.dataDir, readWholeInput(surroundings, config.dataDir), {
+        ? storeBytes(config.dataDir, readWholeInput(invocation, config.dataDir), {
             ...{ now, sizeBytes: 0 },
             onProgress: stopIfInterrupted,
           })
@@ -153,7 +153,7 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
       sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
     };
     orRefuse(await addModel(database, model, { actor, now }));
-    showAdded(surroundings, options, model);
+    showAdded(invocation, options, model);
   });
 }
 
@@ -194,10 +194,10 @@ async function withOwner(database: Database, model: NewModel, { owner }: AddOpti
   return { ...model, ownerUuid: (await findAccountBy(database, owner, "add model")).uuid };
 }
 
-function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewModel): void {
+function showAdded(invocation: Invocation, options: JsonOptions, model: NewModel): void {
   const shown = renderAddedModel(model);
-  if (options.json) printJson(surroundings, shown);
-  else printFields(surroundings, shown);
+  if (options.json) printJson(invocation, shown);
+  else printFields(invocation, shown);
 }
 
 function parseMetadata(text: string): unknown {

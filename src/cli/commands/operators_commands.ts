@@ -13,12 +13,12 @@ import {
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
+import type { Invocation } from "../invocation.ts";
 import { type ChangeOptions, type JsonOptions, withJsonOptions, withReason } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
-export function addOperatorsCommands(program: Command, surroundings: Surroundings): void {
+export function addOperatorsCommands(program: Command, invocation: Invocation): void {
   const operators = program
     .command("operators")
     .description("let people log in to the console, change their roles, and remove them");
@@ -34,29 +34,29 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
         "the role of a new operator; each role may do more than the one before",
       ).choices(ROLES),
     )
-    .action((name: string, options: LoginOptions) => login(surroundings, name, options));
+    .action((name: string, options: LoginOptions) => login(invocation, name, options));
 
   withJsonOptions(operators.command("list"))
     .description("list operators by name, including removed operators")
-    .action((options: JsonOptions) => list(surroundings, options));
+    .action((options: JsonOptions) => list(invocation, options));
 
   withReason(withJsonOptions(operators.command("role")))
     .description("give an operator another role, at once")
     .argument("<name>", "the operator's name", nameOption)
     .addArgument(new Argument("<role>", "the new role").choices(ROLES))
     .action((name: string, role: Role, options: ChangeOptions) =>
-      withDatabase(surroundings, options, async ({ database, actor, now }) => {
+      withDatabase(invocation, options, async ({ database, actor, now }) => {
         const { isChanged } = orRefuse(await setRole(database, { name, role }, { actor, now }));
-        if (options.json) return printJson(surroundings, { name, role, changed: isChanged });
-        printFields(surroundings, { name, role });
-        if (!isChanged) printNote(surroundings, "Nothing changed: the operator has this role already");
+        if (options.json) return printJson(invocation, { name, role, changed: isChanged });
+        printFields(invocation, { name, role });
+        if (!isChanged) printNote(invocation, "Nothing changed: the operator has this role already");
       }),
     );
 
   withConfirmation(withReason(withJsonOptions(operators.command("remove"))))
     .description("remove an operator for good, and end the operator's sessions; the name is not used again")
     .argument("<name>", "the operator's name", nameOption)
-    .action((name: string, options: RemoveOptions) => remove(surroundings, name, options));
+    .action((name: string, options: RemoveOptions) => remove(invocation, name, options));
 }
 
 type RemoveOptions = ConfirmOptions & ChangeOptions;
@@ -71,22 +71,22 @@ export function nameOption(text: string): string {
   throw new InvalidArgumentError(`The rule: ${NAME_RULE}`);
 }
 
-async function login(surroundings: Surroundings, name: string, options: LoginOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+async function login(invocation: Invocation, name: string, options: LoginOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
     const created = orRefuse(await loginOperator(database, { name, role: options.role }, { actor, now }));
     const { code, role, isNew } = created;
     const origin = findAdminUrl(config);
     const link = origin && `${origin}/console/enter#${code}`;
     const expires_at = toTimestamp(created.expiresAt);
     if (options.json) {
-      return printJson(surroundings, { name, role, created: isNew, link: link ?? null, code, expires_at });
+      return printJson(invocation, { name, role, created: isNew, link: link ?? null, code, expires_at });
     }
     // On a line of its own, because it is long.
-    if (link !== undefined) printLine(surroundings, link);
-    printFields(surroundings, { name, role, code, expires_at });
-    if (isNew) printNote(surroundings, `Created the operator ${name}`);
+    if (link !== undefined) printLine(invocation, link);
+    printFields(invocation, { name, role, code, expires_at });
+    if (isNew) printNote(invocation, `Created the operator ${name}`);
     printNote(
-      surroundings,
+      invocation,
       link === undefined
         ? "No service serves operators here: set CLAVIGER_ADMIN_LISTEN, such as 127.0.0.1:8081, restart the " +
             "service, and log in within ten minutes; or create another code then"
@@ -95,8 +95,8 @@ async function login(surroundings: Surroundings, name: string, options: LoginOpt
   });
 }
 
-async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database }) => {
+async function list(invocation: Invocation, options: JsonOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ database }) => {
     const rows = (await listOperators(database)).map((operator) => ({
       name: operator.name,
       role: operator.role,
@@ -105,29 +105,29 @@ async function list(surroundings: Surroundings, options: JsonOptions): Promise<v
       removed_at: operator.removedAt && toTimestamp(operator.removedAt),
       last_seen_at: operator.lastSeenAt && toTimestamp(operator.lastSeenAt),
     }));
-    if (options.json) printJson(surroundings, rows);
-    else printTable(surroundings, rows);
+    if (options.json) printJson(invocation, rows);
+    else printTable(invocation, rows);
   });
 }
 
-async function remove(surroundings: Surroundings, name: string, options: RemoveOptions): Promise<void> {
-  await withDatabase(surroundings, options, async (context) => {
+async function remove(invocation: Invocation, name: string, options: RemoveOptions): Promise<void> {
+  await withDatabase(invocation, options, async (context) => {
     const { database, actor, now } = context;
     const by = { actor, now };
     const planned = orRefuse(await removeOperator(database, name, { ...by, isDryRun: true }));
     const has = counted(planned.sessions, "session");
     if (options.dryRun) {
-      if (options.json) return printJson(surroundings, { name, removed: false, dry_run: true, ...planned });
-      return printLine(surroundings, `Would remove ${name}, who has ${has}`);
+      if (options.json) return printJson(invocation, { name, removed: false, dry_run: true, ...planned });
+      return printLine(invocation, `Would remove ${name}, who has ${has}`);
     }
     const question = `Remove ${name}, who has ${has}? The name is not used again.`;
-    await confirm(surroundings, question, { ...context, options });
+    await confirm(invocation, question, { ...context, options });
     const { sessions, tokens } = orRefuse(await removeOperator(database, name, by));
-    if (options.json) return printJson(surroundings, { name, removed: true, sessions, tokens });
-    printLine(surroundings, `Removed ${name}, and ended ${counted(sessions, "session")}`);
+    if (options.json) return printJson(invocation, { name, removed: true, sessions, tokens });
+    printLine(invocation, `Removed ${name}, and ended ${counted(sessions, "session")}`);
     if (tokens.length === 0) return;
     printNote(
-      surroundings,
+      invocation,
       `Tokens that ${name} issued still work: ${tokens.join(", ")}; \`claviger tokens revoke NAME\` revokes one`,
     );
   });

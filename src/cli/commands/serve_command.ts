@@ -19,11 +19,11 @@ import { createDemoLink, findDemoAddresses } from "../demo/console.ts";
 import { findDemoKeys, renderDemo } from "../demo/keys.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
+import type { Invocation } from "../invocation.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { enterDataFolder, explainFailures, orRefuseStart } from "../run.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 interface ServeOptions extends InstallationFlags {
   readonly host?: string;
@@ -35,7 +35,7 @@ interface ServeOptions extends InstallationFlags {
   readonly demo: boolean;
 }
 
-export function addServeCommand(program: Command, surroundings: Surroundings): void {
+export function addServeCommand(program: Command, invocation: Invocation): void {
   withInstallationFlags(program.command("serve"))
     .description("run the service; without DATABASE_URL it also runs the PostgreSQL inside")
     .option(
@@ -57,13 +57,13 @@ export function addServeCommand(program: Command, surroundings: Surroundings): v
       settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress),
     )
     .option("--demo", "add sample keys and models to an empty database, and show the keys", false)
-    .action((options: ServeOptions) => serve(surroundings, options));
+    .action((options: ServeOptions) => serve(invocation, options));
 }
 
-async function serve(surroundings: Surroundings, options: ServeOptions): Promise<void> {
+async function serve(invocation: Invocation, options: ServeOptions): Promise<void> {
   // Listens before anything starts, because a signal that arrives during the start must not be lost.
-  const signals = listenForSignals(surroundings);
-  const { clock, platform } = surroundings;
+  const signals = listenForSignals(invocation);
+  const { clock, platform } = invocation;
   const flags = {
     CLAVIGER_DATA_DIR: options.dataDir,
     CLAVIGER_HOST: options.host,
@@ -74,11 +74,11 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_KEY: options.tlsKey,
   };
   // Leaves out the unit's settings: the unit's own service has them already, and any other process is another service.
-  const config = orRefuseStart(readConfig({ ...surroundings, envFile: options.envFile, flags }));
+  const config = orRefuseStart(readConfig({ ...invocation, envFile: options.envFile, flags }));
   orRefuseStart(refuseAdminListener(config));
-  orRefuseStart(enterDataFolder(surroundings, config));
-  const say = createSay(surroundings, config);
-  const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
+  orRefuseStart(enterDataFolder(invocation, config));
+  const say = createSay(invocation, config);
+  const log = createLog({ format: config.logFormat, clock, write: invocation.err, gathers: true });
   orRefuseStart(await refuseTakenAddress(config, platform));
   const work = async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
@@ -92,7 +92,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         onOpened: opened.resolve,
         ...(options.demo && {
           findAdminAddresses: async (database) =>
-            (await unlessUnavailable(() => findDemoAddresses(surroundings, { config, database }))) ?? [],
+            (await unlessUnavailable(() => findDemoAddresses(invocation, { config, database }))) ?? [],
         }),
       }),
     );
@@ -107,15 +107,15 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         say(`Its metrics are at ${url}`, { url });
       }
       if (service.admin) sayOperators(service.admin, say);
-      const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
+      const commandTo = toCommand(invocation, { config, envFile: options.envFile });
       if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
       const issue = commandTo("keys issue --email you@example.org --tier research");
       // After everything that can fail at start, so that the demo's keys are the last lines.
       if (options.demo)
-        await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
-      if (options.demo) await showDemoLogin(surroundings, config, { service, login: commandTo(LOGIN), say });
+        await showDemo(invocation, config, { opened: await opened.promise, address, issue, say });
+      if (options.demo) await showDemoLogin(invocation, config, { service, login: commandTo(LOGIN), say });
       await sayFirstStep(service, { issue, say });
-      await runUntilStopped(surroundings, service, { config, log, signals });
+      await runUntilStopped(invocation, service, { config, log, signals });
     } catch (error) {
       await service.stop(STOP_DEADLINE_MS);
       throw error;
@@ -130,7 +130,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
 /** Prints a line on standard output, in the log's format, and below it the command that the operator is to run, if any. */
 type Say = (message: string, fields: LogFields & { readonly command?: string }) => void;
 
-function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
+function createSay({ out, clock }: Invocation, { logFormat }: Config): Say {
   if (logFormat === "json") return createLog({ format: logFormat, clock, write: out }).info;
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
@@ -168,7 +168,7 @@ interface ShowDemoOptions {
 }
 
 async function showDemo(
-  { out, userName, clock }: Surroundings,
+  { out, userName, clock }: Invocation,
   config: Config,
   { opened, address, issue, say }: ShowDemoOptions,
 ): Promise<void> {
@@ -191,15 +191,15 @@ const LOGIN = "operators login your-name --role admin";
 
 /** Shows the link that logs in to the console of a demo, otherwise the command that creates a link. */
 async function showDemoLogin(
-  surroundings: Surroundings,
+  invocation: Invocation,
   config: Config,
   { service, login, say }: { readonly service: Service; readonly login: string; readonly say: Say },
 ): Promise<void> {
-  const link = await unlessItFails(() => createDemoLink(surroundings, { config, service }));
+  const link = await unlessItFails(() => createDemoLink(invocation, { config, service }));
   const first = service.admin ? "" : "add --admin-listen 127.0.0.1:8081, and ";
   if (link === undefined) say(`To log in to the console, ${first}run`, { command: login });
   else
-    surroundings.out(`To log in to the console, open this link, once and within ten minutes:\n  ${link}\n\n`);
+    invocation.out(`To log in to the console, open this link, once and within ten minutes:\n  ${link}\n\n`);
 }
 
 /** Returns where a demo listens, so that clients can download its models; undefined if the system chooses the port. */
@@ -249,7 +249,7 @@ async function unlessUnavailable<Result>(ask: () => Promise<Result>): Promise<Re
 
 /** Returns a function that writes a command of this program with the options for this service's data. */
 function toCommand(
-  { programName }: Surroundings,
+  { programName }: Invocation,
   { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },
 ): (command: string) => string {
   const place = [

@@ -10,17 +10,17 @@ import {
   toJwk,
   toPem,
 } from "../../signed_licenses/mod.ts";
+import type { Invocation } from "../invocation.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine, printNote } from "../print.ts";
 import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 /** Adds the commands to the group `licenses`. */
-export function addSigningKeysCommands(licenses: Command, surroundings: Surroundings): void {
+export function addSigningKeysCommands(licenses: Command, invocation: Invocation): void {
   withJsonOptions(licenses.command("public-keys"))
     .description("print the public keys that verify licenses, for SDKs that pin them: a JWK set")
     .option("--pem", "print the keys as PEM, for OpenSSL")
-    .action((options: PublicKeysOptions) => printPublicKeys(surroundings, options));
+    .action((options: PublicKeysOptions) => printPublicKeys(invocation, options));
 
   withJsonOptions(licenses.command("rotate-signing-key"))
     .description("sign with the successor of the signing key from now on, or retire a key")
@@ -30,7 +30,7 @@ export function addSigningKeysCommands(licenses: Command, surroundings: Surround
       kidOption,
     )
     .option("--now", "with --retire: retire a leaked key at once, whatever it signed")
-    .action((options: RotateOptions) => rotate(surroundings, options));
+    .action((options: RotateOptions) => rotate(invocation, options));
 }
 
 interface PublicKeysOptions extends JsonOptions {
@@ -49,31 +49,30 @@ export async function openSigningSecrets(context: CommandContext): Promise<Secre
   return secrets;
 }
 
-async function printPublicKeys(surroundings: Surroundings, options: PublicKeysOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ database }) => {
+async function printPublicKeys(invocation: Invocation, options: PublicKeysOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ database }) => {
     const keys = await listSigningKeys(database);
     if (keys.length === 0) throw new CommandRefused("There are no signing keys yet: start the service once");
-    if (!options.pem) return printJson(surroundings, { keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
-    for (const { kid, state, publicKey } of keys)
-      surroundings.out(`# ${kid} (${state})\n${toPem(publicKey)}`);
+    if (!options.pem) return printJson(invocation, { keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
+    for (const { kid, state, publicKey } of keys) invocation.out(`# ${kid} (${state})\n${toPem(publicKey)}`);
   });
 }
 
-async function rotate(surroundings: Surroundings, options: RotateOptions): Promise<void> {
+async function rotate(invocation: Invocation, options: RotateOptions): Promise<void> {
   const { retire: kid, now: isLeaked = false } = options;
   if (isLeaked && kid === undefined)
     throw new CommandRefused("--now needs --retire KID: it retires a leaked key");
-  await withDatabase(surroundings, options, async (context) => {
+  await withDatabase(invocation, options, async (context) => {
     const { database, address, actor, now } = context;
     const change = { secrets: await openSigningSecrets(context), actor, now };
     if (kid === undefined) {
       const rotated = orRefuse(await rotateSigningKey(database, change));
       const { kid: signing, successor, previous } = rotated;
-      if (options.json) return printJson(surroundings, { signing_key: signing, successor, previous });
-      printLine(surroundings, `The signing key is now ${signing}`);
-      printLine(surroundings, `Its successor is ${successor}`);
-      printLine(surroundings, `The old key ${previous} is published until you retire it`);
-      printNote(surroundings, "Put the new list of `claviger licenses public-keys` into your next SDK");
+      if (options.json) return printJson(invocation, { signing_key: signing, successor, previous });
+      printLine(invocation, `The signing key is now ${signing}`);
+      printLine(invocation, `Its successor is ${successor}`);
+      printLine(invocation, `The old key ${previous} is published until you retire it`);
+      printNote(invocation, "Put the new list of `claviger licenses public-keys` into your next SDK");
       return;
     }
     const session = openSession(address, { statementTimeoutMs: 30_000 });
@@ -81,18 +80,18 @@ async function rotate(surroundings: Surroundings, options: RotateOptions): Promi
       const retired = orRefuse(await retireSigningKey(session, kid, { ...change, isLeaked }));
       const { stillValid, rotation } = retired;
       if (options.json) {
-        printJson(surroundings, {
+        printJson(invocation, {
           retired: kid,
           still_valid: stillValid,
           signing_key: rotation?.kid ?? null,
         });
       } else {
-        if (rotation !== undefined) printLine(surroundings, `The signing key is now ${rotation.kid}`);
-        printLine(surroundings, `Retired ${kid}: it is not published any more`);
+        if (rotation !== undefined) printLine(invocation, `The signing key is now ${rotation.kid}`);
+        printLine(invocation, `Retired ${kid}: it is not published any more`);
       }
       if (!isLeaked) return;
       printNote(
-        surroundings,
+        invocation,
         `Licenses of ${counted(stillValid, "key")} that it signed have not expired. Only clients that fetch the public keys ` +
           "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
       );

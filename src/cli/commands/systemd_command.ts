@@ -5,10 +5,10 @@ import packageJson from "../../../package.json" with { type: "json" };
 import { readListenAddress, refuseSameAddress, settingOf } from "../../config/mod.ts";
 import { findSystemUser, type SystemUser } from "../../host/mod.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
+import type { Invocation } from "../invocation.ts";
 import { settingOption, wholeNumberOption } from "../options.ts";
 import { printNote } from "../print.ts";
 import { WrongUsage } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface UnitOptions {
   readonly binary: string;
@@ -26,7 +26,7 @@ interface SystemdOptions extends UnitOptions {
   readonly sysusers: boolean;
 }
 
-export function addSystemdCommand(program: Command, surroundings: Surroundings): void {
+export function addSystemdCommand(program: Command, invocation: Invocation): void {
   program
     .command("systemd")
     .description("print a hardened systemd unit for this service")
@@ -72,9 +72,9 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
         .conflicts(["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
     )
     .action((options: SystemdOptions) => {
-      surroundings.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options));
+      invocation.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options));
       const warning = options.sysusers ? undefined : warnOfUser(findSystemUser("claviger"));
-      if (warning !== undefined) printNote(surroundings, `claviger: ${warning}`);
+      if (warning !== undefined) printNote(invocation, `claviger: ${warning}`);
     });
 }
 

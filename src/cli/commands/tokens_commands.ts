@@ -17,6 +17,7 @@ import {
   type Scope,
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import type { Invocation } from "../invocation.ts";
 import {
   type ChangeOptions,
   type JsonOptions,
@@ -26,10 +27,9 @@ import {
 } from "../options.ts";
 import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { nameOption } from "./operators_commands.ts";
 
-export function addTokensCommands(program: Command, surroundings: Surroundings): void {
+export function addTokensCommands(program: Command, invocation: Invocation): void {
   const tokens = program
     .command("tokens")
     .description("let programs use the API for operators, each with a token of its own");
@@ -67,15 +67,15 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
       "only requests from these addresses and networks, separated by commas, such as 10.0.0.0/8",
       networksOption,
     )
-    .action((options: IssueOptions) => issue(surroundings, options));
+    .action((options: IssueOptions) => issue(invocation, options));
 
   withJsonOptions(tokens.command("list"))
     .description("list tokens by name, including revoked tokens")
     .action((options: JsonOptions) =>
-      withDatabase(surroundings, options, async ({ database, now }) => {
+      withDatabase(invocation, options, async ({ database, now }) => {
         const found = await listTokens(database, { now });
-        if (options.json) printJson(surroundings, found.map(toJson));
-        else printTable(surroundings, found.map(toTableRow));
+        if (options.json) printJson(invocation, found.map(toJson));
+        else printTable(invocation, found.map(toTableRow));
       }),
     );
 
@@ -83,25 +83,25 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
     .description("give a token a new secret, which is shown only once; the old one is refused at once")
     .argument("<name>", "the token's name", nameOption)
     .option("--expires-at <time>", "another expiry: ISO 8601, or never; by default unchanged", endOption)
-    .action((name: string, options: RenewOptions) => renew(surroundings, name, options));
+    .action((name: string, options: RenewOptions) => renew(invocation, name, options));
 
   withConfirmation(withReason(withJsonOptions(tokens.command("revoke"))))
     .description("revoke a token for good; it is refused at once")
     .argument("<name>", "the token's name", nameOption)
-    .action((name: string, options: RevokeOptions) => revoke(surroundings, name, options));
+    .action((name: string, options: RevokeOptions) => revoke(invocation, name, options));
 
   withReason(withJsonOptions(tokens.command("resume")))
     .description("resume a token that a restore disabled")
     .argument("<name>", "the token's name", nameOption)
     .action((name: string, options: ChangeOptions) =>
-      withDatabase(surroundings, options, async ({ database, actor, now }) => {
+      withDatabase(invocation, options, async ({ database, actor, now }) => {
         const resumed = orRefuse(await resumeToken(database, name, { actor, now }));
         const { isChanged, state: before } = resumed;
         // An expired token is resumed too, and stays expired.
         const state = isChanged ? "active" : before;
-        if (options.json) return printJson(surroundings, { name, state, changed: isChanged });
-        printFields(surroundings, { name, state });
-        if (!isChanged) printNote(surroundings, "Nothing changed: the token is not disabled");
+        if (options.json) return printJson(invocation, { name, state, changed: isChanged });
+        printFields(invocation, { name, state });
+        if (!isChanged) printNote(invocation, "Nothing changed: the token is not disabled");
       }),
     );
 }
@@ -152,56 +152,56 @@ function endOption(text: string): Date | "never" {
 
 const ONCE = "The token is shown only once: store it now";
 
-async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
+async function issue(invocation: Invocation, options: IssueOptions): Promise<void> {
   const { name, scope: scopes, tiers, mode, expiresAt, from: sources } = options;
-  await withDatabase(surroundings, options, async ({ config: { brand }, database, actor, now }) => {
+  await withDatabase(invocation, options, async ({ config: { brand }, database, actor, now }) => {
     const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
     const request = { name, scopes, restriction, sources, expiresAt };
     const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
     const ends = expiresAt ? toTimestamp(expiresAt) : null;
     const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
-    if (options.json) return printJson(surroundings, { name, token, scopes, ...rest });
-    printFields(surroundings, {
+    if (options.json) return printJson(invocation, { name, token, scopes, ...rest });
+    printFields(invocation, {
       name,
       token,
       ...limitsOfToken(request),
       expires_at: ends ?? "never",
     });
-    printNote(surroundings, ONCE);
+    printNote(invocation, ONCE);
     const meaning = meaningOf(restriction);
-    if (meaning !== undefined) printNote(surroundings, meaning);
+    if (meaning !== undefined) printNote(invocation, meaning);
   });
 }
 
-async function renew(surroundings: Surroundings, name: string, options: RenewOptions): Promise<void> {
-  await withDatabase(surroundings, options, async ({ config: { brand }, database, actor, now }) => {
+async function renew(invocation: Invocation, name: string, options: RenewOptions): Promise<void> {
+  await withDatabase(invocation, options, async ({ config: { brand }, database, actor, now }) => {
     const by = { brand, actor, now };
     const expiresAt = options.expiresAt === "never" ? null : options.expiresAt;
     const { token, state } = orRefuse(await renewToken(database, { name, expiresAt }, by));
-    if (options.json) return printJson(surroundings, { name, token, state });
-    printFields(surroundings, { name, token, state });
-    printNote(surroundings, ONCE);
+    if (options.json) return printJson(invocation, { name, token, state });
+    printFields(invocation, { name, token, state });
+    printNote(invocation, ONCE);
     if (state !== "disabled") return;
     printNote(
-      surroundings,
+      invocation,
       `A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`,
     );
   });
 }
 
-async function revoke(surroundings: Surroundings, name: string, options: RevokeOptions): Promise<void> {
-  await withDatabase(surroundings, options, async (context) => {
+async function revoke(invocation: Invocation, name: string, options: RevokeOptions): Promise<void> {
+  await withDatabase(invocation, options, async (context) => {
     const { database, actor, now } = context;
     const by = { actor, now };
     const { state } = orRefuse(await revokeToken(database, name, { ...by, isDryRun: true }));
     const tell = (shown: object, line: string) =>
-      options.json ? printJson(surroundings, shown) : printLine(surroundings, line);
+      options.json ? printJson(invocation, shown) : printLine(invocation, line);
     if (state === "revoked") {
       return tell({ name, state, changed: false }, `Nothing changed: ${name} is revoked already`);
     }
     if (options.dryRun)
       return tell({ name, state, dry_run: true }, `Would revoke ${name}, which is ${state}`);
-    await confirm(surroundings, `Revoke ${name}? A revoked token never works again.`, {
+    await confirm(invocation, `Revoke ${name}? A revoked token never works again.`, {
       ...context,
       options,
     });

@@ -15,10 +15,10 @@ import {
   USAGE_NAMES,
   type UsageName,
 } from "../../usage/mod.ts";
+import type { Invocation } from "../invocation.ts";
 import { dayOption, type JsonOptions, monthOption, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, withDatabase } from "../run.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
 interface ExportOptions extends JsonOptions {
@@ -33,7 +33,7 @@ interface DailyOptions extends JsonOptions {
   readonly by?: UsageName;
 }
 
-export function addUsageCommands(program: Command, surroundings: Surroundings): void {
+export function addUsageCommands(program: Command, invocation: Invocation): void {
   const usage = program.command("usage").description("show what licenses have used");
 
   withJsonOptions(usage.command("export"))
@@ -49,13 +49,13 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
         .conflicts("json"),
     )
     .action((options: ExportOptions) =>
-      withDatabase(surroundings, options, async ({ database }) => {
+      withDatabase(invocation, options, async ({ database }) => {
         const rows = (await listUsage(database, options.month)).map((row) => renderUsage(row, options.month));
-        if (options.json) return printJson(surroundings, rows);
+        if (options.json) return printJson(invocation, rows);
         // Only for Excel: other programs would read the mark as a part of the first heading.
         const mark = options.bom ? "\ufeff" : "";
-        if (options.csv) surroundings.out(`${mark}${USAGE_CSV_HEADING}${renderUsageCsv(rows)}`);
-        else printTable(surroundings, rows.map(toShown));
+        if (options.csv) invocation.out(`${mark}${USAGE_CSV_HEADING}${renderUsageCsv(rows)}`);
+        else printTable(invocation, rows.map(toShown));
       }),
     );
 
@@ -71,34 +71,31 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
     .option("--to <day>", "the last day; by default today, UTC", dayOption)
     .addOption(new Option("--by <what>", "divide the use of a day").choices(USAGE_NAMES))
     .action((options: DailyOptions) =>
-      withDatabase(surroundings, options, async ({ database }) => {
-        const period = completePeriod(options, surroundings.clock.now());
+      withDatabase(invocation, options, async ({ database }) => {
+        const period = completePeriod(options, invocation.clock.now());
         if (period === undefined) throw new CommandRefused(TOO_LONG);
         const use = renderUsageDays(period, await readUsageDays(database, period));
-        if (options.json) return printJson(surroundings, use);
-        showDays(surroundings, use);
+        if (options.json) return printJson(invocation, use);
+        showDays(invocation, use);
       }),
     );
 }
 
 const TOO_LONG = `Cannot show use by day: --from and --to must be at most ${MAX_USAGE_DAYS} days apart`;
 
-function showDays(surroundings: Surroundings, use: ReturnType<typeof renderUsageDays>): void {
-  const { columns } = surroundings;
-  printTable(surroundings, withBars(use.data, { of: "used", columns }));
+function showDays(invocation: Invocation, use: ReturnType<typeof renderUsageDays>): void {
+  const { columns } = invocation;
+  printTable(invocation, withBars(use.data, { of: "used", columns }));
   for (const { month, used, ...rest } of use.imported) {
     const [name = ""] = Object.values(rest);
-    printNote(
-      surroundings,
-      `Imported in ${month}, without a day${name && `, ${name}`}: ${renderCount(used)}`,
-    );
+    printNote(invocation, `Imported in ${month}, without a day${name && `, ${name}`}: ${renderCount(used)}`);
   }
   printNote(
-    surroundings,
+    invocation,
     use.as_of === null
       ? "Nothing is counted yet: the service begins some seconds after its start"
       : `Counted until ${use.as_of}; the days before ${use.exact_until} are exact`,
   );
   if (use.filled_from !== null)
-    printNote(surroundings, `The months before ${use.filled_from} are still being counted`);
+    printNote(invocation, `The months before ${use.filled_from} are still being counted`);
 }

@@ -2,18 +2,18 @@
 import type { Command } from "commander";
 import { migrations } from "../../database/mod.ts";
 import { COMMIT, POSTGRES_INSIDE, VERSION } from "../../version.ts";
+import type { Invocation } from "../invocation.ts";
 import { type JsonOptions, withJson } from "../options.ts";
 import { printJson } from "../print.ts";
-import type { Surroundings } from "../surroundings.ts";
 
-export function addVersionCommand(program: Command, surroundings: Surroundings): void {
+export function addVersionCommand(program: Command, invocation: Invocation): void {
   withJson(program.command("version"))
     .description("print the version, the commit, and the versions of the runtime, PostgreSQL and the schema")
-    .action((options: JsonOptions) => showVersion(surroundings, options));
+    .action((options: JsonOptions) => showVersion(invocation, options));
 }
 
-function showVersion(surroundings: Surroundings, { json }: JsonOptions): void {
-  const { platform, out } = surroundings;
+function showVersion(invocation: Invocation, { json }: JsonOptions): void {
+  const { platform, out } = invocation;
   const { bun, node } = process.versions;
   const isBun = platform.name === "bun";
   const newest = migrations.at(-1);
@@ -21,7 +21,7 @@ function showVersion(surroundings: Surroundings, { json }: JsonOptions): void {
   if (json) {
     const postgres = isBun ? POSTGRES_INSIDE : null;
     const runtime = isBun ? { bun, node: null } : { bun: null, node };
-    printJson(surroundings, { version: VERSION, commit: COMMIT, ...runtime, postgres, schema });
+    printJson(invocation, { version: VERSION, commit: COMMIT, ...runtime, postgres, schema });
     return;
   }
   out(`claviger ${VERSION}

@@ -12,7 +12,7 @@ import { countKeys } from "../../keys/mod.ts";
 import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../../operators/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import type { Service } from "../../service/mod.ts";
-import type { Surroundings } from "../surroundings.ts";
+import type { Invocation } from "../invocation.ts";
 import { hasDemo } from "./remove_demo.ts";
 
 const OPERATOR = "demo";
@@ -25,10 +25,10 @@ const PORTS = [8081, 8082, 8083, 8084, 8085, 8086, 8087, 8088, 8089, 0];
  * database has keys but no demo, or if nobody is at the terminal.
  */
 export async function findDemoAddresses(
-  surroundings: Pick<Surroundings, "columns">,
+  invocation: Pick<Invocation, "columns">,
   { config, database }: { readonly config: Config; readonly database: Database },
 ): Promise<readonly ListenAddress[]> {
-  if (!isPrivate(surroundings, config)) return [];
+  if (!isPrivate(invocation, config)) return [];
   const isDemo = (await countKeys(database)) === 0 || (await hasDemo(database));
   const taken = [config.port, config.metricsListen?.port];
   return isDemo
@@ -38,20 +38,20 @@ export async function findDemoAddresses(
 
 /** Returns a link that logs in to the console of a demo as an admin; undefined if only a command may create one. */
 export async function createDemoLink(
-  surroundings: Surroundings,
+  invocation: Invocation,
   { config, service }: { readonly config: Config; readonly service: Service },
 ): Promise<string | undefined> {
   const { admin, database } = service;
-  if (admin === undefined || !isLoopback(admin.host) || !isPrivate(surroundings, config)) return undefined;
+  if (admin === undefined || !isLoopback(admin.host) || !isPrivate(invocation, config)) return undefined;
   if (!(await hasDemo(database))) return undefined;
-  const { userName, clock } = surroundings;
+  const { userName, clock } = invocation;
   const actor: Actor = { kind: "command", name: userName, reason: "demo" };
   const login = await loginOperator(database, { name: OPERATOR, role: "admin" }, { actor, now: clock.now() });
   return isRefusal(login) ? undefined : `${admin.url}/console/enter#${login.code}`;
 }
 
 /** Tells whether only the person at the terminal sees the output, and only this machine reaches the service. */
-function isPrivate({ columns }: Pick<Surroundings, "columns">, { host, logFormat }: Config): boolean {
+function isPrivate({ columns }: Pick<Invocation, "columns">, { host, logFormat }: Config): boolean {
   return columns !== undefined && logFormat === "text" && isLoopback(host);
 }
 

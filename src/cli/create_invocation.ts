@@ -1,17 +1,17 @@
-/** Takes the surroundings of a command from the process. Both entries use it, on Bun and on Node. */
+/** Reads from the process how a command was called. Both entries use it, on Bun and on Node. */
 import { writeSync } from "node:fs";
 import { systemClock } from "../clock.ts";
 import { findSystemUser } from "../host/mod.ts";
 import { hasCode } from "../system_error.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Invocation } from "./invocation.ts";
 
 const { stdin, stdout, stderr, env } = process;
 
 /** The width of a terminal that does not tell its width. */
 const USUAL_COLUMNS = 80;
 
-/** Takes the surroundings from this process; `entry` has the parts that differ between the entries. */
-export function createSurroundings(entry: Pick<Surroundings, "platform" | "programName">): Surroundings {
+/** Reads the invocation from this process; `entry` has the parts that differ between the entries. */
+export function createInvocation(entry: Pick<Invocation, "platform" | "programName">): Invocation {
   const isTyped = stdin.isTTY === true;
   // The program that read our log may have ended: the service goes on.
   stderr.on("error", () => {});
@@ -47,7 +47,7 @@ export function createSurroundings(entry: Pick<Surroundings, "platform" | "progr
  * Writes each whole text before it returns: text in a stream's buffer would be lost when the process ends. After a fault
  * nothing more is written, and the command still finishes its work.
  */
-function createOutput(): Required<Pick<Surroundings, "out" | "outputFault">> {
+function createOutput(): Required<Pick<Invocation, "out" | "outputFault">> {
   let fault: unknown;
   return {
     out(text) {

@@ -1,10 +1,10 @@
-/** The surroundings of a command, which the entry passes in: the terminal, the environment and the platform. */
+/** How a command was called: arguments, environment, user, terminal, signals and platform. The entry passes it in. */
 import type { Clock } from "../clock.ts";
 import type { Platform } from "../platform/mod.ts";
 
 export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
 
-export interface Surroundings {
+export interface Invocation {
   readonly platform: Platform;
   readonly clock: Clock;
   /** How the operator called the program: the commands that we print begin with it. */
