@@ -19,8 +19,9 @@ export async function refuseTakenAddress(
   platform: Platform,
 ): Promise<Refusal | undefined> {
   if (findServing(dataDir) !== undefined) return undefined;
-  const addresses = [{ host, port, remedy: "" }];
+  const addresses = [];
   for (const [address, flag] of [
+    [{ host, port }, "--host or --port"],
     [metricsListen, "--metrics-listen"],
     [adminListen, "--admin-listen"],
   ] as const) {

@@ -3,7 +3,7 @@ import { bracketedHost } from "../endpoints.ts";
 import { type Reasons, reasonOf } from "../system_error.ts";
 
 const REASONS: Reasons = {
-  EADDRINUSE: "the port is in use; stop what listens there or choose another port",
+  EADDRINUSE: "the port is in use",
   EADDRNOTAVAIL: "this machine has no such address",
   EACCES: "not allowed; ports below 1024 need root or CAP_NET_BIND_SERVICE",
 };

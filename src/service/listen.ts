@@ -90,7 +90,10 @@ export async function listen(
     licenseSigner: createSigner(parts.database),
     publishedKeys: createPublishedKeys({ database: parts.database, clock }),
   });
-  const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });
+  const listener = await listenOrRefuse(platform, {
+    ...{ host, port, ...LIMITS, answer, ...(tls && { tls }) },
+    remedy: "; choose another with --host or --port",
+  });
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
   const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls) };

@@ -103,7 +103,9 @@ describe("claviger serve in a data folder", () => {
 
   test("reports that a host name does not exist", async () => {
     const ended = await line.here(["serve", "--host", "nope.invalid", "--port", "8080"]);
-    expect(refusalOf(ended)).toBe("Cannot listen on nope.invalid:8080: there is no host of that name");
+    expect(refusalOf(ended)).toBe(
+      "Cannot listen on nope.invalid:8080: there is no host of that name; choose another with --host or --port",
+    );
   });
 
   test("checks its port before it makes any file, and leaves no file behind", async () => {
@@ -117,9 +119,10 @@ describe("claviger serve in a data folder", () => {
     const admin = ["--port", "0", "--admin-listen", `127.0.0.1:${port}`];
     const third = await line.run(["serve", ...admin, ...place]);
     other.close();
-    expect(refusalOf(first)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
-    expect(refusalOf(second)).toEndWith("choose another with --metrics-listen");
-    expect(refusalOf(third)).toEndWith("choose another with --admin-listen");
+    const taken = `Cannot listen on 127.0.0.1:${port}: the port is in use; choose another with`;
+    expect(refusalOf(first)).toBe(`${taken} --host or --port`);
+    expect(refusalOf(second)).toBe(`${taken} --metrics-listen`);
+    expect(refusalOf(third)).toBe(`${taken} --admin-listen`);
     const same = [...metrics, "--admin-listen", `127.0.0.1:${port}`];
     expect(refusalOf(await line.run(["serve", ...same, ...place]))).toEndWith("another with --admin-listen");
     expect(existsSync(fresh)).toBe(false);
