@@ -19,14 +19,11 @@ export async function refuseTakenAddress(
   platform: Platform,
 ): Promise<Refusal | undefined> {
   if (findServing(dataDir) !== undefined) return undefined;
-  const addresses = [];
-  for (const [address, flag] of [
-    [{ host, port }, "--host or --port"],
-    [metricsListen, "--metrics-listen"],
-    [adminListen, "--admin-listen"],
-  ] as const) {
-    if (address !== undefined) addresses.push({ ...address, remedy: `; choose another with ${flag}` });
-  }
+  const addresses = [
+    { address: { host, port }, remedy: "; choose another with --host or --port" },
+    { address: metricsListen, remedy: "; choose another with --metrics-listen" },
+    { address: adminListen, remedy: "; choose another with --admin-listen" },
+  ].flatMap(({ address, remedy }) => (address === undefined ? [] : { ...address, remedy }));
   // All at the same time, so that two settings with one address are refused.
   const listeners: Listener[] = [];
   const stopAll = async () => {
