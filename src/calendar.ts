@@ -32,7 +32,12 @@ export function parseTimestamp(text: string): Date | undefined {
   if (!(at.getTime() >= FIRST_MS && at.getTime() <= LAST_MS)) return undefined;
   // Date turns February 30 into March: the day of the month must not change.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
-  return day.toISOString().slice(0, 10) === text.slice(0, 10) ? at : undefined;
+  return toDay(day) === text.slice(0, 10) ? at : undefined;
+}
+
+/** Returns the day of an instant, UTC: `2026-11-20`. */
+export function toDay(at: Date): string {
+  return at.toISOString().slice(0, 10);
 }
 
 /** The form of a span: whole days or hours in at most five digits, and at most ten years: 3,650 days or 87,600 hours. */
@@ -84,7 +89,7 @@ export function toMonth(index: number): Month {
   const ends = new Date(Date.UTC(Math.floor((index + 1) / 12), (index + 1) % 12, 1));
   return {
     index,
-    firstDay: begins.toISOString().slice(0, 10),
+    firstDay: toDay(begins),
     resetsAt: toTimestamp(ends),
     beginsAtMs: begins.getTime(),
     endsAtMs: ends.getTime(),

@@ -1,3 +1,4 @@
+import { toDay } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
 import { goBack } from "./activity_query.ts";
@@ -35,8 +36,7 @@ export async function deleteOldActivity({
     );
   const batches = [
     () => deleteBatch("activity_hours", "hour", (sql) => sql`hour < ${firstKept}::timestamptz`),
-    () =>
-      deleteBatch("activity_days", "day", (sql) => sql`day < ${firstKept.toISOString().slice(0, 10)}::date`),
+    () => deleteBatch("activity_days", "day", (sql) => sql`day < ${toDay(firstKept)}::date`),
   ];
   for (const deleteOne of batches) {
     for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); )

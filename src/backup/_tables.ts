@@ -1,4 +1,5 @@
 /** Finds in PostgreSQL's catalogue which tables and columns a backup contains, and in which order. */
+import { toDay } from "../calendar.ts";
 import type { Migration, Sql } from "../database/mod.ts";
 import type { BackedUpTable } from "./format.ts";
 
@@ -127,7 +128,7 @@ export async function renderCopiesOut(sql: Sql, table: BackedUpTable): Promise<s
 function monthAfter(firstDay: string): string {
   const month = new Date(`${firstDay}T00:00:00Z`);
   month.setUTCMonth(month.getUTCMonth() + 1);
-  return month.toISOString().slice(0, 10);
+  return toDay(month);
 }
 
 /** Quotes an identifier for SQL. */

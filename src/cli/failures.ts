@@ -1,6 +1,6 @@
 /** Renders exceptions as one line for the operator: what failed, where, why, and what to check. */
 import type { Config } from "../config/mod.ts";
-import { DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
+import { causeOf, DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf, FILE_REASONS, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
@@ -50,7 +50,7 @@ const NEEDS_PERSON = /^(28|3D|55000|42501|UNABLE_TO_|.*CERT)/;
 export function refuseDatabaseFailure(error: unknown, config: Config): Refusal | undefined {
   const where =
     config.databaseUrl === undefined ? `in ${config.dataDir}` : `at ${nameOfDatabase(config.databaseUrl)}`;
-  const cause = error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
+  const cause = causeOf(error);
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
   const kind = NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE";

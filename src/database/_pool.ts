@@ -16,7 +16,9 @@
  *   statement is sent on a connection that a firewall has forgotten or a failover has ended.
  * - The refusal of a standby had no error code of its own.
  */
+
 import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
 import { codeOf } from "../system_error.ts";
 import { serversOf } from "./_servers.ts";
@@ -125,10 +127,6 @@ function failureOf(socket: Socket): Promise<Error | undefined> {
       resolve(failure);
     });
   });
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<number> }> & {

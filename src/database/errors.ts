@@ -21,6 +21,11 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
+/** Returns the error of the server, the driver or the system if it made the database unavailable, otherwise the error. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
+}
+
 /** Tells whether the connection was lost while a statement ran, or the server ended the connection. */
 export function isLost({ code }: DatabaseUnavailable): boolean {
   return LOST.has(code);

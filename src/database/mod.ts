@@ -15,6 +15,7 @@ export {
 } from "./database_url.ts";
 export { tryDisk } from "./disk_trial.ts";
 export {
+  causeOf,
   constraintOf,
   DatabaseUnavailable,
   isDataError,

@@ -7,7 +7,7 @@
  * one began. A computation has a connection of its own, which is open only during the computation.
  */
 import type { Clock } from "../clock.ts";
-import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
+import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import { STATEMENTS } from "./_figure_statements.ts";
@@ -62,7 +62,7 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
       latest = await readFigures(database);
       isFailing = false;
     } catch (error) {
-      const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
+      const reason = reasonOf(causeOf(error));
       if (!isStopping && !isFailing)
         log.warn("Could not compute the stored figures: it is tried again", { reason });
       isFailing = true;

@@ -5,7 +5,7 @@
  * and a statement that misses its deadline does not replace their pool. A failure is logged once, not each minute.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
-import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
+import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import { type Log, silentLog } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import { VERSION } from "../version.ts";
@@ -48,7 +48,7 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
       if (hasFailed) log.info("It was written again that this process serves the database");
       hasFailed = false;
     } catch (error) {
-      const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
+      const reason = reasonOf(causeOf(error));
       if (!hasFailed && !isStopped) log.warn(FAILED, { reason });
       hasFailed = true;
     } finally {

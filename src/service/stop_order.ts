@@ -1,4 +1,5 @@
 /** Stops the parts of a service in the reverse order of their start, each within its limit. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 
@@ -90,8 +91,4 @@ export function createStopOrder({ clock, log }: { readonly clock: Clock; readonl
       return stopped;
     },
   };
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

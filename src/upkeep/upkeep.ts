@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, type Repetition, repeat } from "../clock.ts";
-import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
+import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import type { UpkeepTask } from "./task.ts";
@@ -122,8 +122,7 @@ function watchTask({ name, failed, everyMs }: UpkeepTask, { log, isStopping, run
       } catch (error) {
         if (isStopping()) return everyMs;
         failures++;
-        // The database's own message, if there is one.
-        const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
+        const reason = reasonOf(causeOf(error));
         if (!reasons.has(reason)) log.warn(failed, { task: name, reason });
         reasons.add(reason);
         const pauseMs = Math.min(retryMs, everyMs);

@@ -2,9 +2,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DAY_MS, type Month } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import type { TaskContext } from "../upkeep/mod.ts";
 import { modesOfLicense } from "./report_usage.ts";
 
-export interface RecountOptions {
+export interface RecountOptions extends Pick<TaskContext, "isStopping"> {
   readonly month: Month;
   /** From this day on, every day is stored. An earlier day is stored only if its sum differs. */
   readonly from: string;
@@ -12,8 +13,6 @@ export interface RecountOptions {
   readonly until: string;
   /** The tiers, by license, that differ from the present ones. */
   readonly tiers: ReadonlyMap<string, string>;
-  /** Called between statements: true ends the work. */
-  readonly isStopping: () => boolean;
 }
 
 /** The licenses of one statement: it takes some 50 ms. */

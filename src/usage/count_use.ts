@@ -8,17 +8,13 @@
  * over, because its sum differs then. Corrections and months of earlier versions use the license's tier at the time of
  * counting.
  */
-import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { DAY_MS, HOUR_MS, monthOf, toDay, toMonth } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
+import type { TaskContext } from "../upkeep/mod.ts";
 import { findTierChange, findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
 import { modesOfLicense } from "./report_usage.ts";
 
-export interface CountOptions {
-  readonly clock: Clock;
-  /** Called between statements: true ends the work. */
-  readonly isStopping: () => boolean;
-}
+type CountOptions = Pick<TaskContext, "clock" | "isStopping">;
 
 /** How far the count is: the row of `usage_days_progress`. */
 interface Progress {
@@ -73,7 +69,7 @@ export async function restartCount(database: Database): Promise<void> {
 
 /** Tells whether this process is to count now. Then no other process gets the same answer. */
 async function takeTurn(database: Database, now: Date): Promise<boolean> {
-  const today = dayOf(now);
+  const today = toDay(now);
   const busyUntil = new Date(now.getTime() + BUSY_MS);
   const taken = await database.query(
     (sql) => sql`
@@ -88,7 +84,7 @@ async function takeTurn(database: Database, now: Date): Promise<boolean> {
 
 /** Begins anew with today, and with all months, if the count is ahead of the time. */
 async function correctClock(database: Database, now: Date): Promise<void> {
-  const today = dayOf(now);
+  const today = toDay(now);
   await database.query(
     (sql) => sql`
       with corrected as (
@@ -108,7 +104,7 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
   while (!isStopping()) {
     const { addedUntil } = await readProgress(database);
     const now = clock.now();
-    const today = dayOf(now);
+    const today = toDay(now);
     const since = new Date(Math.max(addedUntil.getTime(), startOf(today).getTime()));
     const until = new Date(Math.min(now.getTime() - LAG_MS, since.getTime() + spanMs));
     if (until.getTime() - since.getTime() < LEAST_MS) return;
@@ -141,14 +137,14 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
 async function closeDays(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
   while (!isStopping()) {
     const { exactUntil } = await readProgress(database);
-    const today = dayOf(clock.now());
+    const today = toDay(clock.now());
     const isOver = clock.nowMs() - startOf(today).getTime() >= CLOSING_LAG_MS;
     if (exactUntil >= today || !isOver) return;
     const month = monthOf(startOf(exactUntil).getTime());
     // After a pause of several days, a change of a tier must not change the tier of the days before the change.
     const changedAt = await findTierChange(database, new Date(startOf(exactUntil).getTime() + DAY_MS));
     const endMs = Math.min(startOf(today).getTime(), month.endsAtMs, changedAt?.getTime() ?? month.endsAtMs);
-    const until = dayOf(new Date(endMs));
+    const until = toDay(new Date(endMs));
     const tiers = await findTiersAt(database, startOf(until));
     if (!(await recountMonth(database, { month, from: exactUntil, until, tiers, isStopping }))) return;
     if (exactUntil === month.firstDay) {
@@ -198,11 +194,6 @@ async function readProgress(database: Database): Promise<Progress> {
   );
   if (progress === undefined) throw new Error("The count of use was restarted meanwhile");
   return progress;
-}
-
-/** Returns the day of an instant, UTC: `2026-11-20`. */
-function dayOf(at: Date): string {
-  return at.toISOString().slice(0, 10);
 }
 
 function startOf(day: string): Date {

@@ -7,6 +7,7 @@
  * and age. An event that has waited too long to be answered in time is turned away before it is sent to the database.
  * So it is certain that this event was not stored.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseUnavailable } from "../database/mod.ts";
 import type { HistogramCounts } from "../histogram.ts";
 import { type BatchCommitsOptions, createBatchCommits } from "./_batch_commits.ts";
@@ -98,7 +99,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       stopping = true;
       const until = clock.monotonicMs() + deadlineMs;
       while ((queue.waiting().events > 0 || schedule.isBusy()) && clock.monotonicMs() < until) {
-        await new Promise((resolve) => setTimeout(resolve, 5));
+        await sleep(5);
       }
       stopped = true;
       for (const { reject } of queue.takeAll()) reject(turnedAwayFor("stopping"));

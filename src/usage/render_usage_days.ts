@@ -1,4 +1,4 @@
-import { DAY_MS, toTimestamp } from "../calendar.ts";
+import { DAY_MS, toDay, toTimestamp } from "../calendar.ts";
 import type { UsageDays } from "./usage_days.ts";
 
 /** The names by which the use of a day is divided. */
@@ -24,10 +24,10 @@ export function completePeriod(
   { from, to, by }: { readonly [Field in keyof Period]?: Period[Field] | undefined },
   now: Date,
 ): Period | undefined {
-  const last = to ?? now.toISOString().slice(0, 10);
+  const last = to ?? toDay(now);
   const lastMs = Date.parse(last);
   // A date before the year 1000 would not be one for PostgreSQL.
-  const first = from ?? new Date(Math.max(lastMs - (DAYS - 1) * DAY_MS, FIRST_MS)).toISOString().slice(0, 10);
+  const first = from ?? toDay(new Date(Math.max(lastMs - (DAYS - 1) * DAY_MS, FIRST_MS)));
   return lastMs - Date.parse(first) >= MAX_USAGE_DAYS * DAY_MS ? undefined : { from: first, to: last, by };
 }
 
@@ -73,10 +73,9 @@ export function renderUsageDays(period: Period, use: UsageDays | undefined) {
 function countedDays({ from, to, by }: Period, use: UsageDays | undefined): string[] {
   if (by !== undefined || use === undefined) return [];
   const first = use.filledFrom !== null && use.filledFrom > from ? use.filledFrom : from;
-  const today = use.asOf.toISOString().slice(0, 10);
+  const today = toDay(use.asOf);
   const last = today < to ? today : to;
   const days: string[] = [];
-  for (let ms = Date.parse(first); ms <= Date.parse(last); ms += DAY_MS)
-    days.push(new Date(ms).toISOString().slice(0, 10));
+  for (let ms = Date.parse(first); ms <= Date.parse(last); ms += DAY_MS) days.push(toDay(new Date(ms)));
   return days;
 }

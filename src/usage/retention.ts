@@ -13,15 +13,13 @@
 import { DAY_MS, type Month, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
+import type { TaskContext } from "../upkeep/mod.ts";
 import { PARTITION_LOCK } from "./_partition_lock.ts";
 
-export interface RetireOptions {
-  readonly clock: Clock;
+export interface RetireOptions extends Pick<TaskContext, "clock" | "isStopping"> {
   readonly keptMonths: number;
   /** Called with the first day of each month that was dropped. */
   readonly onDropped: (firstDay: string) => void;
-  /** Called between months: true ends the work. */
-  readonly isStopping: () => boolean;
 }
 
 const OWN_TABLE = /^events_(\d{4})_(\d{2})(_expired)?$/;

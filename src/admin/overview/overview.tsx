@@ -2,7 +2,7 @@
 
 import type { Child } from "hono/jsx";
 import { type ActivityCount, findActivity } from "../../activity/mod.ts";
-import { DAY_MS } from "../../calendar.ts";
+import { DAY_MS, toDay } from "../../calendar.ts";
 import { type Figures, readFigures } from "../../figures/mod.ts";
 import { listKeys } from "../../keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
@@ -66,7 +66,7 @@ async function findHealth(options: Visit["options"], now: Date): Promise<Summary
 
 /** Returns a day as `2026-11-22`. */
 function dayBefore(now: Date, days: number): string {
-  return new Date(now.getTime() - days * DAY_MS).toISOString().slice(0, 10);
+  return toDay(new Date(now.getTime() - days * DAY_MS));
 }
 
 function Overview(props: OverviewProps) {

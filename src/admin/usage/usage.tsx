@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { type Month, monthOf, toMonth } from "../../calendar.ts";
+import { type Month, monthOf, toDay, toMonth } from "../../calendar.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -62,7 +62,7 @@ export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
 }
 
 function lastDayOf({ endsAtMs }: Month): string {
-  return new Date(endsAtMs - 1).toISOString().slice(0, 10);
+  return toDay(new Date(endsAtMs - 1));
 }
 
 function NotRead({ asked, now }: { readonly asked: Asked<v.ObjectEntries>; readonly now: Date }) {
