@@ -27,8 +27,8 @@
  *
  * The order of the tables fits their foreign keys. The rows are in the order of `order_by`, so that the same rows
  * give the same bytes. Columns of type `xid8` are left out: they hold transaction ids of the cluster that
- * the backup came from, and get their defaults. Partitions are no tables of their own; `months` names those
- * that have rows. `usage_changes`, whose rows live for a minute, and `schema_migrations` are left out.
+ * the backup came from, and get their defaults. A partitioned table is one table; `months` names its
+ * partitions that have rows. `usage_changes`, whose rows live for a minute, and `schema_migrations` are left out.
  */
 import * as v from "valibot";
 

@@ -81,8 +81,8 @@ export class HeldWindow extends SlidingWindow {
  * second longer than needed, because a second is counted until all of it has left the window; that is
  * also why `retryAfterSeconds` is a whole number that can be trusted.
  *
- * Times are monotonic milliseconds, ≥ 0. A time older than one already seen counts as the newer one:
- * requests that waited may arrive out of order.
+ * Times are monotonic milliseconds, ≥ 0. An older time than the last one counts as the last one,
+ * because requests that waited may arrive out of order.
  */
 export class WindowTable {
   readonly #limit: number;

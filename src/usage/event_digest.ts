@@ -1,7 +1,7 @@
 /**
  * The digest of an event: 64 hexadecimal digits, some for each field. Digests show whether two events mean the same,
- * and which field differs, without reading the events. The table of events has no index by identifier, because every
- * new event would pay for it.
+ * and which field differs, without reading the events. The table of events has no index by identifier, because it
+ * would make every new event slower.
  *
  * The digest is made from the event as it is stored: absent fields have their defaults, and keys in texts are replaced.
  * The order of names in `metadata` does not change the digest.

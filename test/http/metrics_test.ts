@@ -268,7 +268,9 @@ describe("GET /metrics", () => {
       await quiet.close();
     }
     const config = { metricsListen: { host: "127.0.0.1", port: taken } };
-    expect(startTestService({ config })).rejects.toThrow(/: the port is in use; choose another with --metrics-listen$/);
+    expect(startTestService({ config })).rejects.toThrow(
+      /: the port is in use; choose another with --metrics-listen$/,
+    );
   });
 });
 
