@@ -80,10 +80,19 @@ const OUTPUT_REASONS: Reasons = {
  * Reads the settings of a command that works in the data folder. A wrong setting, or a folder of another user, ends the
  * command with a sentence.
  */
-export function readSettings(invocation: Invocation, place: InstallationFlags): Config {
+export function readSettings(
+  invocation: Invocation,
+  place: InstallationFlags,
+  options?: EnterOptions,
+): Config {
   const config = orRefuse(readConfig(sourceOf(invocation, place)));
-  orRefuse(enterDataFolder(invocation, config));
+  orRefuse(enterDataFolder(invocation, config, options));
   return config;
+}
+
+interface EnterOptions {
+  /** The argument that names the file to read, or `-`. */
+  readonly inputFile?: string;
 }
 
 /**
@@ -93,19 +102,24 @@ export function readSettings(invocation: Invocation, place: InstallationFlags): 
 export function enterDataFolder(
   { programName, args = [], env, clock, err }: Invocation,
   { dataDir, logFormat }: Config,
+  { inputFile = "-" }: EnterOptions = {},
 ): Refusal | undefined {
   // sudo does not pass the environment on.
   const place =
     env.CLAVIGER_DATA_DIR && !args.some((word) => word.startsWith("--data-dir"))
       ? ["--data-dir", dataDir]
       : [];
-  const typed = [...args, ...place].map(quoteShellWord);
-  const line = (sudo: string) => `run \`${[sudo, programName, ...typed].join(" ")}\``;
+  const line = (sudo: string, words: readonly string[], more = "") =>
+    `run \`${[sudo, programName, ...[...words, ...place].map(quoteShellWord)].join(" ")}${more}\``;
   // Somebody who did not mean root's folder, such as the default one, needs a folder and no right.
-  const asUser = (owner = "claviger") =>
-    owner === "root"
-      ? `${line("sudo")}, or choose another folder, such as --data-dir ./claviger-data`
-      : line(`sudo -u ${quoteShellWord(owner)}`);
+  const asUser = (owner = "claviger") => {
+    if (owner === "root")
+      return `${line("sudo", args)}, or choose another folder, such as --data-dir ./claviger-data`;
+    // The owner may not be able to read a file of this user, so this user's shell opens it.
+    const words = args.map((word) => (word === inputFile ? "-" : word));
+    const input = inputFile === "-" ? "" : ` < ${quoteShellWord(inputFile)}`;
+    return line(`sudo -u ${quoteShellWord(owner)}`, words, input);
+  };
   const refusal = refuseForeignFolder(dataDir, asUser);
   if (refusal !== undefined) return refusal;
   const closed = closeDataFolder(dataDir);

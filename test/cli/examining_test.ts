@@ -1,6 +1,6 @@
 /** Tests the commands with which operators examine a service: `config check`, `health` and `doctor`. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -461,6 +461,25 @@ describe("claviger doctor", () => {
         process.seteuid?.(0);
         closed.remove();
       }
+    },
+  );
+
+  test.skipIf(!asRoot)(
+    "refuses root in the folder of another user, who gets root's file from root's shell",
+    async () => {
+      const foreign = createCommandLine();
+      mkdirSync(foreign.dataDir, { mode: 0o700 });
+      chownSync(foreign.dataDir, 65_534, 65_534);
+      const place = `--data-dir ${foreign.dataDir} --env-file ${foreign.folder}/empty.env`;
+      const lineOf = async (...args: string[]) =>
+        /; run `sudo -u nobody \.\/claviger ([^`]*)`$/.exec(refusalOf(await foreign.here(args)))?.[1];
+      expect(await lineOf("restore", "its backup")).toBe(`restore - ${place} < 'its backup'`);
+      expect(await lineOf("keys", "import", "--json", "/root/keys")).toBe(
+        `keys import --json - ${place} < /root/keys`,
+      );
+      expect(await lineOf("restore", "-")).toBe(`restore - ${place}`);
+      expect(await lineOf("backup", "saved")).toBe(`backup saved ${place}`);
+      foreign.remove();
     },
   );
 

@@ -46,7 +46,10 @@ describe.skipIf(!canActAsBoth)("the data folder of another user", () => {
         for (const command of [["restore", backup], ["keys", "list"], ["doctor"], ["serve", "--port", "0"]]) {
           const ended = await users.run(user, [...command, ...place]);
           expect(ended).toMatchObject({ status: command[0] === "serve" ? 78 : 1, out: "" });
-          const typed = [builtExecutable, ...command, ...place].join(" ");
+          const isRestore = command[0] === "restore";
+          const words = isRestore ? ["restore", "-"] : command;
+          const input = isRestore ? ["<", backup] : [];
+          const typed = [builtExecutable, ...words, ...place, ...input].join(" ");
           expect(ended.err).toMatch(
             /^claviger: Cannot work in the data folder [^\n]+ it belongs to user nobody, /,
           );

@@ -123,7 +123,7 @@ async function verify(invocation: Invocation, file: string, options: JsonOptions
 }
 
 async function restore(invocation: Invocation, file: string, options: RestoreFlags): Promise<void> {
-  const config = readSettings(invocation, options);
+  const config = readSettings(invocation, options, { inputFile: file });
   const beganMs = invocation.clock.monotonicMs();
   await withProven(invocation, file, (proven) =>
     load(invocation, proven, { config, file, beganMs, options }),

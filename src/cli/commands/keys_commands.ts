@@ -273,7 +273,7 @@ function show(invocation: Invocation, options: JsonOptions, key: KeySummary): vo
 }
 
 async function runImport(invocation: Invocation, file: string, options: JsonOptions): Promise<void> {
-  const config = readSettings(invocation, options);
+  const config = readSettings(invocation, options, { inputFile: file });
   const keys = orRefuse(await readImportFile(invocation, file, config.brand));
   await withDatabase(invocation, { config }, async ({ address, actor, now, stopIfInterrupted }) => {
     const session = openSession(address, { statementTimeoutMs: 120_000 });
