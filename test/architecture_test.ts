@@ -213,6 +213,18 @@ function breachesOf(file: string, source: string): string[] {
   return [...new Set(lines)];
 }
 
+test("each exported type of src/ has a name of its own", async () => {
+  const root = join(import.meta.dir, "..");
+  const files = new Map<string, string[]>();
+  for (const file of [...new Bun.Glob("src/**/*.{ts,tsx}").scanSync(root)].sort()) {
+    const source = await Bun.file(join(root, file)).text();
+    for (const [, name = ""] of source.matchAll(/^export (?:type|interface|class) (\w+)/gm))
+      files.set(name, [...(files.get(name) ?? []), file]);
+  }
+  expect([...files].filter(([, { length }]) => length > 1)).toEqual([]);
+  expect(files.size).toBeGreaterThan(0);
+});
+
 describe("direction of imports", () => {
   test("no file in src/ breaks the rules", async () => {
     const root = join(import.meta.dir, "..");

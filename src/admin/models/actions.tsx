@@ -7,9 +7,9 @@ import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 
 /** A model with its versions. */
-export type Found = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
+export type RegisteredModel = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
 
-type ModelAction = Action<Found, Found>;
+type ModelAction = Action<RegisteredModel, RegisteredModel>;
 
 const remove: ModelAction = action({
   ...{ name: "remove", scope: "models:write", label: "Take off the list", submit: "Take it off the list" },
@@ -54,6 +54,6 @@ const retire: ModelAction = action({
 /** The actions in the order of the page. */
 export const MODEL_ACTIONS = [remove, retire];
 
-function findUnretired({ versions }: Found) {
+function findUnretired({ versions }: RegisteredModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);
 }

@@ -20,7 +20,7 @@ import {
 } from "../../wire/mod.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { HEADERS, type HeaderName } from "./headers.ts";
-import type { Operation, Success } from "./operation.ts";
+import type { EndpointOperation, EndpointSuccess } from "./operation.ts";
 import { operations } from "./operations.ts";
 import { createSchemas } from "./schemas.ts";
 
@@ -110,7 +110,7 @@ export function renderOpenApi(options: OpenApiOptions): string {
   });
 }
 
-function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json {
+function renderOperation(operation: EndpointOperation, { limits }: OpenApiOptions): Json {
   const { id, summary, description, method, limit, request, parameters, success, others = [] } = operation;
   const perMinute = limit === undefined ? 0 : limits[limit];
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
@@ -147,14 +147,14 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
 }
 
 /** Returns the places where the key may be; an empty place means the body, or a signed address. */
-function securityOf({ limit, method, isLink }: Operation): Json[] {
+function securityOf({ limit, method, isLink }: EndpointOperation): Json[] {
   if (limit === undefined) return [];
   const inQuery = method === "get" ? [{ ApiKeyQuery: [] }] : [];
   const elsewhere = method === "post" || isLink === true ? [{}] : [];
   return [{ ApiKeyHeader: [] }, ...inQuery, ...elsewhere];
 }
 
-function renderSuccess(success: Success, windowHeaders: readonly HeaderName[]): Json {
+function renderSuccess(success: EndpointSuccess, windowHeaders: readonly HeaderName[]): Json {
   const { schema, description, example, headers = [] } = success;
   const json = schema && {
     "application/json": { schema: refTo("schemas", schema), ...(example && { example }) },

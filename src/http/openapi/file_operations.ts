@@ -1,14 +1,14 @@
 /** The operations on a model's file: downloading it, whole or in ranges, and reading its size. */
 import { DOWNLOAD_PATH } from "../download_link.ts";
 import type { HeaderName } from "./headers.ts";
-import { type Operation, parameters, type Success, WITH_GOOD_KEY } from "./operation.ts";
+import { type EndpointOperation, type EndpointSuccess, parameters, WITH_GOOD_KEY } from "./operation.ts";
 
 /**
  * Returns the operations on a model's file.
  *
  * One long function, because it is one table: the operations share the fields at its beginning.
  */
-export function fileOperations(): Operation[] {
+export function fileOperations(): EndpointOperation[] {
   const file = {
     path: `${DOWNLOAD_PATH}{name}/{version}`,
     description:
@@ -35,17 +35,17 @@ export function fileOperations(): Operation[] {
         "If-None-Match": "Tags that the client has: the file is not sent if its tag is among them",
       }),
     ],
-  } as const satisfies Partial<Operation>;
+  } as const satisfies Partial<EndpointOperation>;
   const fileHeaders: readonly HeaderName[] = ["ETag", "Accept-Ranges"];
   const headers: readonly HeaderName[] = [...fileHeaders, "Content-Disposition"];
-  const known: Success = {
+  const known: EndpointSuccess = {
     status: 304,
     description: "`If-None-Match` names the file's tag",
     headers: fileHeaders,
   };
   const content = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
-  const operations: Operation[] = [
+  const operations: EndpointOperation[] = [
     {
       ...file,
       method: "get",

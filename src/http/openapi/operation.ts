@@ -6,7 +6,7 @@ import type { HeaderName } from "./headers.ts";
 import type { SchemaName } from "./schemas.ts";
 
 /** An answer that is not a refusal. */
-export interface Success {
+export interface EndpointSuccess {
   /** 200 by default. */
   readonly status?: number;
   /** The schema of a JSON body. */
@@ -19,7 +19,7 @@ export interface Success {
   readonly headers?: readonly HeaderName[];
 }
 
-export interface Operation {
+export interface EndpointOperation {
   /** The path, with its parameters in braces. */
   readonly path: string;
   readonly method: "get" | "head" | "post";
@@ -32,9 +32,9 @@ export interface Operation {
   readonly request?: { readonly schema: SchemaName; readonly example: Json };
   /** All parameters except the key. */
   readonly parameters?: readonly Json[];
-  readonly success: Success;
+  readonly success: EndpointSuccess;
   /** The other answers that are not refusals. */
-  readonly others?: readonly Success[];
+  readonly others?: readonly EndpointSuccess[];
   /** The codes of its refusals, besides those of every endpoint. */
   readonly codes: readonly ClientCode[];
 }

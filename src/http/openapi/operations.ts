@@ -4,7 +4,7 @@
  */
 import type { Brand } from "../../brand.ts";
 import { fileOperations } from "./file_operations.ts";
-import { type Operation, parameters, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
+import { type EndpointOperation, parameters, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
 import { OWN_OPERATIONS } from "./own_operations.ts";
 
 const EXAMPLE_LICENSE = {
@@ -19,7 +19,7 @@ const EXAMPLE_LICENSE = {
  *
  * One long function, because it is one table, without logic.
  */
-export function operations(brand: Brand): Operation[] {
+export function operations(brand: Brand): EndpointOperation[] {
   const { installerHost } = brand;
   const token = {
     path: `/v1/installer/${installerHost}-token`,
@@ -36,7 +36,7 @@ export function operations(brand: Brand): Operation[] {
         message: "Repository token issued: read-only, for the core package alone",
       },
     },
-  } as const satisfies Partial<Operation>;
+  } as const satisfies Partial<EndpointOperation>;
   const modelType = brand.modelTypes[0] ?? "";
   return [
     {

@@ -1,8 +1,8 @@
 /** The operations of the service itself, which need no key: its public keys, its health, and this document. */
 import { API_VERSION } from "../health_routes.ts";
-import type { Operation } from "./operation.ts";
+import type { EndpointOperation } from "./operation.ts";
 
-const KEYS: Operation = {
+const KEYS: EndpointOperation = {
   path: "/.well-known/jwks.json",
   method: "get",
   id: "getPublicKeys",
@@ -15,7 +15,7 @@ const KEYS: Operation = {
 
 const HEALTH_EXAMPLE = { timestamp: "2026-11-20T10:00:00Z", version: API_VERSION };
 
-const HEALTH: Operation = {
+const HEALTH: EndpointOperation = {
   path: "/api/health",
   method: "get",
   id: "getHealth",
@@ -42,7 +42,7 @@ const HEALTH: Operation = {
   codes: [],
 };
 
-const DOCUMENT: Operation = {
+const DOCUMENT: EndpointOperation = {
   path: "/openapi.json",
   method: "get",
   id: "getOpenApi",
@@ -54,14 +54,14 @@ const DOCUMENT: Operation = {
 };
 
 /** The operations that need no key. */
-export const OWN_OPERATIONS: readonly Operation[] = [
+export const OWN_OPERATIONS: readonly EndpointOperation[] = [
   ...withHead(KEYS, "The headers alone"),
   ...withHead(HEALTH, "The service is healthy"),
   ...withHead(DOCUMENT, "The document exists"),
 ];
 
 /** Returns an operation with GET, and the same with HEAD, which has no body. */
-function withHead(get: Operation, description: string): Operation[] {
+function withHead(get: EndpointOperation, description: string): EndpointOperation[] {
   const { headers = [] } = get.success;
   const others = get.others?.map(({ schema, example, ...other }) => other) ?? [];
   const id = get.id.replace("get", "head");

@@ -11,7 +11,7 @@ import * as v from "valibot";
 import { type Refusal, refuse } from "../../../refusal.ts";
 
 /** The values that all pages of one list share. */
-export interface List {
+interface List {
   /** The name of the list, such as `keys`. */
   readonly name: string;
   /** The values of all filters, without `limit` and `after`. */

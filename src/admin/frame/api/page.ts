@@ -55,7 +55,7 @@ export interface PageOptions<Row, Query extends PageQuery> {
   render(row: Row): object;
 }
 
-export interface Page {
+interface Page {
   readonly data: readonly object[];
   /** The cursor of the next page; null on the last page. */
   readonly next: string | null;
