@@ -7,9 +7,9 @@ import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 
 /** A model with its versions. */
-export type RegisteredModel = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
+export type NamedModel = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
 
-type ModelAction = Action<RegisteredModel, RegisteredModel>;
+type ModelAction = Action<NamedModel, NamedModel>;
 
 const remove: ModelAction = action({
   ...{ name: "remove", scope: "models:write", label: "Take off the list", submit: "Take it off the list" },
@@ -54,6 +54,6 @@ const retire: ModelAction = action({
 /** The actions in the order of the page. */
 export const MODEL_ACTIONS = [remove, retire];
 
-function findUnretired({ versions }: RegisteredModel) {
+function findUnretired({ versions }: NamedModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);
 }

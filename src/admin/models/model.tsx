@@ -12,12 +12,12 @@ import { AccountLink, Ago, Day, Foreign, Lines, Size } from "../frame/console/co
 import type { Page } from "../frame/console/page.tsx";
 import type { RefusedForm } from "../frame/console/refused_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { MODEL_ACTIONS, type RegisteredModel } from "./actions.tsx";
+import { MODEL_ACTIONS, type NamedModel } from "./actions.tsx";
 import { addVersionCommand } from "./add_command.ts";
 import { Listed } from "./models.tsx";
 
 /** The page of a model, with its actions. */
-export const MODEL_PAGE: ActionPage<RegisteredModel, RegisteredModel> = {
+export const MODEL_PAGE: ActionPage<NamedModel, NamedModel> = {
   path: "/models/:name",
   addressOf: ({ model }) => `/models/${encodeURIComponent(model.name)}`,
   actions: MODEL_ACTIONS,
@@ -38,14 +38,14 @@ async function modelPage(visit: Visit, refused?: RefusedForm): Promise<Page | Re
 }
 
 /** Finds the model that the path names. */
-async function findNamedModel({ options, params }: Visit): Promise<RegisteredModel | Refusal> {
+async function findNamedModel({ options, params }: Visit): Promise<NamedModel | Refusal> {
   const found = await findRegistered(options.database, params.name ?? "");
   return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
 }
 
 interface ModelProps {
   readonly visit: Visit;
-  readonly found: RegisteredModel;
+  readonly found: NamedModel;
   readonly refused: RefusedForm | undefined;
 }
 
