@@ -79,7 +79,7 @@ export async function startAdmin(
     database,
     secrets,
     licenseSigner: createLicenseSigner(signing),
-    licenseChanges: createLicenseChanges(database, {
+    licenseChanges: createLicenseChanges(options.admin?.database ?? database, {
       forgetLicense: (uuid) => void forgotten.push(uuid),
       forgetAll: () => void forgotten.push("all"),
     }),
