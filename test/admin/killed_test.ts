@@ -22,15 +22,19 @@ async function sendInVain(path: string, request: RequestInit): Promise<void> {
     stdout: "pipe",
     stderr: "inherit",
   });
-  const { value } = await child.stdout.getReader().read();
-  const url = new TextDecoder().decode(value).trim();
-  const answered = await fetch(`${url}/admin/v1${path}`, request).then(
-    ({ status }) => status,
-    () => undefined,
-  );
-  expect(answered).toBeUndefined();
-  await child.exited;
-  expect(child.signalCode).toBe("SIGKILL");
+  try {
+    const { value } = await child.stdout.getReader().read();
+    const url = new TextDecoder().decode(value).trim();
+    const answered = await fetch(`${url}/admin/v1${path}`, request).then(
+      ({ status }) => status,
+      () => undefined,
+    );
+    expect(answered).toBeUndefined();
+    await child.exited;
+    expect(child.signalCode).toBe("SIGKILL");
+  } finally {
+    child.kill("SIGKILL");
+  }
 }
 
 describe("a kill -9 between the commit and the answer", () => {
