@@ -17,7 +17,16 @@ export {
   removeOperator,
   setRole,
 } from "./people.ts";
-export { isTooWide, ROLES, type Role, SCOPES, SCOPES_OF_RESTRICTED, type Scope, scopesOf } from "./scopes.ts";
+export {
+  isTooWide,
+  ROLES,
+  type Role,
+  SCOPES,
+  SCOPES_OF_RESTRICTED,
+  SCOPES_RULE,
+  type Scope,
+  scopesOf,
+} from "./scopes.ts";
 export {
   type BegunSession,
   endSession,

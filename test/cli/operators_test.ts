@@ -243,7 +243,7 @@ describe("claviger tokens", () => {
     expect((await issue("new", "--scope", "keys:issue")).err).toEndWith("needs the scope accounts:join\n");
     const joining = await issue("joining", "--scope", "keys:issue,accounts:join");
     expect(joining.err).toEndWith("send only an e-mail that you have verified\n");
-    expect(refusalOf(await issue("x", "--scope", "keys:read,accounts:write"))).toEndWith(
+    expect(usageErrorOf(await issue("x", "--scope", "keys:read,accounts:write"))).toEndWith(
       "keys:revoke, accounts:join",
     );
   });

@@ -5,6 +5,7 @@ import { type KeyMode, TIERS, type Tier } from "../../licensing/mod.ts";
 import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
   issueToken,
+  isTooWide,
   type ListedToken,
   limitsOfToken,
   listTokens,
@@ -14,6 +15,7 @@ import {
   resumeToken,
   revokeToken,
   SCOPES,
+  SCOPES_RULE,
   type Scope,
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
@@ -26,7 +28,7 @@ import {
   withReason,
 } from "../options.ts";
 import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { orRefuse, withDatabase } from "../run.ts";
+import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
 import { nameOption } from "./operators_commands.ts";
 
 export function addTokensCommands(program: Command, invocation: Invocation): void {
@@ -154,8 +156,9 @@ const ONCE = "The token is shown only once: store it now";
 
 async function issue(invocation: Invocation, options: IssueOptions): Promise<void> {
   const { name, scope: scopes, tiers, mode, expiresAt, from: sources } = options;
+  const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
+  if (isTooWide(restriction, scopes)) throw new WrongUsage(`Cannot issue token: ${SCOPES_RULE}`);
   await withDatabase(invocation, options, async ({ config: { brand }, database, actor, now }) => {
-    const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
     const request = { name, scopes, restriction, sources, expiresAt };
     const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
     const ends = expiresAt ? toTimestamp(expiresAt) : null;
