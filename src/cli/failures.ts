@@ -40,6 +40,9 @@ const REMEDIES: Reasons = {
   "57P03": "wait until it has started",
 };
 
+/** The codes by which a server refuses a parameter of the address: as `FATAL`, when it connects. */
+const WRONG_PARAMETER = /^(42601|42704|22023)$/;
+
 /** The codes of faults that only a person can repair: a refused login or right, a missing database, a certificate. */
 const NEEDS_PERSON = /^(28|3D|55000|42501|UNABLE_TO_|.*CERT)/;
 
@@ -53,9 +56,12 @@ export function refuseDatabaseFailure(error: unknown, config: Config): Refusal |
   const cause = causeOf(error);
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
-  const kind = NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE";
+  const isWrongParameter = WRONG_PARAMETER.test(code) && isFatal(cause);
+  const kind = isWrongParameter || NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE";
   if (cause instanceof Error && cause.name === "PostgresError") {
-    const remedy = REMEDIES[code];
+    const remedy = isWrongParameter
+      ? "check the parameters in DATABASE_URL, such as options="
+      : REMEDIES[code];
     return refuse(
       kind,
       `The database ${where} refused: ${cause.message} (${code})${remedy === undefined ? "" : `; ${remedy}`}`,
@@ -71,6 +77,10 @@ export function refuseDatabaseFailure(error: unknown, config: Config): Refusal |
     );
   }
   return undefined;
+}
+
+function isFatal(error: unknown): boolean {
+  return error instanceof Error && "severity" in error && error.severity === "FATAL";
 }
 
 /** Renders any other exception as one line. */
