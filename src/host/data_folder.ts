@@ -18,7 +18,7 @@ import { dirname, join, resolve } from "node:path";
 import { type Refusal, refuse } from "../refusal.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
 import { followPath } from "./path_owner.ts";
-import { findSystemUser } from "./system_users.ts";
+import { nameOfUser } from "./system_users.ts";
 
 const OTHERS_WRITE = 0o022;
 /** Where systemd keeps the folders of units with DynamicUser, closed to all but root. */
@@ -44,7 +44,7 @@ export function refuseForeignFolder(
   try {
     const { found, uid: owner, exists, changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0 });
     if (exists && owner !== me) {
-      const name = nameOf(owner);
+      const name = nameOfUser(owner);
       const remedy = found.startsWith(`${DYNAMIC_FOLDERS}/`) ? NEW_UNIT : asUser(name);
       return cannot(
         `it belongs to user ${name}, and a data folder belongs to the user of the command`,
@@ -55,17 +55,13 @@ export function refuseForeignFolder(
     const { path, uid } = changeable;
     return uid === undefined
       ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${OWN_ALONE}`)
-      : cannot(`${path} belongs to user ${nameOf(uid)}, who could make root work elsewhere`, OWN_ALONE);
+      : cannot(`${path} belongs to user ${nameOfUser(uid)}, who could make root work elsewhere`, OWN_ALONE);
   } catch (error) {
     if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP")) return cannot(reasonOf(error), OTHER_FOLDER);
     if (!hasCode(error, "EACCES")) throw error;
     const isDynamic = error instanceof Error && error.message.includes(`${DYNAMIC_FOLDERS}/`);
     return cannot("a folder above it is closed to this user", isDynamic ? NEW_UNIT : asUser(undefined));
   }
-}
-
-function nameOf(uid: number): string {
-  return findSystemUser(uid)?.name ?? `#${uid}`;
 }
 
 function cannotWork(dataDir: string, why: string, remedy: string): Refusal {
@@ -87,6 +83,9 @@ export function makeDataFolder(dataDir: string): string | Refusal | undefined {
     try {
       mkdirSync(folder, { mode: folder === path ? 0o700 : 0o755 });
     } catch (error) {
+      // Such as /proc, where no user can make a folder.
+      if (hasCode(error, "ENOENT"))
+        return cannotWork(dataDir, `no folder can be made in ${dirname(folder)}`, OTHER_FOLDER);
       if (!hasCode(error, "EEXIST") || !existsSync(folder)) throw error;
     }
     const foreign = refuseForeignFolder(folder);

@@ -5,6 +5,7 @@ export {
   existsSystemGroup,
   findSystemUser,
   findTool,
+  nameOfUser,
   type SystemUser,
   TOOL_FOLDERS,
 } from "./system_users.ts";

@@ -26,6 +26,11 @@ export function findSystemUser(
   return name === "" ? undefined : { name, uid: Number(uid), gid: Number(gid) };
 }
 
+/** Returns the name of a user, for people; the number if the user has no name. */
+export function nameOfUser(uid: number): string {
+  return findSystemUser(uid)?.name ?? `#${uid}`;
+}
+
 /** Tells whether the system has a group of this name. */
 export function existsSystemGroup(name: string, folders: readonly string[] = TOOL_FOLDERS): boolean {
   return findEntry("group", name, folders) !== undefined;

@@ -366,7 +366,7 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     const closed = join(makeFolder(), "closed");
     mkdirSync(closed, { mode: 0o700 });
     expect(await open(join(closed, "deep/data"))).toMatchObject({
-      sentence: expect.stringContaining(`${closed} is closed`),
+      sentence: expect.stringContaining(`${closed} is closed to user claviger, who runs PostgreSQL`),
     });
     expect(readdirSync(closed)).toEqual([]);
   });

@@ -74,7 +74,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
   test.if(asRoot)("is refused if the cluster's user cannot execute the programs", async () => {
     chmodSync(other.bin, 0o700);
     expect(sentenceOf(await open(makeFolder(), { postgresBin: other.bin }))).toMatch(
-      /postgres cannot be run by user \d+, who runs PostgreSQL: EACCES; name the folder/,
+      /postgres cannot be run by user claviger, who runs PostgreSQL: EACCES; name the folder/,
     );
     chmodSync(other.bin, 0o755);
   });

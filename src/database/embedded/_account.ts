@@ -4,7 +4,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { existsSystemGroup, findSystemUser, findTool, TOOL_FOLDERS } from "../../host/mod.ts";
+import { existsSystemGroup, findSystemUser, findTool, nameOfUser, TOOL_FOLDERS } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { reasonOf } from "../../system_error.ts";
 import type { Layout } from "./_layout.ts";
@@ -31,7 +31,7 @@ export function findAccount(
   const own = process.getuid?.();
   if (own !== 0) {
     if (cluster === undefined || cluster.uid === own) return undefined;
-    const why = `it belongs to user ${cluster.uid}; give it back to the owner of the data folder with chown -hR`;
+    const why = `it belongs to user ${nameOfUser(cluster.uid)}; give it back to the owner of the data folder with chown -hR`;
     return refuse("INVALID_REQUEST", `Cannot use the database in ${layout.cluster}: ${why}`);
   }
   if (cluster !== undefined && cluster.uid !== 0) return { uid: cluster.uid, gid: cluster.gid };

@@ -1,7 +1,7 @@
 /** Opens the data folder to the user of the cluster, and removes it after a start that was refused. */
 import { chmodSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findClosedFolder } from "../../host/mod.ts";
+import { findClosedFolder, nameOfUser } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { ClusterUser } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
@@ -35,7 +35,7 @@ export function shareWith(
     if (closed !== undefined) {
       return refuse(
         "INVALID_REQUEST",
-        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ${account.uid}, who runs ` +
+        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ${nameOfUser(account.uid)}, who runs ` +
           "PostgreSQL because PostgreSQL refuses to run as root. Choose another folder, such as " +
           "/var/lib/claviger, or start as the user who owns this one",
       );

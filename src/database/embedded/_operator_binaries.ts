@@ -5,7 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { type ChangeableStep, followPath } from "../../host/mod.ts";
+import { type ChangeableStep, followPath, nameOfUser } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { codeOf, reasonOf } from "../../system_error.ts";
 import type { ClusterUser } from "./_account.ts";
@@ -92,7 +92,7 @@ function readProgramVersion(path: string, account: ClusterUser | undefined): str
     ...account,
   });
   if (run.error !== undefined) {
-    const who = account === undefined ? "" : ` by user ${account.uid}, who runs PostgreSQL`;
+    const who = account === undefined ? "" : ` by user ${nameOfUser(account.uid)}, who runs PostgreSQL`;
     return { failure: `cannot be run${who}: ${codeOf(run.error) ?? reasonOf(run.error)}` };
   }
   // For example `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`. A beta has no minor version.
