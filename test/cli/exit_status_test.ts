@@ -239,6 +239,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   "the data folder belongs to another user, or this user cannot use it": [
     { says: "choose another folder", ends: () => start({ CLAVIGER_DATA_DIR: "/dev/null/data" }) },
     {
+      says: "no folder can be made in /proc; choose another folder",
+      ends: () => start({ CLAVIGER_DATA_DIR: "/proc/claviger/data" }),
+    },
+    {
       says: "it is a file; choose another folder",
       ends: () => start({ CLAVIGER_DATA_DIR: line.write("file", "") }),
     },
@@ -266,7 +270,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       ends: () => startIn("size=300m,noexec"),
     },
   ],
-  "the database refuses the login or a right, or has another name": [
+  "the database refuses the login, a right or a parameter of `DATABASE_URL`, or has another name": [
     {
       says: "does not exist (28000)",
       ends: () => start({ ...own(), DATABASE_URL: url.replace(/\/\/[^@]+@/, "//nobody_of_that_name@") }),
@@ -275,6 +279,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       says: "does not exist (3D000)",
       ends: () => start({ ...own(), DATABASE_URL: url.replace(/[^/]+$/, "no_such_database") }),
     },
+    ...["options=--jit", "options=-c%20no_such_setting%3D1", "jit=maybe"].map((parameter) => ({
+      says: "; check the parameters in DATABASE_URL, such as options=",
+      ends: () => start({ ...own(), DATABASE_URL: `${url}?${parameter}` }),
+    })),
   ],
   "the database cannot be reached": [
     {
