@@ -4,6 +4,7 @@
  * Refusals are expected, so they are values; exceptions are for unexpected errors. The code is for programs
  * (`wire/error_response.ts` turns it into a status). The sentence is for people and never contains a key or a token.
  */
+import { type Remedy, WORDS } from "./remedy.ts";
 
 /** Every code. */
 export type Code = ClientCode | OperatorCode;
@@ -59,6 +60,13 @@ export interface RefusalDetails {
   readonly fields?: readonly WrongField[];
   /** The identifier of the thing that exists already, such as `lic_…`. */
   readonly id?: string;
+  readonly remedy?: Remedy | undefined;
+}
+
+/** Why a change is refused, without the change. */
+export interface Reason {
+  readonly why: string;
+  readonly remedy?: Remedy;
 }
 
 export interface WrongField {
@@ -69,16 +77,22 @@ export interface WrongField {
 export class Refusal {
   readonly code: Code;
   readonly sentence: string;
+  /** The sentence without the words of the remedy. */
+  readonly stem: string;
+  readonly remedy: Remedy | undefined;
   /** After how many seconds to try again. For a code that alone does not say whether trying again helps. */
   readonly retryAfterSeconds: number | undefined;
   readonly reason: KeyFlaw | undefined;
   readonly fields: readonly WrongField[] | undefined;
   readonly id: string | undefined;
 
-  constructor(code: Code, sentence: string, details: RefusalDetails = {}) {
-    const { retryAfterSeconds, reason, fields, id } = details;
+  constructor(code: Code, stem: string, details: RefusalDetails = {}) {
+    const { retryAfterSeconds, reason, fields, id, remedy } = details;
+    const words = remedy && WORDS[remedy.name];
     this.code = code;
-    this.sentence = sentence;
+    this.sentence = words === undefined ? stem : `${stem}; ${words}`;
+    this.stem = stem;
+    this.remedy = remedy;
     this.retryAfterSeconds = retryAfterSeconds;
     this.reason = reason;
     this.fields = fields;
@@ -87,7 +101,7 @@ export class Refusal {
 }
 
 /**
- * Creates a refusal.
+ * Creates a refusal. The words of its remedy end its sentence.
  *
  * @example
  * ```ts
@@ -95,8 +109,8 @@ export class Refusal {
  * isRefusal(refusal); // true
  * ```
  */
-export function refuse(code: Code, sentence: string, details?: RefusalDetails): Refusal {
-  return new Refusal(code, sentence, details);
+export function refuse(code: Code, stem: string, details?: RefusalDetails): Refusal {
+  return new Refusal(code, stem, details);
 }
 
 /** Tells whether a value is a refusal. */

@@ -22,10 +22,10 @@ import type { Secrets } from "../secrets/mod.ts";
 import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
-import { withHint } from "./hints.ts";
 import type { Invocation } from "./invocation.ts";
 import type { ChangeOptions, InstallationFlags } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
+import { renderRefusal } from "./remedies.ts";
 import { withUnitSettings } from "./unit_settings.ts";
 
 /** Thrown to end a command with this message as its one line, and with status 1. */
@@ -45,7 +45,7 @@ class PersonNeeded extends CommandRefused {
 
 /** Returns a result; throws {@linkcode CommandRefused} for a refusal. */
 export function orRefuse<Result>(result: Result | Refusal): Result {
-  if (isRefusal(result)) throw new CommandRefused(withHint(result.sentence));
+  if (isRefusal(result)) throw new CommandRefused(renderRefusal(result));
   return result;
 }
 

@@ -6,7 +6,7 @@ import {
   refuseUnknownKey,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { type Reason, type Refusal, refuse } from "../refusal.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 
 /**
@@ -27,13 +27,13 @@ export async function refuseKeyChange(
     readonly what: string;
     readonly now: Date;
     readonly restriction?: Restriction | undefined;
-    readonly reasonOf: (key: KeySummary) => string | undefined;
+    readonly reasonOf: (key: KeySummary) => Reason | undefined;
   },
 ): Promise<Refusal> {
   const key = await findKey(database, { uuid }, { now });
   if (key === undefined) return refuseUnknownKey(what, uuid);
   // Checked before the reason is found, so that a token gets no facts about keys that it may not change.
   if (!allowsKey(restriction, key)) return refuseRestricted(what);
-  const why = reasonOf(key) ?? "somebody changed it at the same moment; try again";
-  return refuse("CONFLICT", `Cannot ${what}: ${why}`);
+  const { why, remedy } = reasonOf(key) ?? { why: "somebody changed it at the same moment; try again" };
+  return refuse("CONFLICT", `Cannot ${what}: ${why}`, { remedy });
 }

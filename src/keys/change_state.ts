@@ -92,8 +92,8 @@ async function changeState(
     restriction,
     reasonOf({ state, email }) {
       if (state === "revoked") return REVOKED;
-      if (to === "active" && isErased({ email })) return ERASED;
-      return state === from ? undefined : otherwise;
+      if (to === "active" && isErased({ email })) return { why: ERASED };
+      return state === from ? undefined : { why: otherwise };
     },
   });
 }

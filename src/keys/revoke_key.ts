@@ -75,6 +75,6 @@ function refuseRevocation(
   return refuseKeyChange(database, uuid, {
     ...by,
     what: "revoke key",
-    reasonOf: ({ state }) => (state === "revoked" ? "it is revoked already" : undefined),
+    reasonOf: ({ state }) => (state === "revoked" ? { why: "it is revoked already" } : undefined),
   });
 }

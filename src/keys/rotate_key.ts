@@ -58,13 +58,17 @@ export async function rotateKey(
     what: "rotate key",
     now,
     restriction,
-    reasonOf: ({ state, replacedBy, expiresAt, email }) => {
+    reasonOf: ({ id, state, replacedBy, expiresAt, email }) => {
       if (state === "revoked") return REVOKED;
-      if (isErased({ email })) return ERASED;
-      if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
-      if (state === "suspended") return "it is suspended; resume it first";
+      if (isErased({ email })) return { why: ERASED };
+      if (replacedBy !== null) {
+        const why = `it was replaced already, by ${replacedBy}`;
+        return { why, remedy: { name: "rotate_replacement", of: replacedBy } };
+      }
+      if (state === "suspended") return { why: "it is suspended", remedy: { name: "resume_key", of: id } };
       if (state !== "expired") return undefined;
-      return `it expired at ${toTimestamp(expiresAt)}; renew its license first`;
+      const why = `it expired at ${toTimestamp(expiresAt)}`;
+      return { why, remedy: { name: "renew_license", of: id } };
     },
   });
 }

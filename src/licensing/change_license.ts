@@ -78,7 +78,7 @@ export async function changeLicense(
   if (!row.isAllowed) return refuseRestricted(what);
   if (!row.isWithin) return refuseBeyondDefaults(what);
   if (!row.isOpen)
-    return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked; issue a new key instead`);
+    return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked`, { remedy: REVOKED.remedy });
   if (!row.isLiving) return refuse("CONFLICT", `Cannot ${what}: ${ERASED}`);
   return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
 }
@@ -179,5 +179,5 @@ async function refuseUnknown(database: Database, name: LicenseName, what: string
   );
   return key === undefined
     ? refuseUnknownKey(what, name.keyUuid)
-    : refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
+    : refuse("CONFLICT", `Cannot ${what}: ${REVOKED.why}`, { remedy: REVOKED.remedy });
 }

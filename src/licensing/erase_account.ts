@@ -1,5 +1,6 @@
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
@@ -55,5 +56,6 @@ export async function eraseAccount(
     row.keysInUse === 1
       ? "a key of it is not revoked; revoke it first"
       : `${row.keysInUse} of its keys are not revoked; revoke them first`;
-  return refuse("CONFLICT", `Cannot erase account: ${why}`);
+  const remedy = { name: "list_keys_of_account", of: toId("usr", uuid) } as const;
+  return refuse("CONFLICT", `Cannot erase account: ${why}`, { remedy });
 }

@@ -71,9 +71,12 @@ export function refuseRestricted(what: string): Refusal {
 /** Returns why no license was created under an account. Who may not join it learns nothing about it. */
 export function refuseAccount(email: string, restriction: Restriction): Refusal {
   if (isErased({ email }) && mayJoin(restriction)) return refuse("CONFLICT", `Cannot issue key: ${ERASED}`);
-  const why = mayJoin(restriction)
-    ? `the account ${email} has another name or organization; leave them out, or change the account first`
-    : "the account exists already, and a restricted token adds keys to such accounts only with the scope accounts:join";
+  if (mayJoin(restriction)) {
+    const stem = `Cannot issue key: the account ${email} has another name or organization`;
+    return refuse("CONFLICT", stem, { remedy: { name: "change_account", of: email } });
+  }
+  const why =
+    "the account exists already, and a restricted token adds keys to such accounts only with the scope accounts:join";
   return refuse("CONFLICT", `Cannot issue key: ${why}`);
 }
 

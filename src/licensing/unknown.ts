@@ -1,10 +1,11 @@
 /** The reasons for refusing a change of a key or of its license, in the same words for all changes. */
 import { toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { type Reason, type Refusal, refuse } from "../refusal.ts";
 
 /** Returns the refusal for an unknown key; `what` is what cannot be done, such as `suspend key`. */
 export function refuseUnknownKey(what: string, uuid: string): Refusal {
-  return refuse("KEY_NOT_FOUND", `Cannot ${what}: there is no key ${toId("key", uuid)}`);
+  const stem = `Cannot ${what}: there is no key ${toId("key", uuid)}`;
+  return refuse("KEY_NOT_FOUND", stem, { remedy: { name: "list_keys" } });
 }
 
 /** Returns the refusal for an unknown license; `what` is what cannot be done, such as `show license`. */
@@ -13,4 +14,4 @@ export function refuseUnknownLicense(what: string, uuid: string): Refusal {
 }
 
 /** Why a revoked key cannot be changed, and why its license cannot be changed through that key. */
-export const REVOKED = "the key is revoked for good; issue a new key instead";
+export const REVOKED: Reason = { why: "the key is revoked for good", remedy: { name: "issue_key" } };

@@ -198,6 +198,7 @@ export function parseNewModel(
     const error = "a custom model requires commercial or enterprise";
     return refuse("INVALID_REQUEST", `Cannot add model: ${error}`, {
       fields: [{ field: "requires_license", error }],
+      remedy: { name: "require_commercial" },
     });
   }
   return model;

@@ -105,17 +105,16 @@ async function refuseLogin(
   if (known === undefined) {
     const roles = `${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}`;
     const why = `no operator is named ${name}; a new operator needs a role: ${roles}`;
-    return refuse("NOT_FOUND", `${cannot}: ${why}`);
+    return refuse("NOT_FOUND", `${cannot}: ${why}`, { remedy: { name: "give_role" } });
   }
   if (known.removedAt !== null)
     return refuse(
       "CONFLICT",
       `${cannot}: the operator ${name} was removed, and names are not used again; choose another name`,
     );
-  return refuse(
-    "CONFLICT",
-    `${cannot}: ${name} has the role ${known.role}, not ${role}; change the role first`,
-  );
+  return refuse("CONFLICT", `${cannot}: ${name} has the role ${known.role}, not ${role}`, {
+    remedy: { name: "change_role", of: name },
+  });
 }
 
 /** Deletes the codes with which an operator could still log in. */
@@ -234,7 +233,10 @@ export async function removeOperator(
 }
 
 function refuseChange(what: string, known: Awaited<ReturnType<typeof findOperator>>): Refusal {
-  if (known === undefined) return refuse("NOT_FOUND", `Cannot ${what}: no operator has this name`);
+  if (known === undefined) {
+    const stem = `Cannot ${what}: no operator has this name`;
+    return refuse("NOT_FOUND", stem, { remedy: { name: "list_operators" } });
+  }
   if (known.removedAt !== null) return refuse("CONFLICT", `Cannot ${what}: the operator was removed already`);
-  return refuse("CONFLICT", `Cannot ${what}: it is the last admin; make another operator an admin first`);
+  return refuse("CONFLICT", `Cannot ${what}: it is the last admin`, { remedy: { name: "appoint_admin" } });
 }

@@ -93,12 +93,13 @@ export async function renewToken(
   );
   if (row?.isChanged) return { token, state: row.state };
   const cannot = `Cannot renew token ${name}`;
-  if (row === undefined) return refuse("NOT_FOUND", `${cannot}: ${NO_TOKEN}`);
+  if (row === undefined) return refuseUnknown(cannot);
   if (row.state === "revoked")
     return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
   if (row.isTooWide) return refuse("CONFLICT", `${cannot}: ${SCOPES_RULE}; ${ISSUE}`);
   const endedAt = toTimestamp(row.expiresAt ?? now);
-  return refuse("CONFLICT", `${cannot}: it would be expired since ${endedAt}; give a later expiry`);
+  const stem = `${cannot}: it would be expired since ${endedAt}`;
+  return refuse("CONFLICT", stem, { remedy: { name: "extend_token" } });
 }
 
 interface RenewedRow extends TokenChange {
@@ -106,8 +107,11 @@ interface RenewedRow extends TokenChange {
   readonly isTooWide: boolean;
 }
 
-const NO_TOKEN = "no token has this name";
 const ISSUE = "issue a token with another name";
+
+function refuseUnknown(cannot: string): Refusal {
+  return refuse("NOT_FOUND", `${cannot}: no token has this name`, { remedy: { name: "list_tokens" } });
+}
 
 /**
  * Revokes a token for good: it is refused from the next request on. Refuses an unknown token. A dry run refuses in the
@@ -124,14 +128,14 @@ export async function revokeToken(
     to: "revoked",
     isDryRun,
   });
-  return change ?? refuse("NOT_FOUND", `Cannot revoke token ${name}: ${NO_TOKEN}`);
+  return change ?? refuseUnknown(`Cannot revoke token ${name}`);
 }
 
 /** Makes a token active again that a restore disabled. Refuses an unknown or revoked token. */
 export async function resumeToken(database: Database, name: string, by: By): Promise<TokenChange | Refusal> {
   const change = await changeState(database, name, { ...by, from: ["disabled"], to: "active" });
   const cannot = `Cannot resume token ${name}`;
-  if (change === undefined) return refuse("NOT_FOUND", `${cannot}: ${NO_TOKEN}`);
+  if (change === undefined) return refuseUnknown(cannot);
   if (change.state !== "revoked") return change;
   return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
 }

@@ -183,11 +183,13 @@ function refuseExport(row: Noted | undefined, { keyUuid, now }: SigningRequest):
   const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
   if (!row.isAllowed) return refuseRestricted(what);
-  if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
+  if (row.state === "revoked")
+    return refuse("CONFLICT", `Cannot ${what}: ${REVOKED.why}`, { remedy: REVOKED.remedy });
+  const of = toId("key", keyUuid);
   if (row.state === "suspended")
-    return refuse("CONFLICT", `Cannot ${what}: the key is suspended; resume it first`);
+    return refuse("CONFLICT", `Cannot ${what}: the key is suspended`, { remedy: { name: "resume_key", of } });
   return row.endsAt <= now
-    ? refuse("CONFLICT", `Cannot ${what}: the key has expired; renew its license first`)
+    ? refuse("CONFLICT", `Cannot ${what}: the key has expired`, { remedy: { name: "renew_license", of } })
     : undefined;
 }
 

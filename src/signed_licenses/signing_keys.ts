@@ -10,6 +10,7 @@ import { type Actor, auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database, DatabaseSession, Fragment, PendingRows, Sql } from "../database/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import type { Remedy } from "../remedy.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { generateKeyPair, type NewKeyPair, openPrivateKey } from "./jws.ts";
 
@@ -160,7 +161,8 @@ export async function retireSigningKey(
   const { actor, now, isLeaked, secrets, longestPauseMs = LONGEST_PAUSE_MS } = options;
   return await session.transaction(async (sql) => {
     await sql`select set_config('idle_in_transaction_session_timeout', ${`${longestPauseMs}ms`}, true)`;
-    const cannot = (why: string) => refuse("CONFLICT", `Cannot retire signing key: ${why}`);
+    const cannot = (why: string, remedy?: Remedy) =>
+      refuse("CONFLICT", `Cannot retire signing key: ${why}`, { remedy });
     const [key] = await sql<{ state: SigningKeyState }[]>`
       with locked as (
         -- A rotation changes the successor first and then the signing key: in another order, both would deadlock.
@@ -168,7 +170,10 @@ export async function retireSigningKey(
          order by generation desc for update
       )
       select ${stateOf(sql)} as state from locked where kid = ${kid}`;
-    if (key === undefined) return refuse("NOT_FOUND", "Cannot retire signing key: no key has that id");
+    if (key === undefined) {
+      const stem = "Cannot retire signing key: no key has that id";
+      return refuse("NOT_FOUND", stem, { remedy: { name: "list_signing_keys" } });
+    }
     if (key.state === "retired") return cannot("it is retired already");
     // Counted after the lock was taken, in a statement of its own, which sees licenses that were committed meanwhile.
     const [counted] = await sql<{ stillValid: number; until: Date | null }[]>`
@@ -181,14 +186,13 @@ export async function retireSigningKey(
        where kid = ${kid} and expires_at > least(${now}::timestamptz, clock_timestamp())`;
     const { stillValid = 0, until = null } = counted ?? {};
     if (!isLeaked) {
-      if (key.state === "signing") return cannot("it is the signing key; rotate first");
+      if (key.state === "signing") return cannot("it is the signing key", { name: "rotate_signing_key" });
       if (key.state === "successor")
-        return cannot("it is the successor of the signing key; retire it only if its private key leaked");
+        return cannot("it is the successor of the signing key", { name: "retire_leaked" });
       if (stillValid > 0) {
         const keys = stillValid === 1 ? "1 key has a license" : `${stillValid} keys have licenses`;
-        return cannot(
-          `${keys} that it signed, valid until ${toTimestamp(until ?? now)}; retire it after that`,
-        );
+        const why = `${keys} that it signed, valid until ${toTimestamp(until ?? now)}`;
+        return cannot(why, { name: "retire_later" });
       }
     }
     const query = async (build: (sql: Sql) => PendingRows) => [...(await build(sql))] as Rotation[];

@@ -52,7 +52,7 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
   return await line.json(["audit", "--key", id]);
 }
 
-const REVOKED = "the key is revoked for good; issue a new key instead";
+const REVOKED = "the key is revoked for good; issue a new key instead with `claviger keys issue`";
 
 describe("claviger's commands that change a key", () => {
   const changes: [what: string, args: (id: string) => string[]][] = [
@@ -331,13 +331,13 @@ describe("claviger keys rotate", () => {
     const old = await issue();
     const { id: next } = await line.json(["keys", "rotate", old.id]);
     expect(refusalOf(await rotate(old.id))).toBe(
-      `Cannot rotate key: it was replaced already, by ${next}; rotate that one`,
+      `Cannot rotate key: it was replaced already, by ${next}; rotate that one with \`claviger keys rotate ${next}\``,
     );
 
     const suspended = await issue();
     await line.json(["keys", "suspend", suspended.id]);
     expect(refusalOf(await rotate(suspended.id))).toBe(
-      "Cannot rotate key: it is suspended; `claviger keys resume` comes first",
+      `Cannot rotate key: it is suspended; \`claviger keys resume ${suspended.id}\` comes first`,
     );
 
     const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
@@ -345,7 +345,8 @@ describe("claviger keys rotate", () => {
     // The key expires by the machine's clock.
     await Bun.sleep(expiresAt.getTime() - Date.now() + 10);
     expect(refusalOf(await rotate(expired.id))).toBe(
-      `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; \`claviger keys renew\` comes first`,
+      `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; ` +
+        `\`claviger keys renew ${expired.id}\` comes first`,
     );
   });
 });

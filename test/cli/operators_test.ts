@@ -32,7 +32,8 @@ async function whoami(token: string): Promise<{ status: number; name?: string }>
 describe("claviger operators", () => {
   test("login creates an operator with a role, and prints a link to the running service, and the code", async () => {
     expect(refusalOf(await line.here(["operators", "login", "olga"]))).toBe(
-      "Cannot create login code: no operator is named olga; a new operator needs --role viewer, editor or admin",
+      "Cannot create login code: no operator is named olga; a new operator needs a role: viewer, editor or admin; " +
+        "give it with --role",
     );
     const { status, out, err } = await line.here(["operators", "login", "olga", "--role", "admin"]);
     expect(status).toBe(0);

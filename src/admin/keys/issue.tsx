@@ -10,13 +10,15 @@ import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm, toRefusedForm } from "../frame/console/refused_form.ts";
+import { RefusalNotice } from "../frame/console/remedies.tsx";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { parseIssueRequest } from "./issue_request.ts";
 
 /** The form that issues a key. A link to it can fill some fields. */
-export function issueFormPage({ now, query }: Visit): Page {
-  return formPage({
+export function issueFormPage(visit: Visit): Page {
+  const { now, query } = visit;
+  return formPage(visit, {
     email: query.get("email")?.slice(0, MOST_ENTERED),
     tier: query.get("tier")?.slice(0, MOST_ENTERED),
     mode: "live",
@@ -29,9 +31,9 @@ export function issueFormPage({ now, query }: Visit): Page {
 export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   const { options, actor, form, now } = visit;
   const request = parseIssueRequest(visit);
-  if (isRefusal(request)) return formPage({}, toRefusedForm("issue", form, request));
+  if (isRefusal(request)) return formPage(visit, {}, toRefusedForm("issue", form, request));
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
-  if (isRefusal(issued)) return formPage({}, toRefusedForm("issue", form, issued));
+  if (isRefusal(issued)) return formPage(visit, {}, toRefusedForm("issue", form, issued));
   return {
     title: "Key issued",
     script: ["issued", "copy"],
@@ -42,28 +44,28 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
 /** The proposed text of each field. */
 type Proposed = Readonly<Record<string, string | undefined>>;
 
-function formPage(proposed: Proposed, refused?: RefusedForm): Page {
+function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Page {
   return {
     title: "Issue a key",
     script: "submit_once",
     ...(refused && { code: refused.code }),
-    body: <IssueForm proposed={proposed} refused={refused} />,
+    body: <IssueForm proposed={proposed} refused={refused} may={may} />,
   };
 }
 
-interface FormProps {
+interface FormProps extends Pick<Visit, "may"> {
   readonly proposed: Proposed;
   readonly refused: RefusedForm | undefined;
 }
 
-function IssueForm({ proposed, refused }: FormProps) {
+function IssueForm({ proposed, refused, may }: FormProps) {
   const fieldOf = fieldsOf("issue", refused);
   const field = (name: string) => fieldOf(name, proposed[name]);
   const mode = field("mode");
   return (
     <section class="narrow">
       <Heading title="Issue a key" />
-      {refused && <Notice kind="bad">{refused.sentence}.</Notice>}
+      {refused && <RefusalNotice refusal={refused} may={may} />}
       <form method="post" action="/console/keys/issue" novalidate>
         <TextField
           {...field("email")}

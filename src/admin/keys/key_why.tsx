@@ -5,9 +5,9 @@ import { toTimestamp } from "../../calendar.ts";
 import type { KeyExplanation, KeySummary, Obstacle } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
-import { formIdOf } from "../frame/console/components/action.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
+import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { changeLimit, renew, resume } from "./actions.tsx";
 import type { KeyAction } from "./key_action.ts";
@@ -99,7 +99,7 @@ interface WayOutProps {
 function WayOut({ of, obstacle, visit }: WayOutProps): Child {
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined) {
-    const path = `/console/keys/${of.id}?open=${action.name}#${formIdOf(action.name)}`;
+    const path = toOpenForm(`/console/keys/${of.id}`, action.name);
     return isOffered(action, { of, visit }) ? <a href={path}>{label}</a> : null;
   }
   if (of.replacedBy !== null)

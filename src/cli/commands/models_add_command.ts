@@ -20,7 +20,6 @@ import {
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderFileFailure } from "../failures.ts";
 import { InputRefused, readWholeInput } from "../file_input.ts";
-import { withHint } from "../hints.ts";
 import type { Invocation } from "../invocation.ts";
 import {
   accountOption,
@@ -31,6 +30,7 @@ import {
 } from "../options.ts";
 import { printFields, printJson } from "../print.ts";
 import { byteProgress } from "../progress.ts";
+import { renderRefusal } from "../remedies.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from "../run.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
@@ -185,7 +185,7 @@ function parseModel(options: AddOptions, config: Config, source: object): NewMod
   const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
   // The owner is looked up later. Whether the model has an owner decides which tiers it may require.
   const model = parseNewModel(fields, config.brand, { hasOwner: owner !== undefined });
-  if (isRefusal(model)) throw new WrongUsage(withHint(model.sentence));
+  if (isRefusal(model)) throw new WrongUsage(renderRefusal(model));
   return model;
 }
 

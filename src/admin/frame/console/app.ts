@@ -41,7 +41,12 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
     const { retryAfterSeconds } = refusal;
     if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
-    return show(c, refusalPage(refusal));
+    // A request without a session is refused here, too.
+    const role = c.get("session")?.role;
+    return show(
+      c,
+      refusalPage(refusal, (need) => role !== undefined && mayUse(role, need)),
+    );
   }
 
   app.use(setHeaders(options));

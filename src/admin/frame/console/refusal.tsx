@@ -1,20 +1,18 @@
 /** @jsxImportSource hono/jsx */
 import type { Refusal } from "../../../refusal.ts";
-import { Notice } from "./components/layout.tsx";
-import { Foreign } from "./components/values.tsx";
 import type { Page } from "./page.tsx";
+import { RefusalNotice } from "./remedies.tsx";
+import type { Visit } from "./visit.ts";
 
 /** The page that says why a request was refused. */
-export function refusalPage({ code, sentence }: Refusal): Page {
+export function refusalPage(refusal: Refusal, may: Visit["may"]): Page {
   return {
     title: "Not possible",
-    code,
+    code: refusal.code,
     body: (
       <section class="narrow">
         <h1>Not possible</h1>
-        <Notice kind="bad">
-          <Foreign text={`${sentence}.`} />
-        </Notice>
+        <RefusalNotice refusal={refusal} may={may} />
         <p>
           <a href="/console/">Go to the first page</a>
         </p>

@@ -1,5 +1,6 @@
 /** A form that was refused. The page shows it again with the entered texts, and says what is wrong. */
 import type { Code, Refusal } from "../../../refusal.ts";
+import type { Remedy } from "../../../remedy.ts";
 
 /** An entered text is shown again up to this length, so that a page stays small. */
 export const MOST_ENTERED = 2_000;
@@ -10,14 +11,15 @@ export interface RefusedForm {
   readonly form: URLSearchParams;
   readonly code: Code;
   readonly sentence: string;
+  readonly remedy: Remedy | undefined;
   /** Why the value of a field was refused, by the field's name. */
   readonly errors: Readonly<Record<string, string>>;
 }
 
 export function toRefusedForm(action: string, form: URLSearchParams, refusal: Refusal): RefusedForm {
-  const { code, sentence, fields = [] } = refusal;
+  const { code, sentence, remedy, fields = [] } = refusal;
   const errors = Object.fromEntries(fields.map(({ field, error }) => [field, error]));
-  return { action, form, code, sentence, errors };
+  return { action, form, code, sentence, remedy, errors };
 }
 
 /**

@@ -18,6 +18,16 @@ export function page(path: string, scope: Need, answer: ConsoleRoute["answer"]):
   return { method: "GET", path, scope, answer };
 }
 
+/** Returns the id of an action's form, for links. */
+export function formIdOf(action: string): string {
+  return `${action}-form`;
+}
+
+/** Returns the address of a page at which the form of an action is open. */
+export function toOpenForm(path: string, action: string): string {
+  return `${path}?open=${action}#${formIdOf(action)}`;
+}
+
 export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]): ConsoleRoute {
   return { method: "POST", path, scope, answer };
 }

@@ -6,10 +6,11 @@
 import type { Child } from "hono/jsx";
 import { type Action, type ActionPage, isOffered } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
+import { RefusalNotice } from "../remedies.tsx";
+import { formIdOf } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
-import { Foreign } from "./values.tsx";
 
 interface ActionsProps<Target, Shown extends Target> {
   readonly page: ActionPage<Target, Shown>;
@@ -58,11 +59,7 @@ function ActionForm<Target, Shown extends Target>({
         novalidate
         data-download={isDownload ? "" : undefined}
       >
-        {refused && (
-          <Notice kind="bad">
-            <Foreign text={`${refused.sentence}.`} />
-          </Notice>
-        )}
+        {refused && <RefusalNotice refusal={refused} may={visit.may} />}
         <Form of={of} field={field} now={visit.now} />
         {repeat && (
           <TextField
@@ -86,11 +83,6 @@ function ActionForm<Target, Shown extends Target>({
   );
 }
 
-/** Returns the id of an action's form, for links. */
-export function formIdOf(action: string): string {
-  return `${action}-form`;
-}
-
 /**
  * What the last action of a page led to: the sentence about a change that was made, or why it was refused if the page
  * does not offer the action any more.
@@ -111,11 +103,7 @@ export function LastAction<Target, Shown extends Target>({
   return (
     <>
       <Done query={visit.query} sentences={sentences} />
-      {refused && !isShown && (
-        <Notice kind="bad">
-          <Foreign text={`${refused.sentence}.`} />
-        </Notice>
-      )}
+      {refused && !isShown && <RefusalNotice refusal={refused} may={visit.may} />}
     </>
   );
 }

@@ -1,0 +1,56 @@
+/** @jsxImportSource hono/jsx */
+/** The remedies of refusals as links: to a page, or to a form that is open there. */
+import type { Refusal } from "../../../refusal.ts";
+import type { RemedyName } from "../../../remedy.ts";
+import { Notice } from "./components/layout.tsx";
+import { Foreign } from "./components/values.tsx";
+import type { Need } from "./may.ts";
+import { toOpenForm } from "./route.ts";
+import type { Visit } from "./visit.ts";
+
+interface Link {
+  readonly scope: Need;
+  readonly label: string;
+  /** Returns the address below `/console`. */
+  to(of: string): string;
+}
+
+const toKeyForm = (action: string) => (id: string) => toOpenForm(`/keys/${id}`, action);
+const OPERATORS: Link = { scope: "admin", label: "Show all operators", to: () => "/access" };
+
+/** A remedy without a link has no page: only a command or the API can do it. */
+const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
+  list_keys: { scope: "keys:read", label: "Show all keys", to: () => "/keys" },
+  issue_key: { scope: "keys:issue", label: "Issue a new key", to: () => "/keys/issue" },
+  resume_key: { scope: "keys:manage", label: "Resume it", to: toKeyForm("resume") },
+  renew_license: { scope: "keys:manage", label: "Renew the license", to: toKeyForm("renew") },
+  rotate_replacement: { scope: "keys:manage", label: "Rotate that one", to: toKeyForm("rotate") },
+  list_keys_of_account: { scope: "keys:read", label: "Show its keys", to: (id) => `/keys?account=${id}` },
+  change_account: {
+    ...{ scope: "accounts:read", label: "Show the account" },
+    to: (email) => `/accounts?${new URLSearchParams({ search: email })}`,
+  },
+  list_operators: OPERATORS,
+  appoint_admin: OPERATORS,
+  list_tokens: { scope: "admin", label: "Show all tokens", to: () => "/access" },
+};
+
+interface Props extends Pick<Visit, "may"> {
+  readonly refusal: Pick<Refusal, "sentence" | "remedy">;
+}
+
+/** Says why something was refused, with a link to the remedy if the role may use it. */
+export function RefusalNotice({ refusal: { sentence, remedy }, may }: Props) {
+  const link = remedy && LINKS[remedy.name];
+  return (
+    <Notice kind="bad">
+      <Foreign text={`${sentence}.`} />
+      {link && may(link.scope) && (
+        <>
+          {" "}
+          <a href={`/console${link.to(remedy.of ?? "")}`}>{link.label}</a>
+        </>
+      )}
+    </Notice>
+  );
+}

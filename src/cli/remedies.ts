@@ -1,0 +1,33 @@
+/** The remedies of refusals as the commands or options to type. */
+import type { Refusal } from "../refusal.ts";
+import type { RemedyName } from "../remedy.ts";
+import { quoteShellWord } from "./quote_shell_word.ts";
+
+const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
+  list_keys: () => "see `claviger keys list`",
+  issue_key: () => "issue a new key instead with `claviger keys issue`",
+  resume_key: (id) => `\`claviger keys resume ${id}\` comes first`,
+  renew_license: (id) => `\`claviger keys renew ${id}\` comes first`,
+  rotate_replacement: (id) => `rotate that one with \`claviger keys rotate ${id}\``,
+  list_keys_of_account: (id) => `see \`claviger keys list --account ${id}\``,
+  change_account: (email) =>
+    `leave them out, or change the account first with \`claviger accounts update ${email}\``,
+  list_operators: () => "see `claviger operators list`",
+  appoint_admin: () => "make another operator an admin first with `claviger operators role NAME admin`",
+  give_role: () => "give it with --role",
+  change_role: (name) => `change the role first with \`claviger operators role ${name} ROLE\``,
+  list_tokens: () => "see `claviger tokens list`",
+  extend_token: () => "give a later expiry with --expires-at",
+  require_commercial: () => "give --requires-license commercial",
+  list_signing_keys: () => "`claviger licenses public-keys` shows the ids",
+  rotate_signing_key: () => "`claviger licenses rotate-signing-key` comes first",
+  retire_later: () => "retire it after that, or add --now if its private key leaked",
+  retire_leaked: () => "retire it only if its private key leaked, with --now",
+};
+
+/** Returns the sentence of a refusal with the command that helps, if there is one. */
+export function renderRefusal({ stem, remedy, sentence }: Refusal): string {
+  return remedy === undefined
+    ? sentence
+    : `${stem}; ${COMMANDS[remedy.name](quoteShellWord(remedy.of ?? ""))}`;
+}

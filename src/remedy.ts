@@ -1,0 +1,39 @@
+/**
+ * What ends the cause of a refusal, as a value, because rooms know no door: the API for operators ends the sentence with
+ * the words below, the command line with a command to type (`cli/remedies.ts`), and the console adds a link
+ * (`admin/frame/console/remedies.tsx`).
+ */
+export type Remedy =
+  | { readonly name: keyof typeof PLAIN; readonly of?: undefined }
+  /** `of` is the id, the e-mail or the name of what is to be changed or seen. */
+  | { readonly name: keyof typeof OF_THING; readonly of: string };
+
+export type RemedyName = Remedy["name"];
+
+// Without words, the sentence says enough for a door that has no command and no link.
+const PLAIN = {
+  list_keys: undefined,
+  issue_key: "issue a new key instead",
+  list_operators: undefined,
+  appoint_admin: "make another operator an admin first",
+  give_role: undefined,
+  list_tokens: undefined,
+  extend_token: "give a later expiry",
+  require_commercial: undefined,
+  list_signing_keys: undefined,
+  rotate_signing_key: "rotate first",
+  retire_later: "retire it after that",
+  retire_leaked: "retire it only if its private key leaked",
+} as const;
+
+const OF_THING = {
+  resume_key: "resume it first",
+  renew_license: "renew its license first",
+  rotate_replacement: "rotate that one",
+  list_keys_of_account: undefined,
+  change_account: "leave them out, or change the account first",
+  change_role: "change the role first",
+} as const;
+
+/** The words of each remedy. */
+export const WORDS: Readonly<Record<RemedyName, string | undefined>> = { ...PLAIN, ...OF_THING };
