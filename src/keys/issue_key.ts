@@ -12,11 +12,12 @@ import {
   type Restriction,
   refuseAccount,
   refuseNewKey,
+  refusePastExpiry,
   refuseTakenExternalId,
   UNRESTRICTED,
   withExternalId,
 } from "../licensing/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import type { Refusal } from "../refusal.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
 import { answerCte, type StoreAnswer } from "./store_answer.ts";
 
@@ -66,9 +67,7 @@ export async function issueKey(
   // The statement inserts exactly these values, so this needs no further check in SQL.
   const restricted = refuseNewKey(restriction, request);
   if (restricted !== undefined) return restricted;
-  if (request.expiresAt <= request.now) {
-    return refuse("INVALID_REQUEST", "Cannot issue key: the expiry lies in the past");
-  }
+  if (request.expiresAt <= request.now) return refusePastExpiry("issue key");
   // The e-mail alone tells it: the statement makes or finds the account with exactly this e-mail.
   if (isErased(request)) return refuseAccount(request.email, restriction);
   const key = generateApiKey(brand, request.mode);

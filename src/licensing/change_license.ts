@@ -4,7 +4,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";
-import { oneYearAfter, tierLimit } from "./licenses.ts";
+import { oneYearAfter, refusePastExpiry, tierLimit } from "./licenses.ts";
 import {
   allowsMode,
   allowsTier,
@@ -61,9 +61,7 @@ export async function changeLicense(
 ): Promise<ChangedLicense | Refusal> {
   const { change, now } = options;
   const { action, what } = describeChange(change);
-  if (change.expiresAt !== undefined && change.expiresAt <= now) {
-    return refuse("INVALID_REQUEST", `Cannot ${what}: the expiry lies in the past`);
-  }
+  if (change.expiresAt !== undefined && change.expiresAt <= now) return refusePastExpiry(what);
   let row: Row | undefined;
   try {
     [row] = await changes.change<Row>((sql) => changeStatement(sql, name, { ...options, action }));

@@ -1,6 +1,7 @@
 import { NEVER_EXPIRES, parseTimestamp, TIMESTAMP } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
 /** The form of the expiry of a license: a timestamp, or `never`. */
@@ -9,6 +10,12 @@ export const EXPIRY = new RegExp(`${TIMESTAMP.source}|^never$`);
 /** Parses the expiry of a license; undefined for a text that is neither a timestamp nor `never`. */
 export function parseExpiry(text: string): Date | undefined {
   return text === "never" ? NEVER_EXPIRES : parseTimestamp(text);
+}
+
+/** Returns the refusal of an expiry that has passed; `what` is what cannot be done, such as `issue key`. */
+export function refusePastExpiry(what: string): Refusal {
+  const error = "the expiry lies in the past";
+  return refuse("INVALID_REQUEST", `Cannot ${what}: ${error}`, { fields: [{ field: "expires_at", error }] });
 }
 
 /** Returns the default expiry of a license: in a year, in whole seconds. */

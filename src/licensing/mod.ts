@@ -27,6 +27,7 @@ export {
   nameFor,
   oneYearAfter,
   parseExpiry,
+  refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
 export { renderAccount } from "./render_account.ts";

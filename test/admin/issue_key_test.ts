@@ -116,7 +116,11 @@ describe("POST /admin/v1/keys", () => {
   });
 
   test("refuses an expiry in the past and another name for a known account", async () => {
-    expect((await issue({ ...LICENSE, expires_at: "2020-01-01" })).body.code).toBe("INVALID_REQUEST");
+    expect((await issue({ ...LICENSE, expires_at: "2020-01-01" })).body).toMatchObject({
+      code: "INVALID_REQUEST",
+      error: "Cannot issue key: the expiry lies in the past",
+      details: [{ field: "expires_at", error: "the expiry lies in the past" }],
+    });
     expect((await issue(LICENSE)).status).toBe(201);
     const { status, body } = await issue({ ...LICENSE, name: "Somebody Else" });
     expect({ status, ...body }).toEqual({

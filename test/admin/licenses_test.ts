@@ -142,6 +142,10 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
     for (const body of [{ expires_at: "2020-01-01" }, {}, { reason: "none" }]) {
       expect(await patch(key, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
     }
+    expect((await patch(key, { expires_at: "2020-01-01" })).body).toMatchObject({
+      error: "Cannot renew license: the expiry lies in the past",
+      details: [{ field: "expires_at", error: "the expiry lies in the past" }],
+    });
   });
 
   test("lets no restricted token get around its tiers, mode, limits and expiries", async () => {
