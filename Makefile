@@ -35,7 +35,7 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and models (ARGS="--port 9000").
-	@$(BUN) src/main.ts serve --demo --data-dir $(DEMO_DATA) $(ARGS)
+	@$(BUN) src/main.ts serve --demo $(if $(findstring --data-dir,$(ARGS)),,--data-dir $(DEMO_DATA)) $(ARGS)
 
 test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
 	$(BUN) test/support/run_suite.ts $(ARGS)

@@ -1,5 +1,6 @@
 /** Compares the README with the code that it describes. `compiled/guide_test.ts` runs its console blocks. */
 import { expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../package.json" with { type: "json" };
@@ -47,6 +48,20 @@ test("README.md names only targets that the Makefile has", () => {
   );
   expect(named.length).toBeGreaterThan(10);
   expect(named.filter((name) => !new RegExp(`^${name}:`, "m").test(makefile))).toEqual([]);
+});
+
+test("make run names one data folder, and another one if ARGS has it", () => {
+  const folderOf = (args: string) => {
+    const env = { PATH: process.env.PATH ?? "" };
+    const { stdout } = spawnSync("make", ["--dry-run", "run", `ARGS=${args}`], { cwd: root, env });
+    const [, line = ""] = / src\/main\.ts serve (.*)/.exec(stdout.toString()) ?? [];
+    return [...line.matchAll(/--data-dir[ =](\S+)/g)].map(([, folder = ""]) => folder);
+  };
+  const own = [expect.stringContaining("claviger-d")];
+  expect(folderOf("")).toEqual(own);
+  expect(folderOf("--port 9000")).toEqual(own);
+  expect(folderOf("--port 9000 --data-dir ./mine")).toEqual(["./mine"]);
+  expect(folderOf("--data-dir=./mine")).toEqual(["./mine"]);
 });
 
 for (const { path, folder, text } of PAGES) {
