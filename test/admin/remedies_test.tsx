@@ -153,7 +153,8 @@ describe("A refused rotation", () => {
     );
     const { cookie } = await client.logIn("editor");
     const form = { overlap_days: "7" };
-    const { text } = await client.send(`/keys/${id}/rotate`, { cookie, form });
+    const { status, text } = await client.send(`/keys/${id}/rotate`, { cookie, form });
+    expect(status).toBe(409);
     expect(text).toContain(`resume it first.</bdi> <a href="/console/keys/${id}?open=resume#resume-form">`);
   });
 });

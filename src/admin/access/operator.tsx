@@ -92,7 +92,6 @@ async function operatorPage(visit: Visit, refused?: RefusedForm): Promise<Page |
   const shown = { page: OPERATOR_PAGE, of: operator, visit, refused };
   return {
     title: `Operator ${name}`,
-    ...(refused && { code: refused.code }),
     body: (
       <>
         <Heading title={`Operator ${name}`}>

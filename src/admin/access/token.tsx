@@ -56,7 +56,6 @@ async function tokenPage(visit: Visit, refused?: RefusedForm): Promise<Page | Re
   const shown = { page: TOKEN_PAGE, of: token, visit, refused };
   return {
     title: `Token ${name}`,
-    ...(refused && { code: refused.code }),
     body: (
       <>
         <Heading title={`Token ${name}`}>

@@ -64,7 +64,6 @@ async function accountPage(visit: Visit, refused?: RefusedForm): Promise<Page | 
   ]);
   return {
     title: escapeControls(account.email),
-    ...(refused && { code: refused.code }),
     body: (
       <AccountBody
         visit={visit}

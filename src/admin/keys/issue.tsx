@@ -9,7 +9,7 @@ import { Copyable, Heading, Notice } from "../frame/console/components/layout.ts
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
-import { fieldsOf, MOST_ENTERED, type RefusedForm, toRefusedForm } from "../frame/console/refused_form.ts";
+import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import type { Visit } from "../frame/console/visit.ts";
@@ -31,9 +31,9 @@ export function issueFormPage(visit: Visit): Page {
 export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   const { options, actor, form, now } = visit;
   const request = parseIssueRequest(visit);
-  if (isRefusal(request)) return formPage(visit, {}, toRefusedForm("issue", form, request));
+  if (isRefusal(request)) return formPage(visit, {}, { action: "issue", form, refusal: request });
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
-  if (isRefusal(issued)) return formPage(visit, {}, toRefusedForm("issue", form, issued));
+  if (isRefusal(issued)) return formPage(visit, {}, { action: "issue", form, refusal: issued });
   return {
     title: "Key issued",
     script: ["issued", "copy"],
@@ -48,7 +48,7 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
   return {
     title: "Issue a key",
     script: "submit_once",
-    ...(refused && { code: refused.code }),
+    ...(refused && { code: refused.refusal.code }),
     body: <IssueForm proposed={proposed} refused={refused} may={may} />,
   };
 }
@@ -65,7 +65,7 @@ function IssueForm({ proposed, refused, may }: FormProps) {
   return (
     <section class="narrow">
       <Heading title="Issue a key" />
-      {refused && <RefusalNotice refusal={refused} may={may} />}
+      {refused && <RefusalNotice refusal={refused.refusal} may={may} />}
       <form method="post" action="/console/keys/issue" novalidate>
         <TextField
           {...field("email")}

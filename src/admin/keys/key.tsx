@@ -56,7 +56,6 @@ async function keyPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refu
     title: `Key ${explanation.key.hint}`,
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
-    ...(refused && { code: refused.code }),
     body: (
       <Key
         visit={visit}

@@ -32,7 +32,6 @@ async function modelPage(visit: Visit, refused?: RefusedForm): Promise<Page | Re
   return {
     title: escapeControls(found.model.name),
     script: "copy",
-    ...(refused && { code: refused.code }),
     body: <Model visit={visit} found={found} refused={refused} />,
   };
 }

@@ -13,7 +13,7 @@ import { repeatEntry } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import { type FieldsOf, parseForm } from "./parse_form.ts";
-import { type fieldsOf, type RefusedForm, toRefusedForm } from "./refused_form.ts";
+import type { fieldsOf, RefusedForm } from "./refused_form.ts";
 import type { ConsoleRoute } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
@@ -130,7 +130,10 @@ async function answer<Target, Shown extends Target>(
   const of = await find(visit);
   if (isRefusal(of)) return of;
   const result = await carryOut(of, visit);
-  if (isRefusal(result)) return await show(visit, toRefusedForm(name, visit.form, result));
+  if (isRefusal(result)) {
+    const shown = await show(visit, { action: name, form: visit.form, refusal: result });
+    return isRefusal(shown) ? shown : { ...shown, code: result.code };
+  }
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
   const address = addressAfter?.(of, visit) ?? addressOf(of);

@@ -16,7 +16,7 @@ import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
 import { setHeaders } from "./headers.ts";
 import { logIn } from "./log_in.ts";
-import { mayUse } from "./may.ts";
+import { mayUse, type Need } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
 import { refusalPage } from "./refusal.tsx";
@@ -41,12 +41,9 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
     const { retryAfterSeconds } = refusal;
     if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
-    // A request without a session is refused here, too.
-    const role = c.get("session")?.role;
-    return show(
-      c,
-      refusalPage(refusal, (need) => role !== undefined && mayUse(role, need)),
-    );
+    // Only a request with a session is refused with a remedy.
+    const may = (need: Need) => mayUse(c.get("session").role, need);
+    return show(c, refusalPage(refusal, may));
   }
 
   app.use(setHeaders(options));

@@ -1,6 +1,5 @@
 /** A form that was refused. The page shows it again with the entered texts, and says what is wrong. */
-import type { Code, Refusal } from "../../../refusal.ts";
-import type { Remedy } from "../../../remedy.ts";
+import type { Refusal } from "../../../refusal.ts";
 
 /** An entered text is shown again up to this length, so that a page stays small. */
 export const MOST_ENTERED = 2_000;
@@ -9,17 +8,7 @@ export interface RefusedForm {
   /** The name of the action. */
   readonly action: string;
   readonly form: URLSearchParams;
-  readonly code: Code;
-  readonly sentence: string;
-  readonly remedy: Remedy | undefined;
-  /** Why the value of a field was refused, by the field's name. */
-  readonly errors: Readonly<Record<string, string>>;
-}
-
-export function toRefusedForm(action: string, form: URLSearchParams, refusal: Refusal): RefusedForm {
-  const { code, sentence, remedy, fields = [] } = refusal;
-  const errors = Object.fromEntries(fields.map(({ field, error }) => [field, error]));
-  return { action, form, code, sentence, remedy, errors };
+  readonly refusal: Refusal;
 }
 
 /**
@@ -32,6 +21,6 @@ export function fieldsOf(action: string, refused: RefusedForm | undefined) {
     name,
     id: `${action}-${name}`,
     value: again === undefined ? proposed : again.form.get(name)?.slice(0, MOST_ENTERED),
-    error: again?.errors[name],
+    error: again?.refusal.fields?.find(({ field }) => field === name)?.error,
   });
 }

@@ -36,7 +36,7 @@ const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
 };
 
 interface Props extends Pick<Visit, "may"> {
-  readonly refusal: Pick<Refusal, "sentence" | "remedy">;
+  readonly refusal: Refusal;
 }
 
 /** Says why something was refused, with a link to the remedy if the role may use it. */

@@ -59,7 +59,7 @@ function ActionForm<Target, Shown extends Target>({
         novalidate
         data-download={isDownload ? "" : undefined}
       >
-        {refused && <RefusalNotice refusal={refused} may={visit.may} />}
+        {refused && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
         <Form of={of} field={field} now={visit.now} />
         {repeat && (
           <TextField
@@ -103,7 +103,7 @@ export function LastAction<Target, Shown extends Target>({
   return (
     <>
       <Done query={visit.query} sentences={sentences} />
-      {refused && !isShown && <RefusalNotice refusal={refused} may={visit.may} />}
+      {refused && !isShown && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
     </>
   );
 }
