@@ -25,8 +25,8 @@ export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
 export { findRegistered, listRegistered, type ModelVersion, type RegisteredModel } from "./list_versions.ts";
 export {
   isFileName,
+  MODEL_TEXTS,
   type NewModel,
-  PARADIGM,
   parseNewModel,
   toBytes,
   toFileName,

@@ -70,12 +70,28 @@ export function toBytes(sizeMb: number): number {
   return Math.round(sizeMb * 1e6);
 }
 
+const SLUG = /^[A-Za-z0-9][A-Za-z0-9._+-]*$/;
+const PARADIGM = /^[a-z0-9][a-z0-9_]{0,99}$/;
+// The parser of addresses ignores spaces and control characters, but clients get the text unchanged.
+const ADDRESS = /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[!-~]+$/;
+
+/** The forms of texts, in the words of JSON Schema. */
+export const MODEL_TEXTS = {
+  name: { pattern: SLUG.source, maxLength: 200 },
+  version: { pattern: SLUG.source, maxLength: 100 },
+  paradigm: { pattern: PARADIGM.source },
+  url: { pattern: ADDRESS.source, maxLength: 2_000 },
+} as const;
+
 // The sentences of the rules follow the name of the field, which commands and the API write differently.
-const slug = (max: number) =>
+const atMost = (max: number) =>
+  v.maxLength<string, number, string>(max, `must have at most ${max} characters`);
+
+const slug = ({ maxLength }: { readonly maxLength: number }) =>
   v.pipe(
     v.string("must be a text"),
-    v.regex(/^[A-Za-z0-9][A-Za-z0-9._+-]*$/, "must be letters, digits, dots, dashes, plus or underscores"),
-    v.maxLength(max, `must have at most ${max} characters`),
+    v.regex(SLUG, "must be letters, digits, dots, dashes, plus or underscores"),
+    atMost(maxLength),
   );
 
 const wholeNumber = (least: number) =>
@@ -92,13 +108,10 @@ const MAX_SIZE_MB = 1_000_000_000;
 const METADATA_LIMIT_BYTES = 16 * 1024;
 const METADATA_LEVELS = 32;
 
-/** The form of a paradigm. */
-export const PARADIGM = /^[a-z0-9][a-z0-9_]{0,99}$/;
-
 function schemaFor(brand: Brand) {
   return v.object({
-    name: slug(200),
-    version: slug(100),
+    name: slug(MODEL_TEXTS.name),
+    version: slug(MODEL_TEXTS.version),
     type: v.picklist(brand.modelTypes, ({ input }) =>
       /state.?space/i.test(String(input))
         ? "must not be the state-space kind, which exists only in the client"
@@ -119,10 +132,9 @@ function schemaFor(brand: Brand) {
     downloadUrl: v.nullable(
       v.pipe(
         v.string("must be a text"),
-        v.maxLength(2_000, "must have at most 2000 characters"),
+        atMost(MODEL_TEXTS.url.maxLength),
         v.check(
-          // The parser ignores spaces and control characters, but clients get the text unchanged.
-          (text) => /^https?:\/\/[\x21-\x7e]+$/i.test(text) && URL.canParse(text),
+          (text) => ADDRESS.test(text) && URL.canParse(text),
           "must be an http or https address, in printable ASCII without spaces",
         ),
         v.check(

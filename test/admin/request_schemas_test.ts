@@ -68,6 +68,18 @@ const PARADIGMS = [
   ...["", "p 300", "p300\n", "a".repeat(100), "a".repeat(101)],
 ];
 
+const slugs = (most: number) => [
+  ..."svc-lda 1.0.0 A+b_c 7 x -x .x _x a/b ä a@b".split(" "),
+  ...["", "a b", "a\n", " a", "a".repeat(most), "a".repeat(most + 1)],
+];
+const LONG = "https://models.example/".padEnd(2_000, "a");
+const URLS = [
+  ..."https://models.example/a.onnx HTTP://models.example:8443/?a=b#c ftp://models.example/a".split(" "),
+  ..."models.example/a https:models.example https:// https://ä.example/a".split(" "),
+  ...["", "https://models.example/a b", "https://models.example/a\n", " https://models.example/a"],
+  ...[LONG, `${LONG}a`],
+];
+
 /** The values of one field. The other fields are those of the sample request. */
 const FIELDS: readonly [method: Method, path: string, field: string, values: readonly unknown[]][] = [
   ["POST", "/keys/:id/rotate", "overlap", [...SPANS, 7, null]],
@@ -75,6 +87,9 @@ const FIELDS: readonly [method: Method, path: string, field: string, values: rea
   ["PATCH", "/licenses/:id", "expires_at", [...EXPIRIES, 1_796_083_200, null]],
   ["POST", "/keys/find", "api_key", [...KEYS, 7, null]],
   ["POST", "/models", "paradigm", [...PARADIGMS, 300, null]],
+  ["POST", "/models", "name", [...slugs(200), 7, null]],
+  ["POST", "/models", "version", [...slugs(100), 7, null]],
+  ["POST", "/models", "url", [...URLS, 7, null]],
 ];
 
 describe("a field of a body", () => {
@@ -122,6 +137,17 @@ describe("a field of a body", () => {
           fits: !isRefused,
         });
       }
+    }
+  });
+
+  test("only an address with a user, or that no parser reads, fits the document, and is refused", async () => {
+    const fits = documented("POST", "/models");
+    for (const url of ["https://user:secret@models.example/a", "https://models.example:port/a"]) {
+      const sample = await makeSample(admin, { method: "POST", path: "/models" });
+      const body = { ...sample.body, url };
+      const { status, body: answer } = await admin.call("POST", sample.path, { ...sample, token, body });
+      const seen = { status, field: answer.details[0].field, fits: fits(body) };
+      expect(seen).toEqual({ status: 400, field: "url", fits: true });
     }
   });
 

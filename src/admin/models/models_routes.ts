@@ -6,7 +6,7 @@ import {
   addModel,
   findRegistered,
   listModels,
-  PARADIGM,
+  MODEL_TEXTS,
   parseNewModel,
   removeModel,
   renderAddedModel,
@@ -17,7 +17,7 @@ import {
 import { isRefusal, refuse } from "../../refusal.ts";
 import { inJsonSchema, oneOfThese, optionalMetadata } from "../../wire/mod.ts";
 import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
-import { lineField, REASON } from "../frame/api/fields.ts";
+import { REASON } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor } from "../frame/api/path_ids.ts";
@@ -53,15 +53,19 @@ export const getModel = operation({
   },
 });
 
+function modelText(name: keyof typeof MODEL_TEXTS) {
+  return v.pipe(v.string(`${name} must be a string`), inJsonSchema(MODEL_TEXTS[name]));
+}
+
 /** `parseNewModel` has the rules of the values; the schema has their descriptions for the document. */
 const NEW_MODEL = v.strictObject({
-  name: lineField("name", 1, 200),
-  version: lineField("version", 1, 100),
+  name: modelText("name"),
+  version: modelText("version"),
   type: v.pipe(
     v.string("type must be a string"),
     inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
   ),
-  paradigm: v.pipe(v.string("paradigm must be a string"), inJsonSchema({ pattern: PARADIGM.source })),
+  paradigm: modelText("paradigm"),
   n_features: v.pipe(v.number("n_features must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
   n_classes: v.pipe(v.number("n_classes must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
   size_mb: v.pipe(
@@ -69,8 +73,11 @@ const NEW_MODEL = v.strictObject({
     inJsonSchema({ type: "number", minimum: 0, maximum: 1_000_000_000 }),
   ),
   url: v.pipe(
-    lineField("url", 1, 2_000),
-    inJsonSchema({ format: "uri", description: "The address where clients download the file" }),
+    modelText("url"),
+    inJsonSchema({
+      format: "uri",
+      description: "The address where clients download the file, without a user and a password",
+    }),
   ),
   checksum: v.pipe(
     v.string("checksum must be a string"),
