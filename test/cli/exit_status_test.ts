@@ -84,6 +84,11 @@ async function start(env: Record<string, string>, args: readonly string[] = []):
     timeout: 90_000,
     killSignal: "SIGKILL",
   });
+  // A start whose test is left out still waits at the end of the file.
+  closing.push(() => {
+    child.kill("SIGKILL");
+    return child.exited;
+  });
   const [out, err] = await Promise.all([child.stdout, child.stderr].map((each) => new Response(each).text()));
   return { status: await child.exited, out: out ?? "", err: err ?? "" };
 }
