@@ -5,9 +5,9 @@ import { quoteShellWord } from "./quote_shell_word.ts";
 
 const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   list_keys: () => "see `claviger keys list`",
-  issue_key: () => "issue a new key instead with `claviger keys issue`",
+  issue_key: () => "issue a new key instead with `claviger keys issue --email EMAIL --tier TIER`",
   resume_key: (id) => `\`claviger keys resume ${id}\` comes first`,
-  renew_license: (id) => `\`claviger keys renew ${id}\` comes first`,
+  renew_license: (id) => `\`claviger keys renew ${id} --expires-at TIME\` comes first`,
   rotate_replacement: (id) => `rotate that one with \`claviger keys rotate ${id}\``,
   list_keys_of_account: (id) => `see \`claviger keys list --account ${id}\``,
   change_account: (email) =>

@@ -306,7 +306,7 @@ describe("claviger models", () => {
   test("refuses to add a model for a missing owner, or a custom model for too low a tier", async () => {
     const owner = ["--owner", `usr_${"0".repeat(32)}`];
     expect(usageErrorOf(await line.here(args("own", ...owner)))).toContain(
-      "requires commercial or enterprise",
+      "requires commercial or enterprise; give --requires-license commercial",
     );
     const ended = await line.here(argsFor("commercial", "own", ...owner));
     expect(refusalOf(ended)).toBe(`Cannot add model: no account has the id or e-mail usr_${"0".repeat(32)}`);

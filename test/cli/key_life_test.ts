@@ -52,7 +52,8 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
   return await line.json(["audit", "--key", id]);
 }
 
-const REVOKED = "the key is revoked for good; issue a new key instead with `claviger keys issue`";
+const REVOKED =
+  "the key is revoked for good; issue a new key instead with `claviger keys issue --email EMAIL --tier TIER`";
 
 describe("claviger's commands that change a key", () => {
   const changes: [what: string, args: (id: string) => string[]][] = [
@@ -346,7 +347,7 @@ describe("claviger keys rotate", () => {
     await Bun.sleep(expiresAt.getTime() - Date.now() + 10);
     expect(refusalOf(await rotate(expired.id))).toBe(
       `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; ` +
-        `\`claviger keys renew ${expired.id}\` comes first`,
+        `\`claviger keys renew ${expired.id} --expires-at TIME\` comes first`,
     );
   });
 });
@@ -528,8 +529,10 @@ describe("claviger accounts erase", () => {
     const key = await issue("--name", "Ada Lovelace", "--organization", "Engines");
     await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
     await line.json(["accounts", "update", key.email, "--name", "Augusta Ada King"]);
-    expect(refusalOf(await line.here(["accounts", "erase", key.email]))).toContain(
-      "a key of it is not revoked",
+    const [account] = await line.json(["accounts", "list", "--search", key.email]);
+    expect(refusalOf(await line.here(["accounts", "erase", key.email]))).toBe(
+      "Cannot erase account: a key of it is not revoked; revoke it first; " +
+        `see \`claviger keys list --account ${account.id}\``,
     );
     await line.json(["keys", "revoke", key.id]);
     await line.json(["accounts", "erase", key.email]);

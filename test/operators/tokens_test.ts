@@ -149,6 +149,7 @@ describe("renewToken()", () => {
       renewToken(server.database, { name: "short", expiresAt }, { ...BY, now: LATER, brand: BRAND });
     const sentence = "it would be expired since 2026-11-20T13:00:00Z; give a later expiry";
     expect(sentenceOf(await renewLater())).toContain(sentence);
+    expect(await renewLater()).toMatchObject({ remedy: { name: "extend_token" } });
     expect(sentenceOf(await renewLater(LATER))).toContain(sentence);
     expect(await renewLater(new Date(LATER.getTime() + 1))).toMatchObject({ state: "active" });
     await renew("short", null);
