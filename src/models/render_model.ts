@@ -3,7 +3,9 @@ import type { ModelFacts, ModelSummary, NewModel } from "./model.ts";
 /** Renders what every record of a version has, without the tier, as JSON. */
 export function renderFacts({ version, type, paradigm, ...facts }: ModelFacts) {
   return {
-    ...{ version, type, paradigm },
+    version,
+    type,
+    paradigm,
     n_features: facts.nFeatures,
     n_classes: facts.nClasses,
     size_mb: facts.sizeMb,

@@ -91,7 +91,11 @@ export async function listen(
     publishedKeys: createPublishedKeys({ database: parts.database, clock }),
   });
   const listener = await listenOrRefuse(platform, {
-    ...{ host, port, ...LIMITS, answer, ...(tls && { tls }) },
+    host,
+    port,
+    ...LIMITS,
+    answer,
+    ...(tls && { tls }),
     remedy: "; choose another with --host or --port",
   });
   if (isRefusal(listener)) return listener;

@@ -30,8 +30,14 @@ const onLicense = (command: readonly string[], body: object): Change => ({
 });
 
 const MODEL = {
-  ...{ type: "SvcLDA", n_features: 4, n_classes: 2, requires_license: "commercial", paradigm: "p300" },
-  ...{ size_mb: 0.5, url: "https://models.example/m.onnx", sha256: "ab".repeat(32) },
+  type: "SvcLDA",
+  n_features: 4,
+  n_classes: 2,
+  requires_license: "commercial",
+  paradigm: "p300",
+  size_mb: 0.5,
+  url: "https://models.example/m.onnx",
+  sha256: "ab".repeat(32),
 };
 
 const fields = {

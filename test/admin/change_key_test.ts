@@ -134,7 +134,8 @@ describe("POST /admin/v1/keys/{id}/…", () => {
           door: "api",
           reason: "ticket 7",
         },
-        ...{ request: headers.get("x-request-id") ?? "", address: "127.0.0.1" },
+        request: headers.get("x-request-id") ?? "",
+        address: "127.0.0.1",
       });
       expect(await change(key, verb)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
       expect(await change({ id: UNKNOWN }, verb)).toMatchObject({

@@ -40,8 +40,14 @@ const LICENSE = { email: "grace@example.org", tier: "research" } as const;
 describe("POST /admin/v1/keys", () => {
   test("issues a key with every field", async () => {
     const { status, body } = await issue({
-      ...{ email: "Ada@Example.org", tier: "commercial", name: "Ada", organization: "Engines", mode: "test" },
-      ...{ expires_at: "2027-06-01T02:00:00+02:00", monthly_limit: 9, external_id: "order № 1" },
+      email: "Ada@Example.org",
+      tier: "commercial",
+      name: "Ada",
+      organization: "Engines",
+      mode: "test",
+      expires_at: "2027-06-01T02:00:00+02:00",
+      monthly_limit: 9,
+      external_id: "order № 1",
     });
     expect(status).toBe(201);
     expect(body).toEqual({
@@ -49,13 +55,23 @@ describe("POST /admin/v1/keys", () => {
       api_key: expect.stringMatching(keyPattern(BRAND)),
       user_id: expect.stringMatching(/^usr_/),
       license_id: expect.stringMatching(/^lic_/),
-      ...{ email: "ada@example.org", tier: "commercial", mode: "test" },
-      ...{ expires_at: "2027-06-01T00:00:00Z", external_id: "order № 1" },
+      email: "ada@example.org",
+      tier: "commercial",
+      mode: "test",
+      expires_at: "2027-06-01T00:00:00Z",
+      external_id: "order № 1",
     });
     const now = admin.clock.now();
     expect(await findKey(admin.database, { hash: hashApiKey(body.api_key) }, { now })).toMatchObject({
-      ...{ id: body.id, licenseId: body.license_id, userId: body.user_id, externalId: "order № 1" },
-      ...{ name: "Ada", organization: "Engines", tier: "commercial", mode: "test", monthlyLimit: 9 },
+      id: body.id,
+      licenseId: body.license_id,
+      userId: body.user_id,
+      externalId: "order № 1",
+      name: "Ada",
+      organization: "Engines",
+      tier: "commercial",
+      mode: "test",
+      monthlyLimit: 9,
     });
   });
 
@@ -103,7 +119,9 @@ describe("POST /admin/v1/keys", () => {
       const before = await countRows(admin.database);
       const { status, body: answer } = await issue(body);
       expect({ status, ...answer }).toMatchObject({
-        ...{ status: 400, code: "INVALID_REQUEST", details: [{ field }] },
+        status: 400,
+        code: "INVALID_REQUEST",
+        details: [{ field }],
       });
       expect(await countRows(admin.database)).toEqual(before);
     });
@@ -124,7 +142,8 @@ describe("POST /admin/v1/keys", () => {
     expect((await issue(LICENSE)).status).toBe(201);
     const { status, body } = await issue({ ...LICENSE, name: "Somebody Else" });
     expect({ status, ...body }).toEqual({
-      ...{ status: 409, code: "CONFLICT" },
+      status: 409,
+      code: "CONFLICT",
       error:
         "Cannot issue key: the account grace@example.org has another name or organization; leave them out, or " +
         "change the account first",
@@ -204,7 +223,9 @@ describe("POST /admin/v1/keys with an Idempotency-Key", () => {
       expect(answers[0]?.status).toBe(201);
       const { keys = 0, licenses = 0, audit = 0 } = before;
       expect(await countRows(admin.database)).toMatchObject({
-        ...{ keys: keys + 1, licenses: licenses + 1, audit: audit + 1 },
+        keys: keys + 1,
+        licenses: licenses + 1,
+        audit: audit + 1,
       });
     }
   });

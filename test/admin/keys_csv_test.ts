@@ -22,8 +22,13 @@ beforeAll(async () => {
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn("viewer"));
   hostile = await admin.issue({
-    ...{ email: "+grace@example.org", name: `=cmd|' /C calc'!A1, "x"`, organization: "@SUM(1)" },
-    ...{ externalId: "-order 1", tier: "free", mode: "test", monthlyLimit: 12 },
+    email: "+grace@example.org",
+    name: `=cmd|' /C calc'!A1, "x"`,
+    organization: "@SUM(1)",
+    externalId: "-order 1",
+    tier: "free",
+    mode: "test",
+    monthlyLimit: 12,
     expiresAt: new Date("2027-03-01T00:00:00Z"),
   });
 });

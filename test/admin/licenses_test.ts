@@ -40,9 +40,15 @@ describe("GET /admin/v1/licenses/{id}", () => {
     expect([status, body]).toEqual([
       200,
       {
-        ...{ id: toId("lic", key.licenseUuid), user_id: key.userId, email: expect.any(String) },
-        ...{ external_id: "license-1", tier: "research", monthly_limit: 7, used: 0 },
-        ...{ expires_at: "9999-12-31T23:59:59Z", created_at: expect.any(String) },
+        id: toId("lic", key.licenseUuid),
+        user_id: key.userId,
+        email: expect.any(String),
+        external_id: "license-1",
+        tier: "research",
+        monthly_limit: 7,
+        used: 0,
+        expires_at: "9999-12-31T23:59:59Z",
+        created_at: expect.any(String),
         keys: [
           { id: rotated.body.id, mode: "test", state: "active" },
           { id: key.id, mode: "test", state: "active" },
@@ -92,7 +98,8 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
     expect(admin.forgotten).toContain(key.licenseUuid);
     expect(await changesOf(key)).toMatchObject([
       {
-        ...{ action: "license.change", reason: "order 8" },
+        action: "license.change",
+        reason: "order 8",
         before: { tier: "research", monthly_limit: null, external_id: "patched-1" },
         after: { tier: "commercial", monthly_limit: 9, external_id: "patched-2" },
       },

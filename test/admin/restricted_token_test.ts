@@ -129,7 +129,8 @@ describe("the scopes of a restricted token", () => {
     for (const restriction of [{ tiers: ["free"] }, { mode: "test" }] as const) {
       const request = { name, scopes: ["keys:read", scope], restriction } as const;
       expect(await issueToken(admin.database, request, by())).toMatchObject({
-        ...{ code: "INVALID_REQUEST", sentence: `Cannot issue token: ${why}` },
+        code: "INVALID_REQUEST",
+        sentence: `Cannot issue token: ${why}`,
       });
     }
     const token = await admin.token({ name, restriction: { mode: "test" } });
@@ -179,7 +180,9 @@ describe("the keys that a restricted token sees", () => {
       const none = await admin.call(method, unknownPath, { token, body: unknownBody });
       const error = answer.body.error.replaceAll(/[a-z]+_[0-9a-f]{32}/g, "ID");
       expect({ path, status: answer.status, ...answer.body, error }).toEqual({
-        ...{ path, status: 404, ...none.body },
+        path,
+        status: 404,
+        ...none.body,
         error: none.body.error.replaceAll(/[a-z]+_[0-9a-f]{32}/g, "ID"),
       });
       expect((await admin.call(method, path, { body })).status).toBe(200);

@@ -116,7 +116,12 @@ function toHours(time: string): string {
 
 describe("a change by command and by the API", () => {
   const subjectOf = (door: string): Subject => ({
-    ...{ email: `${door}@example.org`, door, id: "", license_id: "", user_id: "", older: [] },
+    email: `${door}@example.org`,
+    door,
+    id: "",
+    license_id: "",
+    user_id: "",
+    older: [],
   });
   const [byCommand, byApi] = [subjectOf("command"), subjectOf("api")];
 

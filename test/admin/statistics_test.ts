@@ -28,7 +28,12 @@ describe("before the first computation", () => {
   test("GET /figures says so, and demands one", async () => {
     const before = demands;
     expect((await admin.call("GET", "/figures")).body).toEqual({
-      ...{ as_of: null, keys: null, consumers: null, near_quota: null, expiring: null, unused: null },
+      as_of: null,
+      keys: null,
+      consumers: null,
+      near_quota: null,
+      expiring: null,
+      unused: null,
     });
     expect(demands).toBe(before + 1);
   });
@@ -49,7 +54,12 @@ describe("before the first computation", () => {
 
   test("GET /usage/daily says that nothing is counted", async () => {
     expect((await admin.call("GET", "/usage/daily")).body).toMatchObject({
-      ...{ from: "2026-10-22", to: "2026-11-20", by: null, as_of: null, data: [], imported: [] },
+      from: "2026-10-22",
+      to: "2026-11-20",
+      by: null,
+      as_of: null,
+      data: [],
+      imported: [],
     });
   });
 });
@@ -169,7 +179,9 @@ describe("after the first computation", () => {
     ]) {
       const { status, body } = await admin.call("GET", `/keys?${filter}`);
       expect({ filter, status, error: body.error }).toEqual({
-        ...{ filter, status: 400, error: expect.stringContaining(why) },
+        filter,
+        status: 400,
+        error: expect.stringContaining(why),
       });
     }
   });
@@ -198,7 +210,11 @@ describe("after the first computation", () => {
     );
     expect(body.data).toEqual([...days]);
     expect(body).toMatchObject({
-      ...{ from: "2026-10-30", to: "2026-11-05", by: null, exact_until: "2026-11-20", filled_from: null },
+      from: "2026-10-30",
+      to: "2026-11-05",
+      by: null,
+      exact_until: "2026-11-20",
+      filled_from: null,
       imported: [{ month: "2026-10" }, { month: "2026-11" }],
     });
     for (const by of ["tier", "mode"]) {
@@ -230,7 +246,9 @@ describe("after the first computation", () => {
     ]) {
       const { status, body } = await admin.call("GET", `/usage/daily?${query}`);
       expect({ query, status, error: body.error, details: body.details }).toEqual({
-        ...{ query, status: 400, error: expect.stringContaining(error ?? "") },
+        query,
+        status: 400,
+        error: expect.stringContaining(error ?? ""),
         details: [{ field: query?.split("=")[0], error }],
       });
     }
@@ -241,7 +259,8 @@ describe("after the first computation", () => {
       "from=9999-01-01&to=9999-12-31",
     ])
       expect({ query, status: (await admin.call("GET", `/usage/daily?${query}`)).status }).toEqual({
-        ...{ query, status: 200 },
+        query,
+        status: 200,
       });
   });
 });

@@ -33,7 +33,10 @@ interface NamedOperator {
 type OperatorAction = Action<NamedOperator, Operator>;
 
 const setRoleOf: OperatorAction = action({
-  ...{ name: "role", scope: "admin", label: "Change role", submit: "Change the role" },
+  name: "role",
+  scope: "admin",
+  label: "Change role",
+  submit: "Change the role",
   fits: ({ removedAt }) => removedAt === null,
   Form: ({ of: { role }, field }) => (
     <>
@@ -52,7 +55,11 @@ const setRoleOf: OperatorAction = action({
 });
 
 const remove: OperatorAction = action({
-  ...{ name: "remove", scope: "admin", label: "Remove", submit: "Remove the operator", isFinal: true },
+  name: "remove",
+  scope: "admin",
+  label: "Remove",
+  submit: "Remove the operator",
+  isFinal: true,
   fits: ({ removedAt }) => removedAt === null,
   repeat: { what: "the name", textOf: ({ name }) => name },
   Form: ({ of }) => (

@@ -24,7 +24,11 @@ interface NamedToken {
 }
 
 const revoke: Action<NamedToken, ListedToken> = action({
-  ...{ name: "revoke", scope: "admin", label: "Revoke", submit: "Revoke the token", isFinal: true },
+  name: "revoke",
+  scope: "admin",
+  label: "Revoke",
+  submit: "Revoke the token",
+  isFinal: true,
   fits: ({ state }) => state !== "revoked",
   repeat: { what: "the name", textOf: ({ name }) => name },
   Form: () => <p>The token is refused from the next request on, and never works again.</p>,

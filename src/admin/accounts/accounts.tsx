@@ -16,7 +16,10 @@ const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are
 
 /** The list of accounts. */
 export const ACCOUNTS: List<typeof ENTRIES, Account> = {
-  ...{ title: "Accounts", path: "/accounts", scope: "accounts:read", entries: ENTRIES },
+  title: "Accounts",
+  path: "/accounts",
+  scope: "accounts:read",
+  entries: ENTRIES,
   async find({ options: { database } }, { search: text }) {
     const search = text === undefined ? undefined : await searchAccounts(database, text);
     return {

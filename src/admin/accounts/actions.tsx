@@ -27,7 +27,10 @@ export interface ShownAccount extends Account {
 type AccountAction = Action<Account, ShownAccount>;
 
 const change: AccountAction = action({
-  ...{ name: "change", scope: "accounts:write", label: "Change", submit: "Change the account" },
+  name: "change",
+  scope: "accounts:write",
+  label: "Change",
+  submit: "Change the account",
   fits: (account) => !isErased(account),
   Form: ({ of: { name, organization }, field }) => (
     <>
@@ -54,7 +57,10 @@ const CHANGED_MEANWHILE = refuse(
 
 /** Adds a year to every license. */
 const renew: AccountAction = action({
-  ...{ name: "renew", scope: "keys:manage", label: "Renew by a year", submit: "Renew every license" },
+  name: "renew",
+  scope: "keys:manage",
+  label: "Renew by a year",
+  submit: "Renew every license",
   fits: (account) => !isErased(account) && account.renewable !== undefined && account.renewable.licenses > 0,
   Form: ({ of: { renewable = NOTHING_RENEWABLE } }) => (
     <>
@@ -79,7 +85,11 @@ const NOTHING_RENEWABLE: Renewable = { licenses: 0, version: "" };
 
 /** Removes the person for good. */
 const erase: AccountAction = action({
-  ...{ name: "erase", scope: "accounts:erase", label: "Erase", submit: "Erase the person", isFinal: true },
+  name: "erase",
+  scope: "accounts:erase",
+  label: "Erase",
+  submit: "Erase the person",
+  isFinal: true,
   fits: (account) => !isErased(account),
   repeat: { what: "the e-mail", textOf: ({ email }) => email },
   Form: () => (

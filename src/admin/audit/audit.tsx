@@ -43,7 +43,10 @@ interface Row extends PagedRow {
 
 /** The audit log. */
 export const AUDIT: List<AuditEntries, Row> = {
-  ...{ title: "Audit", path: "/audit", scope: "audit:read", entries: ENTRIES },
+  title: "Audit",
+  path: "/audit",
+  scope: "audit:read",
+  entries: ENTRIES,
   find: findRows,
   toAfter: ({ position }) => position,
   hasManyFields: true,
@@ -62,7 +65,8 @@ async function findRows(
   if (isRefusal(accountUuid)) return accountUuid;
   const filter = {
     ...conditions,
-    ...{ keyUuid, accountUuid },
+    keyUuid,
+    accountUuid,
     since: dayOf(since),
     // The last day is included.
     until: dayOf(until, DAY_MS),

@@ -22,7 +22,11 @@ import { rotate } from "./rotate.tsx";
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
 const suspend = keyAction({
-  ...{ name: "suspend", scope: "keys:manage", label: "Suspend", submit: "Suspend the key", fits: isActive },
+  name: "suspend",
+  scope: "keys:manage",
+  label: "Suspend",
+  submit: "Suspend the key",
+  fits: isActive,
   Form: () => <p>The service refuses the key until someone resumes it.</p>,
   entries: {},
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
@@ -30,7 +34,10 @@ const suspend = keyAction({
 });
 
 export const resume = keyAction({
-  ...{ name: "resume", scope: "keys:manage", label: "Resume", submit: "Resume the key" },
+  name: "resume",
+  scope: "keys:manage",
+  label: "Resume",
+  submit: "Resume the key",
   fits: (key) => key.state === "suspended" && isLasting(key),
   Form: () => <p>The service accepts the key again.</p>,
   entries: {},
@@ -39,7 +46,11 @@ export const resume = keyAction({
 });
 
 export const renew = keyAction({
-  ...{ name: "renew", scope: "keys:manage", label: "Renew", submit: "Renew the license", fits: isLasting },
+  name: "renew",
+  scope: "keys:manage",
+  label: "Renew",
+  submit: "Renew the license",
+  fits: isLasting,
   Form({ of: { licenseExpiresAt: at }, field, now }) {
     const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
     const proposed = oneYearAfter(isEndless || at < now ? now : at);
@@ -71,7 +82,11 @@ export const renew = keyAction({
 });
 
 const changeTier = keyAction({
-  ...{ name: "tier", scope: "keys:manage", label: "Change tier", submit: "Change the tier", fits: isLasting },
+  name: "tier",
+  scope: "keys:manage",
+  label: "Change tier",
+  submit: "Change the tier",
+  fits: isLasting,
   Form: ({ of, field }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
@@ -84,7 +99,10 @@ const changeTier = keyAction({
 });
 
 export const changeLimit = keyAction({
-  ...{ name: "limit", scope: "keys:manage", label: "Change limit", submit: "Change the limit" },
+  name: "limit",
+  scope: "keys:manage",
+  label: "Change limit",
+  submit: "Change the limit",
   fits: isLasting,
   Form: ({ of, field }) => (
     <>
@@ -104,7 +122,10 @@ export const changeLimit = keyAction({
 });
 
 const changeExternalId = keyAction({
-  ...{ name: "external-id", scope: "keys:manage", label: "Change external id", fits: isOpen },
+  name: "external-id",
+  scope: "keys:manage",
+  label: "Change external id",
+  fits: isOpen,
   submit: "Change the external id",
   Form: ({ of, field }) => (
     <TextField
@@ -121,8 +142,13 @@ const changeExternalId = keyAction({
 });
 
 const revoke = keyAction({
-  ...{ name: "revoke", scope: "keys:revoke", label: "Revoke", submit: "Revoke the key", fits: isOpen },
-  ...{ isFinal: true, repeat: { what: "the key id", textOf: ({ id }) => id } },
+  name: "revoke",
+  scope: "keys:revoke",
+  label: "Revoke",
+  submit: "Revoke the key",
+  fits: isOpen,
+  isFinal: true,
+  repeat: { what: "the key id", textOf: ({ id }) => id },
   Form: () => (
     <p>
       <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,

@@ -10,8 +10,12 @@ import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { isActive, keyAction, uuidOf } from "./key_action.ts";
 
 export const exportLicense = keyAction({
-  ...{ name: "license", scope: "keys:issue", label: "Export license file", submit: "Download the file" },
-  ...{ isDownload: true, fits: isActive },
+  name: "license",
+  scope: "keys:issue",
+  label: "Export license file",
+  submit: "Download the file",
+  isDownload: true,
+  fits: isActive,
   Form: ({ field }) => (
     <>
       <p>

@@ -22,7 +22,9 @@ const WRONG_PERCENT =
 const NEAR_QUOTA_FIELD = parsedField(WRONG_PERCENT, {
   parse: (text) =>
     /^([1-9]\d|100)$/.test(text) && Number(text) >= NEAR_QUOTA_PERCENT ? Number(text) : undefined,
-  ...{ type: "integer", minimum: NEAR_QUOTA_PERCENT, maximum: 100 },
+  type: "integer",
+  minimum: NEAR_QUOTA_PERCENT,
+  maximum: 100,
   description:
     "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
 });
@@ -31,7 +33,8 @@ const WRONG_DAYS = `unused_for must be one of ${UNUSED_DAYS.join(", ")}: the sto
 
 const UNUSED_FOR_FIELD = parsedField(WRONG_DAYS, {
   parse: (text) => UNUSED_DAYS.find((days) => text === `${days}`),
-  ...{ type: "integer", enum: UNUSED_DAYS },
+  type: "integer",
+  enum: UNUSED_DAYS,
   description: "Only keys that were neither used nor issued for this many days, by the stored figures",
 });
 

@@ -26,7 +26,7 @@ export function Why({ explanation, visit }: WhyProps) {
         The key works: it is active, and the quota of its license is not used up.
         {explanation.since !== null && (
           <p class="since">
-            <Since {...{ explanation, visit }} />
+            <Since explanation={explanation} visit={visit} />
           </p>
         )}
       </Notice>
@@ -39,7 +39,7 @@ export function Why({ explanation, visit }: WhyProps) {
         {obstacles.map((obstacle) => (
           <li>
             {obstacle === explanation.key.state && explanation.since !== null ? (
-              <Since {...{ explanation, visit }} />
+              <Since explanation={explanation} visit={visit} />
             ) : (
               SENTENCES[obstacle](explanation)
             )}{" "}

@@ -25,7 +25,10 @@ const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(idField("after", "key")) 
 
 /** The list of keys. */
 export const KEYS: List<typeof ENTRIES, KeySummary> = {
-  ...{ title: "Keys", path: "/keys", scope: "keys:read", entries: ENTRIES },
+  title: "Keys",
+  path: "/keys",
+  scope: "keys:read",
+  entries: ENTRIES,
   find: findKeys,
   toAfter: ({ id }) => id,
   Fields,
@@ -60,7 +63,12 @@ async function findKeys(
   if (isRefusal(account)) return account;
   const { state, tier, mode } = conditions;
   const filter = {
-    ...{ state, tier, mode, expiringWithinDays, externalId, search },
+    state,
+    tier,
+    mode,
+    expiringWithinDays,
+    externalId,
+    search,
     accountUuid: account?.uuid,
     figures: stored?.filter,
     newestFirst: true,

@@ -57,7 +57,10 @@ export const issueKeyOperation = operation({
     const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
     const { now, actor, restriction } = call;
     const request = {
-      ...{ email, tier, mode, now },
+      email,
+      tier,
+      mode,
+      now,
       name: name ?? undefined,
       organization: organization ?? undefined,
       expiresAt: expires_at ?? oneYearAfter(now),
@@ -77,7 +80,9 @@ export const issueKeyOperation = operation({
       api_key: issued.apiKey,
       user_id: issued.userId,
       license_id: toId("lic", issued.licenseUuid),
-      ...{ email, tier, mode },
+      email,
+      tier,
+      mode,
       expires_at: toTimestamp(issued.expiresAt),
       external_id: external_id ?? null,
     };

@@ -14,7 +14,10 @@ import { TEXT } from "../frame/console/form_fields.ts";
 import { isActive, isLasting, keyAction, uuidOf } from "./key_action.ts";
 
 export const rotate = keyAction({
-  ...{ name: "rotate", scope: "keys:manage", label: "Rotate", submit: "Issue the new key" },
+  name: "rotate",
+  scope: "keys:manage",
+  label: "Rotate",
+  submit: "Issue the new key",
   fits: (key) => isActive(key) && isLasting(key) && key.replacedBy === null,
   Form: ({ field }) => (
     <>

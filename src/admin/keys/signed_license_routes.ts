@@ -45,7 +45,10 @@ export const exportLicense = operation({
   codes: ["KEY_NOT_FOUND", "CONFLICT"],
   async run({ licenseSigner }, { uuid: keyUuid, actor, now, restriction, body }) {
     const signed = await licenseSigner.export({
-      ...{ keyUuid, actor, now, restriction },
+      keyUuid,
+      actor,
+      now,
+      restriction,
       days: body.days,
       fingerprint: body.fingerprint ?? undefined,
       nonce: body.nonce ?? undefined,

@@ -12,7 +12,10 @@ export type NamedModel = NonNullable<Awaited<ReturnType<typeof findRegistered>>>
 type ModelAction = Action<NamedModel, NamedModel>;
 
 const remove: ModelAction = action({
-  ...{ name: "remove", scope: "models:write", label: "Take off the list", submit: "Take it off the list" },
+  name: "remove",
+  scope: "models:write",
+  label: "Take off the list",
+  submit: "Take it off the list",
   fits: ({ model }) => model.listedVersion !== null,
   Form: () => (
     <p>
@@ -26,7 +29,10 @@ const remove: ModelAction = action({
 });
 
 const retire: ModelAction = action({
-  ...{ name: "retire", scope: "models:write", label: "Retire a version", submit: "Retire the version" },
+  name: "retire",
+  scope: "models:write",
+  label: "Retire a version",
+  submit: "Retire the version",
   isFinal: true,
   fits: (of) => findUnretired(of) !== undefined,
   Form: ({ of, field }) => (

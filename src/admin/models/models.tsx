@@ -13,7 +13,11 @@ const ENTRIES = { after: v.optional(idField("after", "mdl")) } as const;
 
 /** The list of models, including models that clients do not see. */
 export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
-  ...{ title: "Models", path: "/models", scope: "models:read", script: "copy", entries: ENTRIES },
+  title: "Models",
+  path: "/models",
+  scope: "models:read",
+  script: "copy",
+  entries: ENTRIES,
   find: ({ options: { database } }) => ({
     read: (afterUuid, limit) => listRegistered(database, { afterUuid, limit }),
   }),

@@ -21,7 +21,8 @@ function dayField(name: string, description: string) {
   const message = `${name} must be a day such as 2026-11-20`;
   return parsedField(message, {
     parse: (text) => (text.length === 10 && parseTimestamp(text) !== undefined ? text : undefined),
-    ...{ format: "date", description },
+    format: "date",
+    description,
   });
 }
 

@@ -140,7 +140,8 @@ async function addHosted(invocation: Invocation, options: AddOptions, file: stri
     const stored = await orFileRefusal(source, config.dataDir, () =>
       isInput
         ? storeBytes(config.dataDir, readWholeInput(invocation, config.dataDir), {
-            ...{ now, sizeBytes: 0 },
+            now,
+            sizeBytes: 0,
             onProgress: stopIfInterrupted,
           })
         : storeFile(config.dataDir, source, { now, onProgress }),

@@ -38,7 +38,9 @@ export function wholeNumberField(name: string, least: number, most: number) {
   return parsedField(message, {
     parse: (text) =>
       /^\d{1,15}$/.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined,
-    ...{ type: "integer", minimum: least, maximum: most },
+    type: "integer",
+    minimum: least,
+    maximum: most,
   });
 }
 

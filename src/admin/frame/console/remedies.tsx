@@ -27,7 +27,8 @@ const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   rotate_replacement: { scope: "keys:manage", label: "Rotate that one", to: toKeyForm("rotate") },
   list_keys_of_account: { scope: "keys:read", label: "Show its keys", to: (id) => `/keys?account=${id}` },
   change_account: {
-    ...{ scope: "accounts:read", label: "Show the account" },
+    scope: "accounts:read",
+    label: "Show the account",
     to: (email) => `/accounts?${new URLSearchParams({ search: email })}`,
   },
   list_operators: OPERATORS,
