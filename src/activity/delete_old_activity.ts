@@ -5,7 +5,7 @@ import { goBack } from "./activity_query.ts";
 
 /** For how many days counts are kept. */
 export const ACTIVITY_KEPT_DAYS = 400;
-/** A small number, so that a process that adds its counts meanwhile hardly waits. */
+/** A small number, because a process that adds to a locked row waits until the batch is committed. */
 const BATCH_ROWS = 1_000;
 
 /** Runs seldom: old counts do no harm. */
@@ -44,7 +44,7 @@ export async function deleteOldActivity({
   }
 }
 
-/** Deletes all counts with a reason: a demo marks its counts with a reason of its own. */
+/** Deletes the counts that have this reason. All counts of a demo have a reason that only a demo uses. */
 export async function deleteActivity(database: Pick<Database, "query">, reason: string): Promise<void> {
   await database.query(
     (sql) => sql`

@@ -5,7 +5,7 @@ import { type Actor, DOORS } from "./actor.ts";
 
 export interface AuditCte {
   readonly action: AuditAction;
-  /** Its name can be a column of `from`, if only the statement knows who acts. */
+  /** Who makes the change. The name can be a column of `from`, where the statement itself finds out who it is. */
   readonly actor: Omit<Actor, "name"> & { readonly name: string | Fragment };
   readonly at: Date;
   /**

@@ -7,8 +7,9 @@ const NEVER = toTimestamp(NEVER_EXPIRES);
 export interface FieldChange {
   /** The name of the changed value, in words: `expiry`. */
   readonly field: string;
-  /** Undefined for a value that was only added; `after` is undefined for a value that was only removed. */
+  /** Undefined if the change added the value, or if the value is a name that the change left as it was. */
   readonly before: string | undefined;
+  /** Undefined if the change removed the value. */
   readonly after: string | undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
  * The audit log: who changed what, when, the values before and after, and why. Rows are never changed or deleted.
  *
- * The statement that makes a change also writes its row, so there is no change without a row, and no row without a
- * change. Therefore this room gives other rooms a CTE for their statements.
+ * The statement that makes a change also writes its row, so there is no change without a row. Therefore this room gives
+ * other rooms a CTE for their statements. Failed logins have rows, too, although they change nothing.
  */
 export { ACTIONS, type AuditAction } from "./actions.ts";
 export { ACTOR, ACTOR_TEXT, type Actor, type By, nameOfActor } from "./actor.ts";

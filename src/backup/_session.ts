@@ -1,8 +1,9 @@
 import { type DatabaseAddress, openSession, type Sql } from "../database/mod.ts";
 
 /**
- * Runs `work` in one transaction on its own session, and then closes the session, because a `copy` may still be in
- * progress. Throws the error of `work` unchanged, because its cause may be a file and not the database.
+ * Runs `work` in one transaction on a session that only `work` uses. At the end it closes the session, which also ends
+ * a `copy` that is still in progress. If `work` throws, its own error is thrown, and not that of the database, because
+ * the cause may be a file.
  */
 export async function inTransaction<Result>(
   address: DatabaseAddress,

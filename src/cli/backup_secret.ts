@@ -10,6 +10,7 @@ import { CommandRefused, orRefuse } from "./run.ts";
 export interface SecretPlan {
   /** The text of the secret to write into the data folder. */
   readonly keep?: string;
+  /** Whether the restore leaves out the data that the secret sealed. */
   readonly withoutSealed: boolean;
   /** Sentences that say what the operator still has to do. */
   readonly advice: readonly string[];
@@ -66,7 +67,7 @@ export function planSecret(
   );
 }
 
-/** Tells the operator to give the service the secret too, if only this command got it. */
+/** If this command has the secret and the data folder has none, tells the operator to give it to the service, too. */
 function adviseGiven({ secret, databaseUrl, dataDir }: Config): SecretPlan {
   const path = join(dataDir, "secret");
   if (secret === undefined || databaseUrl !== undefined || existsSync(path)) return NOTHING_TO_DO;

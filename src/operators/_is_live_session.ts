@@ -1,7 +1,8 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 
-/** The longest time of a session without a request, and its longest time in all. */
+/** A session times out after this time without a request. */
 const IDLE_MINUTES = 30;
+/** A session times out this long after its log-in, also if requests arrive. */
 const SESSION_HOURS = 12;
 
 /** Returns the condition that the session `s` has not timed out. */

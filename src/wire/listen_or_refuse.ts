@@ -3,8 +3,9 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
 
 /**
- * Listens; refuses with the reason, and with the remedy behind it, if the address cannot be used. The address may become
- * free, or the network may get it, but a missing right stays.
+ * Listens on an address. If that fails, refuses with the reason, followed by `remedy`. A missing right is
+ * `INVALID_REQUEST`, because another attempt does not help. Every other failure is `SERVICE_UNAVAILABLE`, because it
+ * can pass: another program may free the port, or the machine may get the address later.
  */
 export async function listenOrRefuse(
   platform: Pick<Platform, "listen">,

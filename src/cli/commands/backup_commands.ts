@@ -193,7 +193,7 @@ async function load(
   });
 }
 
-/** Reads a backup to its end, from a file or from standard input, and calls `work` while it can be read again. */
+/** Verifies a backup and calls `work`, which can read it again: standard input is kept in a file until `work` ends. */
 async function withProven(
   invocation: Invocation,
   file: string,

@@ -1,12 +1,12 @@
 /**
  * Listens with `node:http`. `@hono/node-server` translates between its messages and web-standard requests.
  *
- * Clients must see the same behaviour as on Bun, which needs two things here. First, the adapter makes the address of
- * each request with a fixed host, and with slashes in place of backslashes in the target. Otherwise it would itself
- * answer requests with an invalid `Host` or a backslash. The program never reads the host of an address, but only the
- * header `Host`, which the adapter takes from the raw headers. Second, `stop` uses its own list of connections: Node
- * does not count a connection that has never sent anything as idle, so that connection would delay the stop until its
- * deadline.
+ * Clients must see the same behaviour as on Bun, which needs two things here. First, the adapter builds the URL of each
+ * request from a host and a target that are set here: a fixed host, and slashes in place of backslashes. With the
+ * client's own, the adapter itself would refuse an invalid `Host` or a backslash. The program still gets the client's
+ * `Host`, because the adapter copies the headers from the raw ones. Second, `stop` uses its own list of connections:
+ * Node does not count a connection that has never sent anything as idle, so that connection would delay the stop until
+ * its deadline.
  */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -25,7 +25,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(
     (request, env) =>
       options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
-    // This replaces the adapter's own error handler, which also refuses invalid requests.
+    // Called for a request that the adapter cannot read, and for an error of `answer`.
     {
       errorHandler: (error) =>
         error instanceof RequestError ? new Response(null, { status: 400 }) : lastResort(),
