@@ -7,7 +7,7 @@ const DAY_MS = 24 * HOUR_MS;
 const AT = new Date("2026-11-22T09:00:00Z");
 const NOW = new Date("2026-11-22T11:00:00Z");
 
-/** The counts of one name at the same hour: the first is that of `AT`, each further one a day earlier. */
+/** The counts of one name in the same hour of each day. The first count is that of `AT`, each next one a day older. */
 function days(name: string, ...counts: number[]): ActivityCount[] {
   return counts.flatMap((count, day) =>
     count === 0 ? [] : [{ at: new Date(AT.getTime() - day * DAY_MS), name, count }],
@@ -24,14 +24,14 @@ const find = (counts: readonly ActivityCount[], options: Partial<Parameters<type
 
 describe("compare()", () => {
   test.each([
-    // Above twice the highest, and 20 more than it.
+    // High: above twice the highest, and at least 20 more than it.
     [41, [20, 3], "high"],
     [40, [20, 3], undefined],
     [20, [0, 0], "high"],
     [19, [0, 0], undefined],
     [29, [10], undefined],
     [30, [10], "high"],
-    // Below half the lowest, and 20 less than it.
+    // Low: below half the lowest, and at least 20 less than it.
     [19, [40, 90], "low"],
     [20, [40, 90], undefined],
     [0, [20, 25], "low"],
@@ -55,12 +55,12 @@ describe("findUnusual()", () => {
     ).toEqual(["INVALID_KEY high 90, 5 to 5", "NEW high 20, 0 to 0"]);
   });
 
-  test("finds nothing if the count was as high on one of the 28 days, and ignores the days before them", () => {
+  test("finds nothing if one of the 28 days had at least half the count, and ignores the days before them", () => {
     expect(find(days("OK", 90, ...before(5).with(27, 45)))).toEqual([]);
     expect(find(days("OK", 90, ...before(5), 45))).toEqual(["OK high 90, 5 to 5"]);
   });
 
-  test("does not compare with other hours, nor with days before the first hour of the table", () => {
+  test("compares with no other hour of a day, and with no day before the first hour of the table", () => {
     const other = { at: new Date(AT.getTime() - DAY_MS - HOUR_MS), name: "OK", count: 90 };
     expect(find([...days("OK", 90, ...before(5)), other])).toEqual(["OK high 90, 5 to 5"]);
     const counts = days("OK", 0, 30, 30);

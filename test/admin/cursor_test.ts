@@ -1,4 +1,4 @@
-/** Cursors of lists: a cursor fits only the list, the filters and the time that it was made for. */
+/** Cursors of lists: a cursor keeps the time of the first page, and fits only its own list and filters. */
 import { describe, expect, test } from "bun:test";
 import { MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
@@ -15,7 +15,7 @@ describe("parseCursor()", () => {
     expect(parseCursor(LIST, undefined, NOW)).toEqual({ at: NOW, position: undefined });
   });
 
-  test("accepts the same filters in another order, and counts a filter that is undefined as absent", () => {
+  test("accepts the same filters in another order, and ignores a filter that is undefined", () => {
     const filters = { search: "olga", mode: undefined, tier: "free" };
     expect(isRefusal(parseCursor({ ...LIST, filters }, cursor, NOW))).toBe(false);
   });

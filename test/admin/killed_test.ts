@@ -47,7 +47,7 @@ describe("a kill -9 between the commit and the answer", () => {
     ["POST /admin/v1/keys/{id}/rotate", async () => `/keys/${(await admin.issue()).id}/rotate`, {}],
   ];
   for (const [name, path, body] of paths) {
-    test(`leaves one key, and the repeated ${name} gives it`, async () => {
+    test(`leaves one key, and the repeated ${name} answers with that key`, async () => {
       const token = await admin.token();
       const [to, headers] = [await path(), newIdempotencyKey()];
       const { keys = 0 } = await countRows(admin.database);

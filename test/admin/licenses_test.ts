@@ -57,7 +57,7 @@ describe("GET /admin/v1/licenses/{id}", () => {
     ]);
   });
 
-  test("tells which keys have expired, as the list of keys does", async () => {
+  test("shows which keys have expired, as GET /admin/v1/keys/{id} does", async () => {
     const key = await admin.issue();
     await admin.call("POST", `/keys/${key.id}/rotate`, {
       headers: newIdempotencyKey(),
@@ -82,7 +82,7 @@ describe("GET /admin/v1/licenses/{id}", () => {
 });
 
 describe("PATCH /admin/v1/licenses/{id}", () => {
-  test("changes all values at once, with one row in the audit log, and forgets the license before the answer", async () => {
+  test("changes all values at once, with one audit row, and drops the license from the cache before the answer", async () => {
     const key = await admin.issue({ externalId: "patched-1" });
     const fields = {
       tier: "commercial",
@@ -108,7 +108,7 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
     expect(await changesOf(key)).toHaveLength(1);
   });
 
-  test("gives back the tier's limit for null, and removes the external id for null", async () => {
+  test("takes null for the tier's limit and for no external id, and refuses an external id in use", async () => {
     const key = await admin.issue({ externalId: "removed-1", monthlyLimit: 3 });
     expect((await patch(key, { monthly_limit: null })).body).toMatchObject({ monthly_limit: 50_000 });
     expect((await patch(key, { external_id: null })).body).toMatchObject({ external_id: null });
@@ -144,7 +144,7 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
     });
   }
 
-  test("refuses an expiry in the past, and a change of nothing", async () => {
+  test("refuses an expiry in the past, and a change without a value", async () => {
     const key = await admin.issue();
     for (const body of [{ expires_at: "2020-01-01" }, {}, { reason: "none" }]) {
       expect(await patch(key, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
@@ -155,7 +155,7 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
     });
   });
 
-  test("lets no restricted token get around its tiers, mode, limits and expiries", async () => {
+  test("refuses what lies outside the tiers, the mode, the limits and the expiries of a restricted token", async () => {
     const token = await admin.token({ restriction: { tiers: ["free", "research"], mode: "live" } });
     const year = oneYearAfter(admin.clock.now());
     const tooLate = new Date(year.getTime() + 86_400_000).toISOString();

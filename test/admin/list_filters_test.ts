@@ -1,4 +1,4 @@
-/** The filters of the lists: the results of the commands, and refusals that name the filter. */
+/** The filters of the lists: they find what the commands find, and a refusal names the filter. */
 
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
@@ -24,7 +24,7 @@ describe("the results of the commands", () => {
   });
   afterEach(() => commands.close());
 
-  test("GET /keys and `keys list` find the same keys by each filter and several", async () => {
+  test("GET /keys and `keys list` find the same keys by each filter, and by several filters together", async () => {
     const { clock } = admin;
     const soon = new Date(clock.now().getTime() + 3 * DAY_MS);
     const first = await admin.issue({ email: "olga@example.org", name: "Olga Petrova", tier: "free" });
@@ -97,7 +97,7 @@ describe("the results of the commands", () => {
 });
 
 describe("filters that are refused", () => {
-  test("GET /keys refuses values that no key can have, by name", async () => {
+  test("GET /keys refuses values that no key can have, and names the field", async () => {
     for (const [query, field] of [
       ["tier=gold", "tier"],
       ["state=lost", "state"],
@@ -123,7 +123,7 @@ describe("filters that are refused", () => {
     }
   });
 
-  test("GET /keys refuses an account that does not exist, and a search without words", async () => {
+  test("GET /keys refuses an unknown account, and GET /accounts a search without a letter or a digit", async () => {
     const unknown = await admin.call("GET", "/keys?account=nobody@example.org");
     expect({ status: unknown.status, body: unknown.body }).toEqual({
       status: 404,
@@ -140,7 +140,7 @@ describe("filters that are refused", () => {
     });
   });
 
-  test("a search that more than 1,000 accounts match is refused, and no list is cut silently", async () => {
+  test("a search that more than 1,000 accounts match is refused, and no list is shortened silently", async () => {
     await admin.database.query(
       (sql) => sql`
         insert into accounts (id, email, name, organization, created_at)

@@ -64,7 +64,7 @@ describe("the listener for operators", () => {
     }
   });
 
-  test("answers a token, and leads a browser from / to the console", async () => {
+  test("answers a token, and redirects a browser from / to the console", async () => {
     const answer = await whoami();
     expect([answer.status, await answer.json()]).toMatchObject([200, { scopes: SCOPES }]);
     const home = await fetch(url, { redirect: "manual" });
@@ -79,7 +79,7 @@ describe("the listener for operators", () => {
     expect(await answer.text()).toMatch(/^month,license_id,.*\r\n$/);
   });
 
-  test("has no path of the clients, and the clients' listener has none of the operators", async () => {
+  test("has no path for clients, and the listener for clients has no path for operators", async () => {
     const { apiKey } = await service.issue();
     const paths = Object.values(ENDPOINTS).map(({ path }) => path);
     for (const path of [...paths, "/api/health", "/openapi.json", "/metrics"]) {
@@ -109,15 +109,15 @@ describe("the listener for operators", () => {
     }
   });
 
-  test("takes no cookie for a token", async () => {
+  test("refuses a token that comes in a cookie", async () => {
     const cookie = await fetch(`${url}/admin/v1/whoami`, { headers: { Cookie: `session=${token}` } });
     expect(cookie.status).toBe(401);
   });
 });
 
-// On Node the test finds the ports of a service only if it speaks http to clients.
+// On Node a test cannot start a service that speaks https to clients: it reads the ports from the http addresses.
 test.skipIf(ON_NODE)(
-  "beside a certificate it speaks http on loopback, and a reload changes the certificate of the clients",
+  "operators are served by http on loopback beside a certificate, and a reload renews the certificate for clients",
   async () => {
     const folder = mkdtempSync(join(testFolder(), "listener-"));
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
@@ -138,9 +138,9 @@ test.skipIf(ON_NODE)(
 );
 
 describe("a stop of the service", () => {
-  // On Node the test's stop begins with a grace, after which the statement would be cancelled.
+  // On Node the service still takes requests for CLAVIGER_STOP_GRACE, and the statement may reach its deadline.
   test.skipIf(ON_NODE)(
-    "lets a request of an operator finish, with its statement, and closes the connection",
+    "waits for the statement of an operator's request, answers it, and closes the connection",
     async () => {
       const stopping = await startTestService({
         on: service.testDatabase,
@@ -170,7 +170,7 @@ describe("a stop of the service", () => {
   );
 });
 
-/** Waits until so many statements wait for a lock in the database of this test: other tests use the same server. */
+/** Waits until so many statements wait for a lock in this database; other tests use the same server. */
 async function untilWaiting(count: number): Promise<void> {
   await until(async () => {
     const [row] = await service.database.query<{ waiting: number }>(
@@ -182,7 +182,7 @@ async function untilWaiting(count: number): Promise<void> {
   });
 }
 
-/** Tells whether a listener takes no connection any more. */
+/** Returns whether a listener refuses connections. */
 function isClosed(at: string | undefined): Promise<boolean> {
   return fetch(`${at}/`, { redirect: "manual" }).then(
     () => false,
@@ -223,11 +223,11 @@ describe("the Host of a request for operators", () => {
     expect(await statusOf([GET, own(), "Host: evil.example", AUTHORIZED()])).toBe(421);
     expect(await statusOf([GET, "Host: evil.example", own(), AUTHORIZED()])).toBe(421);
     expect(await statusOf(["GET /admin/v1/whoami HTTP/1.0", AUTHORIZED()])).toBe(421);
-    // For HTTP/1.1 the runtime demands one itself.
+    // The runtime itself refuses a request of HTTP/1.1 without Host.
     expect(await statusOf([GET, AUTHORIZED()])).toBe(400);
   });
 
-  test("is the header's, whatever the request target and the forwarding headers say", async () => {
+  test("is read from the header Host, not from the request target or from headers of a proxy", async () => {
     const absolute = (host: string) => `GET http://${host}/admin/v1/whoami HTTP/1.1`;
     expect(await statusOf([absolute("127.0.0.1"), "Host: evil.example", AUTHORIZED()])).toBe(421);
     expect(await statusOf([absolute("evil.example"), own(), AUTHORIZED()])).toBe(200);
@@ -248,7 +248,7 @@ describe("the Host of a request for operators", () => {
       await session.transaction(async (sql) => {
         await sql`lock table tokens in access exclusive mode`;
         const head = ["POST /admin/v1/keys HTTP/1.1", "Host: evil.example", AUTHORIZED()];
-        // The body never comes: an answer means that nothing waits for it. Then the connection is closed.
+        // The body is never sent, so there is an answer only if the service does not wait for the body.
         const bytes = `${[...head, "Content-Length: 100"].join("\r\n")}\r\n\r\n`;
         const [answer] = await sendRaw(url, bytes, { answers: 2 });
         expect(answer?.status).toBe(421);
@@ -287,7 +287,7 @@ describe("the Host of a request for operators", () => {
 });
 
 describe("the pool of the listener for operators", () => {
-  test.skipIf(ON_NODE)("costs the clients nothing when its statements are slow", async () => {
+  test.skipIf(ON_NODE)("delays no request of a client when its statements are slow", async () => {
     const session = openSession(service.address, { statementTimeoutMs: 10_000 });
     const { database } = service.service;
     const before = database.stats();
@@ -302,7 +302,7 @@ describe("the pool of the listener for operators", () => {
           waiting--;
           return status;
         };
-        // The look-ups that arrive during the first statement are one more.
+        // The look-ups that arrive while the first statement runs share one second statement.
         const slow = [ask()];
         await untilWaiting(1);
         while (slow.length < 12) slow.push(ask());

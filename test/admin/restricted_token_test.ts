@@ -45,7 +45,7 @@ describe("POST /admin/v1/keys with a restricted token", () => {
     ["an account with another name", { name: "Ada" }, { name: "Eve" }],
   ];
   test.each(known)(
-    "joins %s only with accounts:join, and tells nothing about it",
+    "refuses the e-mail of %s without accounts:join, and answers like an unrestricted token with it",
     async (_, account, body) => {
       const email = newEmail();
       const { userId } = await admin.issue({ email, ...account });
@@ -65,7 +65,7 @@ describe("POST /admin/v1/keys with a restricted token", () => {
     },
   );
 
-  test("does not join an account that its own token made, but repeats the answer to an order", async () => {
+  test("refuses the e-mail of an account that the same token made, and repeats an order's answer", async () => {
     const [token, email, number] = [await shop(), newEmail(), newOrder()];
     const first = await order(token, { email }, number);
     expect(first.status).toBe(201);
@@ -74,7 +74,7 @@ describe("POST /admin/v1/keys with a restricted token", () => {
     expect((await order(token, { email }, number)).body).toEqual(first.body);
   });
 
-  test("names an order by its external id before the account, without the id of a license that it may not see", async () => {
+  test("refuses a used external id before a known e-mail, and names its license only if visible", async () => {
     const [email, external_id] = [newEmail(), newOrder()];
     const shown = await shop(["keys:issue", "keys:read"]);
     const first = await order(shown, { email, external_id });
@@ -87,7 +87,21 @@ describe("POST /admin/v1/keys with a restricted token", () => {
     expect((await order(other, { email: newEmail(), external_id, mode: "test" })).body).toEqual(taken);
   });
 
-  test("tells a change of an external id which license has it only if the token may see that license", async () => {
+  test("accepts one of three simultaneous orders for a new e-mail, and gives equal orders one answer", async () => {
+    const token = await shop();
+    for (let round = 0; round < 20; round++) {
+      const email = newEmail();
+      const answers = await Promise.all([1, 2, 3].map(() => order(token, { email })));
+      expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409]);
+      const [again, number] = [newEmail(), newOrder()];
+      const same = await Promise.all([1, 2, 3].map(() => order(token, { email: again }, number)));
+      expect(new Set(same.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1);
+    }
+  });
+});
+
+describe("PATCH /admin/v1/licenses/{id} with a restricted token", () => {
+  test("refuses a used external id, and names its license only if the token may see it", async () => {
     const token = await shop(["keys:manage", "keys:read"]);
     const own = await admin.issue({ tier: "free" });
     const [seen, hidden] = [newOrder(), newOrder()];
@@ -103,25 +117,13 @@ describe("POST /admin/v1/keys with a restricted token", () => {
     expect(await change(seen)).toEqual({ ...taken, id: toId("lic", licenseUuid) });
     expect(await change(hidden)).toEqual(taken);
   });
-
-  test("gives one of two simultaneous orders of a new e-mail the account, and the same order one answer", async () => {
-    const token = await shop();
-    for (let round = 0; round < 20; round++) {
-      const email = newEmail();
-      const answers = await Promise.all([1, 2, 3].map(() => order(token, { email })));
-      expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409]);
-      const [again, number] = [newEmail(), newOrder()];
-      const same = await Promise.all([1, 2, 3].map(() => order(token, { email: again }, number)));
-      expect(new Set(same.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1);
-    }
-  });
 });
 
 describe("the scopes of a restricted token", () => {
   const by = () => ({ brand: BRAND, actor: ACTOR, now: admin.clock.now() });
   const rest = SCOPES.filter((scope) => !scope.startsWith("keys:") && scope !== "accounts:join");
 
-  test.each(rest)("issueToken() refuses %s, and renewToken() an older token that has it", async (scope) => {
+  test.each(rest)("issueToken() refuses %s, renewToken() refuses an old token with it", async (scope) => {
     const why =
       "a token that is restricted to tiers or to a mode can have only keys:read, keys:issue, keys:manage, keys:revoke, " +
       "accounts:join";
@@ -192,7 +194,7 @@ describe("the keys that a restricted token sees", () => {
     }
   });
 
-  test("are the only ones on lists, with every condition", async () => {
+  test("are the only keys on lists, with every condition", async () => {
     const email = newEmail();
     let [userId, lastFour] = ["", ""];
     for (const tier of ["free", "research", "enterprise"] as const) {
@@ -237,7 +239,7 @@ describe("the keys that a restricted token sees", () => {
         );
         expect({ condition, keys: await ids({ token }) }).toEqual({ condition, keys: expected });
       }
-      // Whether a customer exists whose keys it may not see: the answer is the same.
+      // The answer must not tell whether there is a customer whose keys the token may not see.
       for (const who of [stranger.userId, toId("usr", newUuid()), newEmail()]) {
         const { status, body } = await admin.call("GET", `/keys?account=${who}&tier=research`, { token });
         expect([status, body]).toEqual([200, { data: [], next: null }]);

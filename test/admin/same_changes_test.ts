@@ -1,6 +1,6 @@
 /**
- * A change leaves the same rows whether a command or the API makes it: except for identifiers, times, the key's text, and
- * who made it through which door. Afterwards no API key is in a table, in the log or in a backup.
+ * A change leaves the same rows whether a command or the API makes it. Only identifiers, times, the key's text, and who
+ * made the change through which door may differ. Afterwards no API key is in a table, in the log or in a backup.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -58,7 +58,7 @@ function follow(subject: Subject, { isNew }: Change, answer: Record<string, stri
   subject.user_id = answer.user_id ?? subject.user_id;
 }
 
-/** Columns that may differ: numbers of transactions and rows, hashes, and the actor with its door. */
+/** Columns that may differ: numbers of transactions, parts of the key, and who made the change through which door. */
 const OWN = new Set([
   "changed_xid",
   "xid",
@@ -71,7 +71,7 @@ const OWN = new Set([
   "exported_by",
 ]);
 
-/** Returns the rows of an account in every table, without what may differ. */
+/** Returns the rows of an account in every table, without the columns and values that may differ. */
 async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
   const rows = await inDatabase((database) =>
     database.query<{ kind: string; row: Record<string, unknown> }>(
@@ -108,7 +108,7 @@ async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
   });
 }
 
-/** Both doors change at nearly the same time: a time is compared as hours from now, or as it is if it is far away. */
+/** The doors make a change at different seconds, so a time within 400 days is compared in hours from now. */
 function toHours(time: string): string {
   const hours = Math.round((new Date(time).getTime() - Date.now()) / 3_600_000);
   return Math.abs(hours) > 24 * 400 ? time : `in ${hours} h`;
@@ -136,7 +136,7 @@ describe("a change by command and by the API", () => {
       expect(rows.length).toBeGreaterThanOrEqual(4);
     }
     const [apiKey = ""] = shown;
-    // Where a text of a request could go: the reason, the address of the request, and the search for the key.
+    // Send the key in each text of a request that could be stored: the body, the reason, the path and the query.
     await ask(["POST", "/keys/find", { api_key: apiKey }]);
     const { id, api_key: another = "" } = await ask([
       "POST",

@@ -11,7 +11,7 @@ import type { RenderedRequest } from "./requests.ts";
 import type { WireAnswer } from "./wire.ts";
 
 export interface ExpectedRows {
-  /** Reads the database's present rows as the start, after changes that no request made. */
+  /** Starts again from the rows that the database has now. Needed after each change that no request made. */
   begin(): Promise<void>;
   /** Enters the changes that an answer reports. */
   enter(request: RenderedRequest, answer: WireAnswer): void;
@@ -39,9 +39,9 @@ interface Entry {
 }
 
 /**
- * The tables without a digest. The rows of the first four are compared one by one. `usage_changes` holds messages
- * to other processes for a minute, and `refusals` is the only table that a refused request may change. The service
- * writes the others by itself every minute.
+ * The tables without a digest. `compare()` counts the rows of `audit` and `claims`, and adds up those of `usage` and
+ * `signed_licenses`. `usage_changes` holds messages to other processes for a minute. `refusals` is the only table that
+ * a refused request may change. The service writes the others by itself every minute.
  */
 const ACCOUNTED = [
   ...["audit", "claims", "usage", "signed_licenses", "usage_changes", "refusals"],

@@ -11,7 +11,7 @@ export const UNKNOWN_KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 
 export type State = "active" | "expired" | "suspended" | "revoked";
 
-/** Issues a key and brings it into a state by an operator's actions. */
+/** Issues a key and brings it into a state. */
 export async function issueIn(
   service: TestService,
   state: State,
@@ -22,7 +22,7 @@ export async function issueIn(
   return key;
 }
 
-/** Brings a key into a state by an operator's actions. */
+/** Brings a key into a state: expired by SQL, suspended and revoked by the change of an operator. */
 export async function bringInto(service: TestService, key: IssuedKey, state: State): Promise<void> {
   if (state === "expired") await expire(service, key);
   if (state === "suspended" || state === "revoked") {
@@ -37,7 +37,7 @@ export async function bringInto(service: TestService, key: IssuedKey, state: Sta
   }
 }
 
-/** Sets the expiry of a key's license one second into the past. Issuing refuses such an expiry. */
+/** Sets the expiry of a key's license one second into the past, by SQL, because no operator may set such an expiry. */
 export async function expire(service: TestService, { licenseUuid }: IssuedKey): Promise<void> {
   const at = new Date(service.clock.now().getTime() - 1_000);
   await service.database.query(
