@@ -30,6 +30,7 @@ import { type EmbeddedServer, openEmbedded, stopLeftovers } from "../../src/data
 import { migrate, migrations } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import type { FileLock } from "../../src/platform/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 
 /** The address of a server, in one of two forms. */
@@ -45,6 +46,13 @@ const MEMORY = "/dev/shm";
 const ROOM_BYTES = 4 * 2 ** 30;
 const SETTINGS = { full_page_writes: "off", synchronous_commit: "off", max_connections: "200" };
 
+/** A data folder to copy, with the lock that tells other runs that it is in use. */
+interface Sample {
+  readonly folder: string;
+  readonly lock: FileLock | undefined;
+}
+
+let ownSample: Sample | undefined;
 let started: Promise<TestServer> | undefined;
 let stop: (() => Promise<void>) | undefined;
 
@@ -54,8 +62,13 @@ export function testServer(): Promise<TestServer> {
   return started;
 }
 
-/** Stops the server of this run, if one was started, and removes its data. */
+/** Stops the server of this run, if one was started, and removes its data and the sample of this process. */
 export async function stopTestServer(): Promise<void> {
+  if (ownSample !== undefined) {
+    rmSync(ownSample.folder, { recursive: true, force: true });
+    ownSample.lock?.release();
+    ownSample = undefined;
+  }
   await started?.catch(() => {});
   await stop?.();
 }
@@ -185,12 +198,25 @@ function userFolder(parent: string): string {
 
 /**
  * Makes a data folder as `claviger migrate` leaves it behind: the programs of PostgreSQL and a database without rows, but
- * no secret. Copies them from the run's sample, which takes a tenth of the time. Without a sample
- * (a bare `bun test`) it makes nothing, and the first start does the work.
+ * no secret. Copies them from the run's sample, which takes a tenth of the time. Without it (a bare `bun test`), the first
+ * call makes a sample.
  */
 export function copySample(dataDir: string): void {
-  const sample = process.env.TEST_SAMPLE;
-  if (sample !== undefined) copyDataFolder(sample, dataDir);
+  copyDataFolder(process.env.TEST_SAMPLE ?? sampleOfProcess().folder, dataDir);
+}
+
+function sampleOfProcess(): Sample {
+  ownSample ??= makeSample();
+  return ownSample;
+}
+
+function makeSample(): Sample {
+  const folder = mkdtempSync(join(testFolder(), "run-"));
+  const args = ["src/main.ts", "migrate", "--data-dir", folder, "--env-file", "/dev/null"];
+  const [cwd, env] = [join(import.meta.dir, "../.."), { PATH: "/usr/bin:/bin" }];
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd, env, encoding: "utf8" });
+  if (status !== 0) throw new Error(`Cannot make a sample: ${stderr}`);
+  return { folder, lock: bunPlatform.tryLock(join(folder, "lock")) };
 }
 
 function copyDataFolder(source: string, target: string): void {

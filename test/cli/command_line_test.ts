@@ -1,0 +1,19 @@
+/** The prepared folder of the tests of commands is the same in `make test` and in a bare `bun test`. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { createCommandLine } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
+
+test("createCommandLine() prepares a database without rows, also without the sample of a run", async () => {
+  const sample = process.env.TEST_SAMPLE;
+  try {
+    delete process.env.TEST_SAMPLE;
+    for (const _ of ["made", "made before"]) {
+      const line = createCommandLine({ prepared: true });
+      expect(await line.json(["keys", "list"])).toEqual([]);
+      line.remove();
+    }
+  } finally {
+    if (sample !== undefined) process.env.TEST_SAMPLE = sample;
+  }
+});
