@@ -125,5 +125,9 @@ describe("GET /keys.csv", () => {
     const { status, text } = await get("?search=crowd");
     expect(status).toBe(400);
     expect(text).toContain("narrow the search, then download the keys");
+    // The page shows the keys that were found, with a warning. Without such a key it says that, too.
+    const page = await client.send("/keys?search=crowd", { cookie });
+    expect(page.text).toContain("narrow the search.");
+    expect(page.text).toContain("No key meets these conditions.");
   });
 });

@@ -36,7 +36,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   caption: describeRows,
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
-  Beside: ({ may }) => may("keys:issue") && <IssueButton />,
+  beside: ({ may }) => may("keys:issue") && <IssueButton />,
   csv: {
     heading: KEYS_CSV_HEADING,
     positionOf: ({ id }) => parseId("key", id) ?? "",

@@ -29,7 +29,7 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
     `There is no model yet: clients get an empty list. ${
       may("models:write") ? "Add the first one with the command below." : "An editor or an admin can add one."
     }`,
-  Below: ({ may, options }, isEmpty) =>
+  below: ({ may, options }, isEmpty) =>
     may("models:write") && <AddModel command={addCommand(options.brand)} isOpen={isEmpty} />,
 };
 

@@ -10,7 +10,7 @@ import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Heading, Notice } from "./components/layout.tsx";
-import { Pages, ROWS, toAddress } from "./components/list.tsx";
+import { Pages, ROWS, takePage, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
 import { type Asked, codeOf, readConditions } from "./conditions.ts";
@@ -56,9 +56,9 @@ export interface List<Entries extends WithAfter, Row> {
   /** Says that the list is empty. */
   none(visit: Visit): Child;
   /** What stands beside the title. */
-  Beside?(visit: Visit): Child;
+  beside?(visit: Visit): Child;
   /** What stands below the list. */
-  Below?(visit: Visit, isEmpty: boolean): Child;
+  below?(visit: Visit, isEmpty: boolean): Child;
   readonly csv?: {
     readonly heading: string;
     /** Returns what `after` means for the rows behind a row. */
@@ -87,8 +87,7 @@ async function listPage<Entries extends WithAfter, Row>(
   const asked = readConditions(visit.query, list.entries);
   const { after } = isRefusal(asked.values) ? {} : (asked.values as { readonly after?: string });
   const found = isRefusal(asked.values) ? asked.values : await list.find(visit, asked.values);
-  const rows = isRefusal(found) ? [] : await found.read(after, ROWS + 1);
-  const shown = isRefusal(found) ? { warning: found.sentence, rows } : { ...found, rows };
+  const shown = isRefusal(found) ? found : { ...found, rows: await found.read(after, ROWS + 1) };
   return {
     title: list.title,
     ...(list.script && { script: list.script }),
@@ -102,7 +101,7 @@ interface BodyProps<Entries extends WithAfter, Row> {
   readonly visit: Visit;
   readonly asked: Asked<Entries>;
   /** One row more than a page has shows that there is a next page. */
-  readonly found: Pick<Found<Row>, "warning" | "note"> & { readonly rows: readonly Row[] };
+  readonly found: (Pick<Found<Row>, "warning" | "note"> & { readonly rows: readonly Row[] }) | Refusal;
   readonly isFirst: boolean;
 }
 
@@ -110,18 +109,18 @@ function ListBody<Entries extends WithAfter, Row>({
   list,
   visit,
   asked,
-  found: { warning, note, rows: read },
+  found,
   isFirst,
 }: BodyProps<Entries, Row>) {
   const { title, Fields, columns, caption, noneMeets, toAfter, csv } = list;
   const path = `/console${list.path}`;
   const isFiltered = Object.keys(asked.entered).length > 0;
-  const rows = read.slice(0, ROWS);
-  const last = read.length > ROWS ? rows.at(-1) : undefined;
+  const { warning, note, rows: read } = isRefusal(found) ? { warning: found.sentence, rows: [] } : found;
+  const { rows, last } = takePage(read);
   const isEmpty = rows.length === 0 && isFirst && !isFiltered;
   return (
     <>
-      <Heading title={title}>{list.Beside?.(visit)}</Heading>
+      <Heading title={title}>{list.beside?.(visit)}</Heading>
       {Fields && (
         <form class={list.hasManyFields ? "filters many" : "filters"} action={path} aria-label="Conditions">
           {Fields(asked)}
@@ -139,13 +138,13 @@ function ListBody<Entries extends WithAfter, Row>({
       {note}
       {rows.length > 0 ? (
         <Table caption={caption(rows, last !== undefined || !isFirst)} columns={columns(visit)} rows={rows} />
-      ) : warning ? null : (
+      ) : isRefusal(found) ? null : (
         <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
       )}
       <Pages path={path} conditions={asked.entered} after={last && toAfter(last)} isFirst={isFirst}>
         {csv && rows.length > 0 && <a href={toAddress(`${path}.csv`, asked.entered)}>Download as CSV</a>}
       </Pages>
-      {list.Below?.(visit, isEmpty)}
+      {list.below?.(visit, isEmpty)}
     </>
   );
 }

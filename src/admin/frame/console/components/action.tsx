@@ -96,9 +96,10 @@ export function LastAction<Target, Shown extends Target>({
   const isShown = actions.some(
     (action) => action.name === refused?.action && isOffered(action, { of, visit }),
   );
-  const sentences = Object.assign(
-    {},
-    ...actions.map(({ name, done }) => (typeof done === "string" ? { [name]: done } : done)),
+  const sentences = Object.fromEntries(
+    actions.flatMap(({ name, done = {} }) =>
+      typeof done === "string" ? [[name, done]] : Object.entries(done),
+    ),
   );
   return (
     <>
