@@ -1,28 +1,16 @@
 /** The counts of answered requests, which every process adds to the same hourly rows. */
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { type AnswerCount, createActivityWriter } from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useTestDatabase();
 let database: Database;
 let clock: TestClock;
 
-beforeAll(async () => {
-  server = await createTestDatabase();
+beforeAll(() => {
   database = server.database;
 });
 beforeEach(async () => {
@@ -41,7 +29,6 @@ afterEach(async () => {
   );
   expect([...different]).toEqual([]);
 });
-afterAll(() => server.close());
 
 /** The counters of a process. */
 function counters() {

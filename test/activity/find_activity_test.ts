@@ -1,25 +1,21 @@
 /** Finding the hourly counts, and deleting them after 400 days. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { deleteOldActivity } from "../../src/activity/delete_old_activity.ts";
 import { type ActivityQuery, addActivity, deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useTestDatabase();
 let database: Database;
 
-beforeAll(async () => {
-  server = await createTestDatabase();
+beforeAll(() => {
   database = server.database;
 });
 beforeEach(async () => {
   await database.query((sql) => sql`truncate activity_hours, activity_days`);
 });
-afterAll(() => server.close());
 
 async function insert(...rows: readonly string[]) {
   const hours = rows.map((row) => {

@@ -1,27 +1,21 @@
 /** A service adds its answers to the hourly counts, also when it stops. */
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, expect, test } from "bun:test";
 import { type ActivityName, findActivity } from "../../src/activity/mod.ts";
 import type { Config } from "../../src/config/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const on = useTestDatabase();
 
-let on: TestDatabase;
-
-beforeAll(async () => {
-  on = await createTestDatabase();
-});
 beforeEach(async () => {
   await on.database.query((sql) => sql`truncate activity_hours, activity_days`);
 });
-afterAll(() => on.close());
 
 /** Returns the counts of the test clock's day. All requests are in one hour, so each name has one row. */
 async function counts(by: ActivityName): Promise<Record<string, number>> {

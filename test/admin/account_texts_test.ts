@@ -1,32 +1,26 @@
 /** One rule for each text of an account: the API, commands, the console and the import accept and refuse the same texts. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateApiKey, parseImportLine } from "../../src/keys/mod.ts";
 import { generateToken } from "../../src/operators/tokens.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
 import { BRAND } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
+const admin = useAdmin();
 let commands: CommandsOn;
 let client: ReturnType<typeof createConsoleClient>;
 let cookie: string;
 
 beforeAll(async () => {
-  admin = await startAdmin();
   commands = await commandsOn(admin.testDatabase, admin.clock);
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn());
 });
-afterAll(async () => {
-  await commands.close();
-  await admin.close();
-});
+afterAll(() => commands.close());
 
 type Fields = Readonly<Record<string, string>>;
 /** Returns whether the door accepted the text, and the refusal if it did not. */

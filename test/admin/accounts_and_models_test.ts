@@ -1,26 +1,20 @@
 /** Accounts and models over the API: the same results and audit rows as with the commands. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
+const admin = useAdmin();
 let commands: CommandsOn;
 beforeAll(async () => {
-  admin = await startAdmin();
   commands = await commandsOn(admin.testDatabase, admin.clock);
 });
-afterAll(async () => {
-  await commands.close();
-  await admin.close();
-});
+afterAll(() => commands.close());
 
 const answer = async (method: string, path: string, body?: unknown) => {
   const { status, body: answered } = await admin.call(method, path, { body });

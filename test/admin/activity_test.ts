@@ -1,19 +1,16 @@
 /** `GET /activity` and the command `activity` give the same counts, which are those of the table. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { addActivity } from "../../src/activity/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
+import { useAdmin } from "../support/use.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
+const clock = createTestClock("2026-11-22T09:30:00Z");
+const admin = useAdmin({ clock });
 let commands: CommandsOn;
 let token: string | undefined;
-const clock = createTestClock("2026-11-22T09:30:00Z");
 
 beforeAll(async () => {
-  admin = await startAdmin({ clock });
   commands = await commandsOn(admin.testDatabase, clock);
   const add = (hour: string, endpoint: string, [code, reason]: readonly [string, string], count: number) =>
     addActivity(admin.database, [{ hourMs: Date.parse(hour), endpoint, code, reason, count }]);
@@ -23,10 +20,7 @@ beforeAll(async () => {
   await add("2026-11-22T09:00Z", "models", ["OK", ""], 3);
   await add("2026-11-22T09:00Z", "validate", ["INVALID_KEY", "revoked"], 5);
 });
-afterAll(async () => {
-  await commands.close();
-  await admin.close();
-});
+afterAll(() => commands.close());
 
 async function call(query: string) {
   token ??= await admin.token({ scopes: ["status:read"] });

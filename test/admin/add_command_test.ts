@@ -1,22 +1,19 @@
 /** The commands that the console shows for models, run as they are shown. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { addCommand, addVersionCommand, FILE } from "../../src/admin/models/add_command.ts";
 import { findRegistered, type RegisteredModel } from "../../src/models/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { BRAND, issue } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useTestDatabase();
 let commands: CommandsOn;
 const folder = mkdtempSync(join(tmpdir(), "model-"));
 beforeAll(async () => {
-  server = await createTestDatabase();
   commands = await commandsOn(server, createTestClock(), {
     CLAVIGER_PUBLIC_URL: "https://licenses.example.org",
   });
@@ -24,7 +21,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await commands.close();
-  await server.close();
   rmSync(folder, { recursive: true });
 });
 

@@ -1,17 +1,11 @@
 /** Changes that are made, but whose result the database does not return in time. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { toId } from "../../src/ids.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { useAdmin } from "../support/use.ts";
 import { stopWaiting } from "./stop_waiting.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 describe("A change whose result cannot be read in time", () => {
   test("is not reported as if nothing was changed", async () => {

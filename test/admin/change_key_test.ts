@@ -1,21 +1,15 @@
 /** The routes below /admin/v1/keys that read and change an issued key. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { generateApiKey, type IssuedKey } from "../../src/keys/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
-import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
+import type { CallOptions } from "../support/admin.ts";
 import { BRAND, countRows } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 import { issueRevoked, issueSuspended, newIdempotencyKey } from "./sample_requests.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 const UNKNOWN = `key_${"0".repeat(32)}`;
 

@@ -2,16 +2,14 @@
  * Every condition of every list and download counts: in the console, in the API and in commands. A value that cannot be
  * read, an unknown name and a name that is sent twice are refused by name, and nothing is shown instead.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { ACTIONS } from "../../src/audit/mod.ts";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { type CommandLine, createCommandLine, createTestInvocation } from "../cli/command_line.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-
-setDefaultTimeout(30_000);
 
 const ACTOR_FORM =
   "must be a kind and a name, such as token:shop; the kinds are http, command, token, operator";
@@ -33,17 +31,15 @@ const KEYS: Wrong = {
 const AFTER: Wrong = { after: "next" };
 const PAGES: Wrong = { ...AFTER, limit: "all" };
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let client: ReturnType<typeof createConsoleClient>;
 let [token, cookie, keyId] = ["", "", ""];
 beforeAll(async () => {
-  admin = await startAdmin();
   ({ id: keyId } = await admin.issue({ email: "grace@example.org" }));
   token = await admin.token();
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn());
 });
-afterAll(() => admin.close());
 
 /** Each wrong value alone, an unknown name, and each name twice. */
 function casesOf(wrong: Wrong, { isFree = [] as readonly string[] } = {}) {

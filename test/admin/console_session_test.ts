@@ -1,24 +1,20 @@
 /** Sessions of the console: their beginning, their end, and what their role may do. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { listSessions, removeOperator, setRole } from "../../src/operators/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-
-setDefaultTimeout(30_000);
 
 const MINUTE_MS = 60_000;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let client: ReturnType<typeof createConsoleClient>;
 beforeAll(async () => {
-  admin = await startAdmin();
   client = createConsoleClient(admin);
   // The last admin cannot be removed.
   await client.newCode("root");
 });
-afterAll(() => admin.close());
 // The wrong codes and cookies of a test do not count in the next one.
 beforeEach(() => admin.clock.advance(MINUTE_MS + 1));
 

@@ -1,24 +1,21 @@
 /** The console as programs see it: headers, cookies, origins and forms. `test/console` has its pages. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-
-setDefaultTimeout(30_000);
 
 const KEY = /svc_live_[0-9a-f]{48}/;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let client: ReturnType<typeof createConsoleClient>;
 beforeAll(async () => {
-  admin = await startAdmin();
   client = createConsoleClient(admin);
   // The last admin cannot be removed.
   await client.newCode("root");
 });
-afterAll(() => admin.close());
 
 describe("Every answer of the console", () => {
   test("has the headers that keep other sites out", async () => {

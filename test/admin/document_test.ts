@@ -1,5 +1,5 @@
 /** The OpenAPI document of the API: valid, complete, and made from the same schemas as the checks. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { renderDocument } from "../../src/admin/frame/api/document.ts";
@@ -7,28 +7,24 @@ import { CONDITIONS, codesOf } from "../../src/admin/frame/api/document_facts.ts
 import { operation } from "../../src/admin/frame/api/operation.ts";
 import { ROUTES } from "../../src/admin/things.ts";
 import { inJsonSchema } from "../../src/wire/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import { lintDocument } from "../support/lint_document.ts";
-
-setDefaultTimeout(30_000);
+import { useAdmin } from "../support/use.ts";
 
 interface Refusals {
   readonly content?: Record<string, { readonly examples?: object }>;
 }
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let text: string;
 // biome-ignore lint/suspicious/noExplicitAny: a document has every shape.
 let document: any;
 
 beforeAll(async () => {
-  admin = await startAdmin();
   const { body } = await admin.call("GET", "/openapi.json");
   document = body;
   text = JSON.stringify(body);
 });
-afterAll(() => admin.close());
 
 const render = (route: Parameters<typeof renderDocument>[0]["routes"][number]) =>
   JSON.parse(renderDocument({ brand: BRAND, adminUrl: undefined, routes: [route] }));

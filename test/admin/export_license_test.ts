@@ -1,24 +1,21 @@
 /** POST /admin/v1/keys/{id}/license: a signed license for a customer without a network. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
 import { parseLicenseFile, toJwk, verifySignature } from "../../src/signed_licenses/mod.ts";
 import { listSigningKeys } from "../../src/signed_licenses/signing_keys.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
+import { useForAll } from "../support/use.ts";
 import { issueRevoked, issueSuspended } from "./sample_requests.ts";
 
-setDefaultTimeout(30_000);
-
 const DAY_S = 86_400;
-let admin: TestAdmin;
-
-beforeAll(async () => {
+const admin = useForAll(async () => {
   // A clock that stands still, so that times can be compared exactly.
   const clock = createTestClock();
   const at = new Date("2026-11-20T12:00:00.500Z");
-  admin = await startAdmin({
+  return await startAdmin({
     clock: {
       ...clock,
       now: () => new Date(at),
@@ -27,7 +24,6 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(() => admin.close());
 
 function exportOf(key: { readonly id: string }, body: object = {}, token?: string) {
   return admin.call("POST", `/keys/${key.id}/license`, { body, ...(token !== undefined && { token }) });

@@ -1,6 +1,6 @@
 /** `GET /audit`: programs follow the log, miss no row, and learn when the database is another one. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { AUDIT_POSITION } from "../../src/audit/mod.ts";
@@ -10,13 +10,12 @@ import { revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { backUp, makeFolder, prove, tryRestore } from "../backup/backup_kit.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useAdmin } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
-
-setDefaultTimeout(30_000);
 
 interface AuditRow {
   readonly action: string;
@@ -25,11 +24,7 @@ interface AuditRow {
   readonly after: { readonly expires_at?: string | null } | null;
 }
 
-let admin: TestAdmin;
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 async function read(query = "", from = admin): Promise<{ data: AuditRow[]; next: string }> {
   const { status, body } = await from.call("GET", `/audit${query}`);

@@ -1,17 +1,14 @@
 /** Requests that another website, a proxy or a name server could cause: a foreign origin, a foreign or forged host. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { startAdmin } from "../support/admin.ts";
 import { sendRaw } from "../support/raw_http.ts";
+import { useAdmin } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
+const admin = useAdmin();
 beforeAll(async () => {
-  admin = await startAdmin();
   // The first call issues the token that every call sends.
   await admin.call("GET", "/whoami");
 });
-afterAll(() => admin.close());
 
 describe("A browser of a foreign website", () => {
   const ORIGIN = "https://evil.example";

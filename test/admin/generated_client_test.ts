@@ -4,10 +4,8 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { type GeneratedClient, generateClient } from "../support/generated_client.ts";
-
-setDefaultTimeout(60_000);
+import { useAdmin } from "../support/use.ts";
 
 /**
  * Sends any operation with the types of the document. A caller must give the fields that the document requires, and
@@ -129,18 +127,15 @@ console.log(
 );
 `;
 
-let admin: TestAdmin;
+const admin = useAdmin();
+setDefaultTimeout(60_000);
 let client: GeneratedClient;
 
 beforeAll(async () => {
-  admin = await startAdmin();
   const { body } = await admin.call("GET", "/openapi.json");
   client = await generateClient(JSON.stringify(body));
 });
-afterAll(async () => {
-  client.remove();
-  await admin.close();
-});
+afterAll(() => client.remove());
 
 test("a generated client compiles, and works through the life of a key", async () => {
   expect(await client.compile(SEND + LIFE)).toBe("");

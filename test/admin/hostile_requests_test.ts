@@ -1,25 +1,20 @@
 /** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
-import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
+import type { CallOptions } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
 import { makeVisit } from "./sample_visits.ts";
 
-setDefaultTimeout(30_000);
-
 /** Texts that PostgreSQL cannot store, or that stand for bytes that were no text. */
 const NOT_TEXT = ["a\u0000b", "\ud800", "\udc00\ud800", "a\ufffdb"];
 const NESTED = 10_000;
-let admin: TestAdmin;
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 /** The sample request of each route. It stays valid, because every variant of it is refused. */
 const samples = new Map<Route, Promise<SampleRequest>>();

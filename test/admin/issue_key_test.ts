@@ -1,5 +1,5 @@
 /** POST /admin/v1/keys: the key, the restriction of the token, and the answer to a repeated request. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
 import {
@@ -10,19 +10,15 @@ import {
 } from "../../src/licensing/mod.ts";
 import { renewToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
+const admin = useAdmin();
 
 beforeAll(async () => {
-  admin = await startAdmin();
   // The first call issues the token that every call sends.
   await admin.call("GET", "/whoami");
 });
-afterAll(() => admin.close());
 
 let orders = 0;
 const newOrder = () => `order-${String(++orders).padStart(12, "0")}`;

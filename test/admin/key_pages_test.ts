@@ -1,12 +1,10 @@
 /** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-
-setDefaultTimeout(30_000);
 
 const MAX_BYTES = 150_000;
 const LONG = {
@@ -15,15 +13,13 @@ const LONG = {
   externalId: `"`.repeat(250),
 };
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let client: ReturnType<typeof createConsoleClient>;
 let cookie: string;
 beforeAll(async () => {
-  admin = await startAdmin();
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn("admin"));
 });
-afterAll(() => admin.close());
 
 const sizeOf = (text: string) => Buffer.byteLength(text);
 

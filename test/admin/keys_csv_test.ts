@@ -1,11 +1,9 @@
 /** The list of keys as CSV: all keys that meet the conditions of the page, and nothing that a spreadsheet runs. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { computeFigures } from "../../src/figures/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-
-setDefaultTimeout(30_000);
 
 /** Two parts of the CSV, of 1,000 rows each, and some more. */
 const MANY = 2_005;
@@ -13,12 +11,11 @@ const HEADING =
   "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
   "created_at,last_used_at,replaced_by";
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let client: ReturnType<typeof createConsoleClient>;
 let cookie: string;
 let hostile: IssuedKey;
 beforeAll(async () => {
-  admin = await startAdmin();
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn("viewer"));
   hostile = await admin.issue({
@@ -32,7 +29,6 @@ beforeAll(async () => {
     expiresAt: new Date("2027-03-01T00:00:00Z"),
   });
 });
-afterAll(() => admin.close());
 
 const get = (query = "") => client.send(`/keys.csv${query}`, { cookie });
 const emailsIn = (text: string) =>

@@ -1,19 +1,12 @@
 /** Requests that are repeated because the service was killed between the commit and the answer. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { findKey, hashApiKey } from "../../src/keys/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { countRows } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 /** Sends a request to a process that is killed after the commit; the request gets no answer. */
 async function sendInVain(path: string, request: RequestInit): Promise<void> {

@@ -1,21 +1,15 @@
 /** GET and PATCH /admin/v1/licenses/{id}. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { toId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { oneYearAfter } from "../../src/licensing/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import type { TestAdmin } from "../support/admin.ts";
+import { useAdmin } from "../support/use.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 const pathOf = ({ licenseUuid }: IssuedKey) => `/licenses/${toId("lic", licenseUuid)}`;
 

@@ -1,21 +1,16 @@
 /** The filters of the lists: they find what the commands find, and a refusal names the filter. */
 
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { useForEach } from "../support/use.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
 import { add, by, DAY_MS, readAll, use } from "./list_kit.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-beforeEach(async () => {
-  admin = await startAdmin();
-});
-afterEach(() => admin.close());
+const admin = useForEach(startAdmin);
 
 describe("the results of the commands", () => {
   let commands: CommandsOn;

@@ -1,5 +1,5 @@
 /** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { openSession } from "../../src/database/mod.ts";
@@ -13,21 +13,18 @@ import { testFolder } from "../support/postgres.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useTestService } from "../support/use.ts";
 
 const ANY_PORT = { host: "127.0.0.1", port: 0 };
 
-let service: TestService;
+const service = useTestService({ config: { adminListen: ANY_PORT } });
 let url: string;
 let token: string;
 
 beforeAll(async () => {
-  service = await startTestService({ config: { adminListen: ANY_PORT } });
   url = service.service.admin?.url ?? "";
   token = await newToken(service);
 });
-afterAll(() => service.close());
 
 async function newToken({ database, config, clock }: TestService): Promise<string> {
   const request = { name: `token-${clock.nowMs()}`, scopes: SCOPES, restriction: {} } as const;

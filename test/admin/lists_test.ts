@@ -1,21 +1,16 @@
 /** The lists of the API: pages without gaps and repetitions, and bounds. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges, updateAccount } from "../../src/licensing/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { uuidOf } from "../support/keys.ts";
+import { useForEach } from "../support/use.ts";
 import { add, by, DAY_MS, readAll, use } from "./list_kit.ts";
 import { stopWaiting } from "./stop_waiting.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-beforeEach(async () => {
-  admin = await startAdmin();
-});
-afterEach(() => admin.close());
+const admin = useForEach(startAdmin);
 
 async function issueMany(count: number): Promise<IssuedKey[]> {
   const keys: IssuedKey[] = [];

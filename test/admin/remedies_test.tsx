@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The remedies of refusals at each door: as words in the API, as commands to type, and as links of the console. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Command } from "commander";
 import { Hono } from "hono";
 import { answerRefusal } from "../../src/admin/frame/answer.ts";
@@ -14,23 +14,20 @@ import { loginOperator } from "../../src/operators/mod.ts";
 import { type Refusal, refuse } from "../../src/refusal.ts";
 import { type Remedy, type RemedyName, WORDS } from "../../src/remedy.ts";
 import { createTestInvocation } from "../cli/command_line.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { expectDone, issueSuspended, newName } from "./sample_requests.ts";
-
-setDefaultTimeout(30_000);
 
 const STEM = "Cannot do it: something prevents it";
 const NAMES = Object.keys(WORDS) as RemedyName[];
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let client: ReturnType<typeof createConsoleClient>;
 /** What each remedy is about, as it is in the database. */
 let things: Readonly<Partial<Record<RemedyName, string>>>;
 beforeAll(async () => {
-  admin = await startAdmin();
   client = createConsoleClient(admin);
   const key = await admin.issue({ email: "o'hara@example.org" });
   const operator = newName();
@@ -46,7 +43,6 @@ beforeAll(async () => {
     change_role: operator,
   };
 });
-afterAll(() => admin.close());
 
 function refusalWith(name: RemedyName): Refusal {
   const of = things[name];

@@ -2,16 +2,14 @@
  * The OpenAPI document accepts and refuses the same requests as the API: each value is checked against its schema in the
  * document, by a validator that is not ours, and sent.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import Ajv2020 from "ajv/dist/2020";
 import { renderDocument } from "../../src/admin/frame/api/document.ts";
 import { ROUTES } from "../../src/admin/things.ts";
 import { createBrand } from "../../src/brand.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 import { makeSample } from "./sample_requests.ts";
-
-setDefaultTimeout(30_000);
 
 interface Described {
   readonly parameters?: readonly { readonly name: string; readonly schema: object }[];
@@ -19,13 +17,11 @@ interface Described {
 }
 type Method = "GET" | "POST" | "PATCH";
 
-let admin: TestAdmin;
+const admin = useAdmin();
 let token: string;
 beforeAll(async () => {
-  admin = await startAdmin();
   token = await admin.token();
 });
-afterAll(() => admin.close());
 
 /** Returns the check of a body, or of a parameter, by the document. */
 function documented(method: Method, path: string, { parameter = "", brand = BRAND } = {}) {

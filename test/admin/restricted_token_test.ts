@@ -1,20 +1,13 @@
 /** Restricted tokens: the accounts that they may join, the scopes that they can have, and the keys that they see. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { newUuid, toId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
 import { issueToken, renewToken, SCOPES, type Scope } from "../../src/operators/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-
-beforeAll(async () => {
-  admin = await startAdmin();
-});
-afterAll(() => admin.close());
+const admin = useAdmin();
 
 const FREE_LIVE: Restriction = { tiers: ["free"], mode: "live" };
 const JOINING: readonly Scope[] = ["keys:issue", "accounts:join"];

@@ -2,7 +2,7 @@
  * Every route of the API and of the console: who may call it, and who may not, as `rights.ts` says. A route without a
  * row there or in `sample_requests.ts` fails.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
@@ -10,22 +10,18 @@ import { findPage } from "../../src/cli/guide/pages.ts";
 import { ROLES, SCOPES } from "../../src/operators/mod.ts";
 import type { Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
+import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { API_SCOPES, CONSOLE_ROLES } from "./rights.ts";
 import { makeSample, nameOf, unmatched } from "./sample_requests.ts";
 import { CONSOLE_FORMS, makeVisit } from "./sample_visits.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
+const admin = useAdmin();
 let operators: ReturnType<typeof createConsoleClient>;
-beforeAll(async () => {
-  admin = await startAdmin();
+beforeAll(() => {
   operators = createConsoleClient(admin);
 });
-afterAll(() => admin.close());
 
 /** Sends the sample request of a route. */
 async function send(

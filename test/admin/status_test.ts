@@ -1,20 +1,14 @@
 /** `GET /status`: a short form of `doctor`, examined at most once a minute. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readConfig } from "../../src/config/config.ts";
 import { examineBriefly } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let on: TestDatabase;
-beforeAll(async () => {
-  on = await createTestDatabase();
-});
-afterAll(() => on.close());
+const on = useTestDatabase();
 
 describe("GET /status", () => {
   test("shows the findings of the disk and the database server, without a request to other hosts", async () => {

@@ -1,5 +1,5 @@
 /** `GET /usage` as CSV: the same text as the command's, in parts, and no further than the client reads. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Call } from "../../src/admin/frame/api/operation.ts";
 import type { AdminOptions } from "../../src/admin/frame/options.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
@@ -7,17 +7,15 @@ import { listUsageOperation } from "../../src/admin/usage/usage_routes.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
-
-setDefaultTimeout(30_000);
 
 /** Six parts of the CSV. */
 const LICENSES = 5_500;
 /** The first part has 100 rows, the others have 1,000. */
 const PARTS = 7;
 
-let target: TestDatabase;
+const target = useTestDatabase();
 let admin: TestAdmin;
 let token: string;
 /** The statements since the test began. */
@@ -28,7 +26,6 @@ let failsFrom = Number.POSITIVE_INFINITY;
 let counted: Database;
 
 beforeAll(async () => {
-  target = await createTestDatabase();
   counted = {
     ...target.database,
     query(build, options) {
@@ -57,10 +54,7 @@ beforeAll(async () => {
       insert into usage (license_id, month, used) select id, '2026-10-01', 7 from license`,
   );
 });
-afterAll(async () => {
-  await admin.close();
-  await target.close();
-});
+afterAll(() => admin.close());
 beforeEach(() => {
   statements = 0;
   failsFrom = Number.POSITIVE_INFINITY;

@@ -1,5 +1,5 @@
 /** Pages of the audit log have the rows that a naive reference finds, and a rare filter does not read the whole log. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import {
   type AuditFilter,
   type AuditPart,
@@ -10,22 +10,20 @@ import {
   pageAudit,
 } from "../../src/audit/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
 import { NOW } from "../support/issue.ts";
 import { countRowsRead } from "../support/rows_read.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const ROWS = 12_000;
 const DAY_MS = 86_400_000;
 const ago = (days: number) => new Date(NOW.getTime() - days * DAY_MS);
 
-let server: TestDatabase;
+const server = useTestDatabase();
 /** The whole log, oldest first. */
 let all: readonly AuditRow[];
 
 beforeAll(async () => {
-  server = await createTestDatabase();
   // Three years. The older half has no transactions. Times are not in the order of the rows: every tenth is a day late.
   await server.database.query(
     (sql) => sql`
@@ -41,7 +39,6 @@ beforeAll(async () => {
   await server.database.query((sql) => sql`vacuum analyze audit`);
   all = (await listAudit(server.database, { limit: 2 * ROWS })).toReversed();
 });
-afterAll(() => server.close());
 
 function meets(row: AuditRow, { actor, action, keyUuid, accountUuid, since, until }: AuditFilter): boolean {
   return (

@@ -1,22 +1,18 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { followAudit, listAudit, pageAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useTestDatabase();
 
 beforeAll(async () => {
-  server = await createTestDatabase();
   await issue(server.database);
 });
-afterAll(() => server.close());
 
 async function revokeFor(reason: string, key?: IssuedKey): Promise<string | null | undefined> {
   const revoked = key ?? (await issue(server.database));

@@ -1,16 +1,10 @@
 /** The driver's `copy` streams, in the cases where they could hang or lose an error. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { inTransaction } from "../../src/backup/_session.ts";
 import { copyIn, copyOut } from "../../src/database/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await createTestDatabase({ empty: true });
-});
-afterAll(() => database.close());
+const database = useTestDatabase({ empty: true });
 
 const ROWS = "copy (select repeat('x', 100) from generate_series(1, 60000)) to stdout";
 

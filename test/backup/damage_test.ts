@@ -1,5 +1,5 @@
 /** A file with any change is refused, and the database does not change. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,22 +9,20 @@ import { checkBackupSchema, verifyBackup } from "../../src/backup/mod.ts";
 import { migrations } from "../../src/database/mod.ts";
 import { pathOfFile } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { backUp, fill, MODEL_BYTES, makeFolder, prove, tryRestore, watch } from "./backup_kit.ts";
-
-setDefaultTimeout(30_000);
 
 const folder = makeFolder();
 const path = join(folder.path, "backup");
 const changed = join(folder.path, "changed");
-let source: TestDatabase;
+const source = useTestDatabase();
 let file: Buffer;
 let tar: Buffer;
 
 beforeAll(async () => {
-  source = await createTestDatabase();
   await fill(source.database);
   // Long texts would only make the test slower.
   await source.database.query((sql) => sql`delete from events where length(model_name) > 1000`);
@@ -42,10 +40,7 @@ beforeAll(async () => {
   tar = zstdDecompressSync(file);
 });
 
-afterAll(async () => {
-  folder.remove();
-  await source.close();
-});
+afterAll(() => folder.remove());
 
 /** Makes a backup file from a tar. */
 function pack(bytes: Buffer): Buffer {

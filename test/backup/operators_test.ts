@@ -1,5 +1,5 @@
 /** A restore lets nobody in: tokens wait for an operator, and codes, sessions and stored answers are not in backups. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,28 +13,18 @@ import {
   revokeToken,
 } from "../../src/operators/mod.ts";
 import { enter, login } from "../operators/login.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { backUp, makeFolder, orThrow, prove, tryRestore } from "./backup_kit.ts";
-
-setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 const folder = makeFolder();
 const path = join(folder.path, "backup");
-let source: TestDatabase;
-let target: TestDatabase;
+const source = useTestDatabase();
+const target = useTestDatabase({ empty: true });
 
-beforeAll(async () => {
-  source = await createTestDatabase();
-  target = await createTestDatabase({ empty: true });
-});
-afterAll(async () => {
-  folder.remove();
-  await source.close();
-  await target.close();
-});
+afterAll(() => folder.remove());
 
 async function issue(name: string): Promise<string> {
   const request = { name, scopes: ["keys:read"], restriction: {} } as const;

@@ -1,31 +1,19 @@
 /** A backup that is taken while events arrive contains one snapshot of the database, with no half-written event. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase, useTestService } from "../support/use.ts";
 import { backUp, makeFolder, restore } from "./backup_kit.ts";
 
 const CLIENTS = 16;
 const OLD_EVENTS = 40_000;
 
 // The tests create, fill and read several databases, on a machine that may be busy.
-setDefaultTimeout(60_000);
-
 const folder = makeFolder();
-let service: TestService;
-let target: TestDatabase;
+const service = useTestService();
+const target = useTestDatabase({ empty: true });
 
-beforeAll(async () => {
-  service = await startTestService();
-  target = await createTestDatabase({ empty: true });
-});
-
-afterAll(async () => {
-  folder.remove();
-  await service.close();
-  await target.close();
-});
+afterAll(() => folder.remove());
 
 test("writeBackup() saves every event acknowledged before it, and usage that equals the saved events", async () => {
   const keys = await Promise.all(
@@ -81,3 +69,4 @@ test("writeBackup() saves every event acknowledged before it, and usage that equ
   );
   expect(wrong.map((row) => ({ ...row }))).toEqual([]);
 });
+setDefaultTimeout(60_000);

@@ -1,19 +1,14 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo/console.ts";
 import { type Config, readConfig } from "../../src/config/mod.ts";
 import { findSession, loginOperator, type Role, redeemCode } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW as now } from "../support/issue.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const by = { actor: ACTOR, now };
-let own: TestDatabase;
-beforeEach(async () => {
-  own = await createTestDatabase();
-});
-afterEach(() => own.close());
+const own = useForEach(createTestDatabase);
 
 async function codeFor(name: string, role: Role): Promise<string> {
   const login = await loginOperator(own.database, { name, role }, by);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import { type Actor, listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/calendar.ts";
@@ -26,11 +26,10 @@ import {
 import { isRefusal } from "../../src/refusal.ts";
 import { countUse, importedUsageCte, readUsageDays } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { addDemo } from "../support/demo.ts";
 import { BRAND } from "../support/issue.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const NOW = new Date("2026-11-22T15:43:44Z");
 const DAY_MS = 86_400_000;
@@ -56,14 +55,12 @@ async function daysOf(database: Database): Promise<DayOfUse[]> {
   );
 }
 
-let server: TestDatabase;
+const server = useTestDatabase();
 let days: DayOfUse[];
 beforeAll(async () => {
-  server = await createTestDatabase();
   await addDemo(server, NOW);
   days = await daysOf(server.database);
 });
-afterAll(() => server.close());
 
 describe("The use of the demo's customers", () => {
   test("is the same for a day, whenever the demo is added on it", async () => {

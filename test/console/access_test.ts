@@ -1,26 +1,23 @@
 /** Who may use the console and the API, in a real browser. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { listOperators, listSessions, listTokens, SCOPES } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
-
-setDefaultTimeout(30_000);
+import { startConsole, tabTo } from "./support/console.ts";
 
 const LONG = "a-rather-long-name-of-a-service-of-a-rather-long-organization.12";
 const REFUSED = [/status of 400/];
 
-let admin: TestConsole;
+const admin = useForAll(startConsole);
 let client: ReturnType<typeof createConsoleClient>;
 beforeAll(async () => {
-  admin = await startConsole();
   client = createConsoleClient(admin);
   await client.newCode("olga");
 });
-afterAll(() => admin.close());
 
 const tableOf = (page: Page, heading: string) => page.locator(`h2:has-text("${heading}") + table`);
 const lastAudit = async () => (await listAudit(admin.database, { limit: 1 }))[0];

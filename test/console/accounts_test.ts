@@ -1,13 +1,14 @@
 /** The list of accounts and the page of an account, in a real browser. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges, listAccounts, renewAccount } from "../../src/licensing/mod.ts";
 import { ACTOR } from "../support/issue.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+import { startConsole, tabTo } from "./support/console.ts";
 
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const SHOWN = HOSTILE.replace("\u202e", "\\u202e");
@@ -16,11 +17,7 @@ const DAY_MS = 86_400_000;
 /** A page of the console is never larger. */
 const MAX_BYTES = 150_000;
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole();
-});
-afterAll(() => admin.close());
+const admin = useForAll(startConsole);
 
 const path = ({ userId }: IssuedKey) => `/accounts/${userId}`;
 const rows = (page: Page) => page.locator("tbody tr");

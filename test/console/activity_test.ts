@@ -1,15 +1,12 @@
 /** The counts of answered requests, in a real browser. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { createTestClock } from "../support/clock.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole } from "./support/console.ts";
+import { startConsole } from "./support/console.ts";
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole({ clock: createTestClock("2026-11-22T09:30:00Z") });
-});
-afterAll(() => admin.close());
+const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T09:30:00Z") }));
 
 test("The page is accessible while nothing was counted", async () => {
   await admin.visitAs("viewer", { path: "/activity" }, async (page) => {

@@ -1,13 +1,13 @@
 /** Tests that a foreign page in the browser of an operator can do nothing. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { FOREIGN_HOST, startConsole, type TestConsole } from "./support/console.ts";
+import { useForAll } from "../support/use.ts";
+import { FOREIGN_HOST, startConsole } from "./support/console.ts";
 
-let admin: TestConsole;
+const admin = useForAll(startConsole);
 /** A server of someone else on the same machine: for browsers it has the same site as the console. */
 let foreign: ReturnType<typeof Bun.serve>;
-beforeAll(async () => {
-  admin = await startConsole();
+beforeAll(() => {
   const forms = {
     "/issue": `<form method="post" action="${admin.url}/console/keys/issue"><input name="email" value="eve@example.org">
       <input name="tier" value="enterprise"><input name="mode" value="live"><input name="never" value="yes">`,
@@ -24,10 +24,7 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(async () => {
-  await foreign?.stop(true);
-  await admin.close();
-});
+afterAll(() => foreign?.stop(true));
 
 const keys = async () =>
   (await admin.database.query<{ n: number }>((sql) => sql`select count(*)::int as n from keys`))[0]?.n;

@@ -1,26 +1,21 @@
 /** The audit log, in a real browser. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { changeLicense, createLicenseChanges } from "../../src/licensing/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole } from "./support/console.ts";
-
-setDefaultTimeout(30_000);
+import { startConsole } from "./support/console.ts";
 
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const GRACE = { kind: "operator", name: "grace", address: "192.0.2.7" } as const;
 const DAY_MS = 86_400_000;
 
-let admin: TestConsole;
+const admin = useForAll(startConsole);
 let key: IssuedKey;
-beforeAll(async () => {
-  admin = await startConsole();
-});
-afterAll(() => admin.close());
 
 const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
 const rowsOf = (page: Page) => page.locator("tbody tr");

@@ -1,14 +1,13 @@
 /** The health of the service, in a real browser. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import type { Finding } from "../../src/doctor/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole } from "./support/console.ts";
-
-setDefaultTimeout(30_000);
+import { startConsole } from "./support/console.ts";
 
 const DAY_MS = 86_400_000;
 const GOOD: Finding = {
@@ -18,17 +17,15 @@ const GOOD: Finding = {
 };
 const HOSTILE = `<img src=x onerror="document.title='run'">\u202eevil`;
 
-let admin: TestConsole;
-let findings: readonly Finding[];
-let certificateExpiresAt: Date | undefined;
-const processUuid = newUuid();
-beforeAll(async () => {
+const admin = useForAll(async () => {
   const examine = async () => findings;
-  admin = await startConsole({
+  return await startConsole({
     admin: { examine, processUuid, certificateExpiresAt: () => certificateExpiresAt },
   });
 });
-afterAll(() => admin.close());
+let findings: readonly Finding[];
+let certificateExpiresAt: Date | undefined;
+const processUuid = newUuid();
 
 /** Gives the service another state, which the next page shows. */
 function become(next: readonly Finding[], expiresAt?: Date): void {

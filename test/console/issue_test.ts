@@ -1,19 +1,16 @@
 /** The form that issues a key, in a real browser. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { findKey, hashApiKey } from "../../src/keys/mod.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+import { startConsole, tabTo } from "./support/console.ts";
 
 const KEY = /^svc_(live|test)_[0-9a-f]{48}$/;
 const REFUSED = [/status of 400/];
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole({ admin: { publicUrl: "https://keys.example.org" } });
-});
-afterAll(() => admin.close());
+const admin = useForAll(() => startConsole({ admin: { publicUrl: "https://keys.example.org" } }));
 
 /** Returns the key that the page shows, and its row in the database. */
 async function shownKey(page: Page) {

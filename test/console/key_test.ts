@@ -1,6 +1,6 @@
 /** The page of a key and its changes, in a real browser. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -12,6 +12,7 @@ import {
   type Verified,
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
@@ -19,11 +20,7 @@ import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const MAX_BYTES = 150_000;
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole();
-});
-afterAll(() => admin.close());
+const admin = useForAll(startConsole);
 
 const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
 const find = (key: IssuedKey) => findKey(admin.database, { uuid: uuidOf(key) }, { now: admin.clock.now() });

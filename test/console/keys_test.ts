@@ -1,20 +1,17 @@
 /** The list of keys, in a real browser. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import type { Database } from "../../src/database/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole } from "./support/console.ts";
+import { startConsole } from "./support/console.ts";
 
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const LONG = "a-rather-long-name-of-a-department.of-a-rather-long-organization.example.org";
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole();
-});
-afterAll(() => admin.close());
+const admin = useForAll(startConsole);
 
 const emailsOf = (page: Page) => page.locator("tbody td > a > bdi").allTextContents();
 

@@ -1,17 +1,14 @@
 /** The beginning and the end of a session, in a real browser. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+import { startConsole, tabTo } from "./support/console.ts";
 
 const UNAUTHORIZED = /status of 401/;
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole();
-});
-afterAll(() => admin.close());
+const admin = useForAll(startConsole);
 
 const enterUrl = () => `${admin.url}/console/enter`;
 const isLoggedIn = (page: Page) => page.getByRole("heading", { name: "Overview" }).waitFor();

@@ -1,24 +1,21 @@
 /** The list of models and the page of a model, in a real browser. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
 import { addModel, findRegistered, parseNewModel, retireVersion } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+import { startConsole, tabTo } from "./support/console.ts";
 
 const LONG = "a_very_long_name_of_a_model.".repeat(7).slice(0, 195);
 /** A page of the console is never larger. */
 const MAX_BYTES = 150_000;
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole();
-});
-afterAll(() => admin.close());
+const admin = useForAll(startConsole);
 
 async function add(fields: object): Promise<void> {
   const model = parseNewModel(newModel(fields), BRAND);

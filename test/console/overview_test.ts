@@ -1,5 +1,5 @@
 /** The first page after the login, in a real browser. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { addActivity } from "../../src/activity/mod.ts";
 import { computeFigures } from "../../src/figures/mod.ts";
@@ -8,21 +8,16 @@ import { listKeys } from "../../src/keys/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole } from "./support/console.ts";
-
-setDefaultTimeout(30_000);
+import { startConsole } from "./support/console.ts";
 
 const NOW = "2026-11-22T15:43:44Z";
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const MAX_BYTES = 150_000;
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole({ clock: createTestClock(NOW) });
-});
-afterAll(() => admin.close());
+const admin = useForAll(() => startConsole({ clock: createTestClock(NOW) }));
 
 /** A part of the page, by its title. */
 const panel = (page: Page, title: string) =>

@@ -1,23 +1,18 @@
 /** The use of a month and of a year, in a real browser. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { monthOf } from "../../src/calendar.ts";
 import { countUse, listUsage, renderUsage, renderUsageCsv, USAGE_CSV_HEADING } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
+import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
-import { startConsole, type TestConsole } from "./support/console.ts";
-
-setDefaultTimeout(30_000);
+import { startConsole } from "./support/console.ts";
 
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const OCTOBER = monthOf(Date.parse("2026-10-15T00:00:00Z"));
 
-let admin: TestConsole;
-beforeAll(async () => {
-  admin = await startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") });
-});
-afterAll(() => admin.close());
+const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") }));
 
 const count = () => countUse(admin.database, { clock: admin.clock, isStopping: () => false });
 

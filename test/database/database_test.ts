@@ -1,24 +1,17 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { type Database, DatabaseUnavailable, openDatabase, type Sql } from "../../src/database/mod.ts";
 import { type Log, silentLog } from "../../src/log.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { shortest } from "../support/shortest.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const DEADLINE_MS = 400;
 /** The delay that a busy machine may add to a timer. */
 const GRACE_MS = 1_000;
 
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase({ empty: true });
-});
-afterAll(() => server.close());
+const server = useTestDatabase({ empty: true });
 
 describe("openDatabase()", () => {
   const faults: Fault[] = ["stalled", "closing", "half_open"];

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import {
   constraintOf,
   DatabaseUnavailable,
@@ -8,16 +8,9 @@ import {
 } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase({ empty: true });
-});
-afterAll(() => server.close());
+const server = useTestDatabase({ empty: true });
 
 async function errorOf(build: (sql: Sql) => ReturnType<Sql>, { query } = server.database): Promise<unknown> {
   return await query(build as never).then(

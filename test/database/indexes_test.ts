@@ -1,14 +1,7 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { describe, expect, test } from "bun:test";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 /** Lists the columns on which an index of the table depends: its keys, its expressions, and its condition. */
 async function indexedColumns(table: string): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,11 +11,10 @@ import {
   openSession,
   type Sql,
 } from "../../src/database/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const FIRST: Migration = { number: 1, name: "0001_first", text: "create table first (id integer);" };
 const SECOND: Migration = { number: 2, name: "0002_second", text: "alter table first add name text;" };
@@ -34,12 +33,7 @@ const RELEASED: Readonly<Record<string, string>> = {
   "0009_event_index.sql": "3b72b4b5f5a04f81c270c60b0aeff86c5835b3d0ddc0bc54fe9d70aa9bba19a3",
 };
 
-let server: TestDatabase;
-
-beforeEach(async () => {
-  server = await createTestDatabase({ empty: true });
-});
-afterEach(() => server.close());
+const server = useForEach(() => createTestDatabase({ empty: true }));
 
 describe("migrate()", () => {
   test("migrate() applies each migration once and in order", async () => {

@@ -1,13 +1,11 @@
 /** If an address names several servers, the client leaves one that does not answer after a second. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const CONNECT_MS = 1_000;
 /** More connections than a listener's queue of unaccepted connections holds. */
@@ -16,11 +14,7 @@ const LISTENER = `require("node:net").createServer().listen(0, "127.0.0.1", func
   console.log(this.address().port);
 })`;
 
-let server: TestDatabase;
-beforeAll(async () => {
-  server = await createTestDatabase({ empty: true });
-});
-afterAll(() => server.close());
+const server = useTestDatabase({ empty: true });
 
 interface Silent {
   readonly place: string;

@@ -1,16 +1,9 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { isStorableJson, isStorableText, toTextArray } from "../../src/database/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase({ empty: true });
-});
-afterAll(() => server.close());
+const server = useTestDatabase({ empty: true });
 
 async function throughDatabase(values: readonly (string | null)[]): Promise<(string | null)[]> {
   const rows = await server.database.query<{ value: string | null }>(

@@ -1,19 +1,13 @@
 /** The finding of `doctor` about the connection to an external database. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readConfig } from "../../src/config/config.ts";
 import { examineDatabase } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let opened: TestDatabase;
-beforeAll(async () => {
-  opened = await createTestDatabase();
-});
-afterAll(() => opened.close());
+const opened = useTestDatabase();
 
 /** Examines with `address` in the settings only: the connection itself goes to the test's own database. */
 async function examined(address: string | undefined) {

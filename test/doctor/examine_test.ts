@@ -1,5 +1,5 @@
 /** The findings of `doctor` about the data folder, the certificate and the clock of the database server. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,25 +9,20 @@ import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const DAY_MS = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), "claviger-examine-"));
 const dataDir = join(folder, "data");
 const secret = join(dataDir, "secret");
-let opened: TestDatabase;
+const opened = useTestDatabase();
 
-beforeAll(async () => {
-  opened = await createTestDatabase();
+beforeAll(() => {
   mkdirSync(dataDir);
   writeFileSync(secret, "");
   setModes(0o700, 0o600);
 });
-afterAll(async () => {
-  rmSync(folder, { recursive: true });
-  await opened.close();
-});
+afterAll(() => rmSync(folder, { recursive: true }));
 
 function setModes(ofFolder: number, ofSecret: number): void {
   chmodSync(dataDir, ofFolder);

@@ -1,5 +1,5 @@
 /** The finding of `doctor` about the keys that sign licenses. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { readConfig } from "../../src/config/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
@@ -7,20 +7,16 @@ import { examineDatabase, type Finding } from "../../src/doctor/mod.ts";
 import { proveSecret } from "../../src/installation/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { ensureSigningKeys, listSigningKeys, retireSigningKey } from "../../src/signed_licenses/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const secrets = openSecrets();
 const now = systemClock.now();
-let target: TestDatabase;
+const target = useTestDatabase();
 beforeAll(async () => {
-  target = await createTestDatabase();
   await proveSecret(target.database, secrets, now);
 });
-afterAll(() => target.close());
 
 async function examineKeys(secret = TEST_SECRET): Promise<Finding | undefined> {
   const env = { CLAVIGER_SECRET: secret };

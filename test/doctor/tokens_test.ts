@@ -1,22 +1,16 @@
 /** The finding of `doctor` about tokens that older versions issued with more scopes than a restricted token can have. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { readConfig } from "../../src/config/mod.ts";
 import { examineDatabase } from "../../src/doctor/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
 import { issueToken, revokeToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let target: TestDatabase;
-beforeAll(async () => {
-  target = await createTestDatabase();
-});
-afterAll(() => target.close());
+const target = useTestDatabase();
 
 async function examineTokens() {
   const env = { CLAVIGER_SECRET: TEST_SECRET };

@@ -1,5 +1,5 @@
 /** The findings of `doctor` for a user who may not read some settings or files of the installation. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,28 +10,22 @@ import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod
 import type { ServingAt } from "../../src/installation/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { isRoot } from "../support/is_root.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const asRoot = isRoot("doctor on files of other users");
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const UNSEEN = { why: "this user may not read the service's settings", remedy: "run as root" };
 const folder = mkdtempSync(join(tmpdir(), "claviger-unseen-"));
-let target: TestDatabase;
+const target = useTestDatabase();
 beforeAll(async () => {
-  target = await createTestDatabase();
   const now = systemClock.now();
   await target.database.query(
     (sql) => sql`insert into secret_canary (sealed, created_at) values (${"sealed"}, ${now})`,
   );
 });
-afterAll(async () => {
-  await target.close();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => rmSync(folder, { recursive: true }));
 
 async function examineAll(
   env: Record<string, string>,

@@ -1,5 +1,5 @@
 /** Stored figures: each equals a count made with SQL at the same moment. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import {
   computeFigures,
@@ -11,11 +11,10 @@ import {
 import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { until } from "../support/until.ts";
+import { useForEach } from "../support/use.ts";
 import { makeRandomCustomers } from "./random_customers.ts";
-
-setDefaultTimeout(30_000);
 
 /** The sessions of this database that wait for a lock: other tests use other databases of the same server. */
 const WAITING = "from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
@@ -24,11 +23,7 @@ const WAITING = "from pg_stat_activity where datname = current_database() and wa
 const NOW = new Date("2026-11-20T12:00:00Z");
 const stopped = { now: () => NOW, nowMs: () => NOW.getTime(), monotonicMs: () => 0 };
 
-let server: TestDatabase;
-beforeEach(async () => {
-  server = await createTestDatabase();
-});
-afterEach(() => server.close());
+const server = useForEach(createTestDatabase);
 
 const count = async <Row extends object>(text: string): Promise<Row[]> => [
   ...(await server.database.query<Row>((sql) =>

@@ -1,19 +1,14 @@
 /** Tests the count of use with days in an unusual state: after a pause, and after a removed demo. */
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, createLicenseChanges, type Tier } from "../../src/licensing/mod.ts";
 import { commitEvents, countUse, readUsageDays, restartCount } from "../../src/usage/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
+import { useForEach } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-beforeEach(async () => {
-  server = await createTestDatabase();
-});
-afterEach(() => server.close());
+const server = useForEach(createTestDatabase);
 
 test("countUse() gives each day the tier at its end, if several days are over", async () => {
   let nowMs = Date.parse("2026-11-26T12:00:00Z");

@@ -1,23 +1,19 @@
 /** The windows over HTTP: with many requests at once, across the end of a minute, and for all forms of addresses. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { ALL, call, ENDPOINTS, type Endpoint } from "../support/endpoints.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+import { useForAll } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
-
-beforeAll(async () => {
+const service = useForAll(async () => {
   const proxies = parseTrustedProxies("127.0.0.1");
   if (!proxies.ok) throw new Error(proxies.error);
-  service = await startTestService({
+  return await startTestService({
     limits: "default",
     config: { trustedProxies: proxies.proxies, logRequests: "off" },
   });
 });
-afterAll(() => service.close());
 
 const isAccepted = ({ status, body }: JsonResponse) =>
   !(status === 429 && body.code === "RATE_LIMIT_EXCEEDED");

@@ -1,27 +1,15 @@
 /** Bodies and paths that no client library writes, each with its answer in the contract. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { generateApiKey } from "../../src/keys/mod.ts";
 import { ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
-import {
-  addHostedModel,
-  type HostingService,
-  linkTo,
-  startHostingService,
-  testBytes,
-} from "../support/hosted.ts";
+import { addHostedModel, linkTo, testBytes } from "../support/hosted.ts";
 import { BRAND } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type RawAnswer, sendRaw } from "../support/raw_http.ts";
+import { useHostingService } from "../support/use.ts";
 import { ODD_METADATA, OTHER_METHODS } from "./odd_values.ts";
 
-setDefaultTimeout(30_000);
-
-let service: HostingService;
-
-beforeAll(async () => {
-  service = await startHostingService();
-});
-afterAll(() => service.close());
+const service = useHostingService();
 
 interface Sent {
   readonly method?: string;

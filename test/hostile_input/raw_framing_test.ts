@@ -3,20 +3,16 @@
  * status and no JSON. The promise is that the connection ends there, and that a request hidden in the body is never
  * executed: the hidden request would revoke a key, and the key must still work afterwards.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { sendRaw } from "../support/raw_http.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 let victim: string;
 
 beforeAll(async () => {
-  service = await startTestService();
   victim = (await service.issue()).apiKey;
 });
-afterAll(() => service.close());
 
 const POST = "POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\n";
 

@@ -2,10 +2,10 @@
  * Hundreds of clients send their requests byte by byte. They get their answers, and do not slow down the answers
  * to other clients.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useTestService } from "../support/use.ts";
 
 const SENDERS = 300;
 const BYTE_EVERY_MS = 25;
@@ -26,16 +26,14 @@ const UNHARMED_FLOOR_MS = 50;
 /** Other work of the machine may disturb only one of two measurements; then both are repeated. */
 const ROUNDS = 3;
 
-let service: TestService;
+const service = useTestService({ config: { logRequests: "off" } });
 let apiKey: string;
 
 beforeAll(async () => {
-  service = await startTestService({ config: { logRequests: "off" } });
   ({ apiKey } = await service.issue());
   // Warm up: the first requests are slower.
   await measureOthers();
 });
-afterAll(() => service.close());
 
 /** Validates with a few clients for some seconds; returns the duration of each request in ms, sorted. */
 async function measureOthers(): Promise<number[]> {

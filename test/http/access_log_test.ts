@@ -1,20 +1,17 @@
 /** The log has a line for each request, and never a key. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { NO_LIMITS, ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 
 beforeAll(async () => {
-  service = await startTestService();
   await setToken(service);
 });
-afterAll(() => service.close());
 beforeEach(() => void service.logLines.splice(0));
 
 const linesOf = ({ logLines }: TestService) =>

@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { uuidOf } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 let key: IssuedKey;
 
 beforeAll(async () => {
-  service = await startTestService();
   key = await service.issue();
 });
-afterAll(() => service.close());
 
 const log = (event: object, by = key) => service.post("/v1/analytics/log", { api_key: by.apiKey, ...event });
 

@@ -1,21 +1,18 @@
 /** The places, the format and the states of a key, on every endpoint. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
 import { ALL, call, ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import { setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
-import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { ON_NODE, startTestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 
 beforeAll(async () => {
-  service = await startTestService();
   await setToken(service);
 });
-afterAll(() => service.close());
 
 const withHeader = (key: string) => ({ headers: { "X-API-Key": key } });
 const BY_GET = ALL.filter(({ method }) => method === "GET");

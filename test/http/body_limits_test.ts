@@ -1,17 +1,12 @@
 /** The body limit of 64 KiB, for a declared length and for chunks, and the connection after a 413. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { WITH_BODY } from "../support/endpoints.ts";
 import { type RawAnswer, sendRaw, toChunks } from "../support/raw_http.ts";
-import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { ON_NODE } from "../support/service.ts";
 
 const LIMIT_BYTES = 64 * 1024;
 
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService();
-});
-afterAll(() => service.close());
+const service = useTestService();
 
 const declared = (path: string, body: string) =>
   `POST ${path} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -96,7 +91,7 @@ except Exception as error:
   print(repr(error))
 `;
 
-setDefaultTimeout(30_000);
+import { useTestService } from "../support/use.ts";
 
 async function sendBlocking(path: string, bytes: number, form: string): Promise<string> {
   const python = Bun.spawn(["python3", "-c", BLOCKING_CLIENT, service.url + path, `${bytes}`, form]);

@@ -1,20 +1,16 @@
 /** A body is a JSON object in UTF-8 without a Content-Encoding, on every endpoint that accepts a body. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import { setToken } from "../support/installer.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 
 beforeAll(async () => {
-  service = await startTestService();
   await setToken(service);
 });
-afterAll(() => service.close());
 
 const validate = (body: string | Uint8Array, headers = {}) =>
   service.send(ENDPOINTS.validate.path, { method: "POST", body, headers });

@@ -1,23 +1,19 @@
 /** An installation with another brand: the three words of `brand.ts` change, and nothing else. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService({ config: { brand: createBrand("acme", { installerHost: "forge" }) } });
 
 beforeAll(async () => {
-  service = await startTestService({ config: { brand: createBrand("acme", { installerHost: "forge" }) } });
   await setToken(service);
   await addTestModel(service, { name: "branded", type: "AcmeQDA" });
 });
-afterAll(() => service.close());
 
 const branded = (path: string) => path.replace("repo-token", "forge-token");
 

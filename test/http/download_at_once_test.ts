@@ -1,30 +1,27 @@
 /** The limits on downloads at the same time: for each key, and for all keys together. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { truncateSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
+import { addHostedModel, startHostingService } from "../support/hosted.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useHostingService } from "../support/use.ts";
 
 /** More than the sockets' buffers hold: the download lasts for as long as the client does not read. */
 const SIZE = 100_000_000;
 const PATH = "/v1/models/download/large/1.0.0";
 
-let service: HostingService;
+const service = useHostingService({ config: { downloadsPerKey: 3, downloadsAtOnce: 5 } });
 let stalled: Socket[] = [];
 
 beforeAll(async () => {
-  service = await startHostingService({ config: { downloadsPerKey: 3, downloadsAtOnce: 5 } });
   const path = join(service.dataDir, "large");
   writeFileSync(path, "");
   truncateSync(path, SIZE);
   await addHostedModel(service, { name: "large" }, { path });
 });
-afterAll(() => service.close());
 
 /** Begins a download and reads only its first bytes. */
 async function stall(key: IssuedKey, at = service): Promise<void> {

@@ -1,5 +1,5 @@
 /** The answer with a hosted file: whole, in ranges, a hundred at once, cut off, and damaged on disk. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import {
   chmodSync,
   closeSync,
@@ -18,32 +18,23 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import {
-  addHostedModel,
-  type HostingService,
-  linkTo,
-  startHostingService,
-  testBytes,
-} from "../support/hosted.ts";
+import { addHostedModel, type HostingService, linkTo, testBytes } from "../support/hosted.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useHostingService } from "../support/use.ts";
 
 const BYTES = testBytes(3_000_000);
 const SIZE = BYTES.length;
 
-let service: HostingService;
+const service = useHostingService();
 let key: IssuedKey;
 let etag: string;
 let url: string;
 
 beforeAll(async () => {
-  service = await startHostingService();
   key = await service.issue();
   etag = `"${await addHostedModel(service, { name: "m", version: "1.0" }, BYTES)}"`;
   url = await linkTo(service, key.apiKey, "m");
 });
-afterAll(() => service.close());
 
 interface Download {
   readonly status: number;

@@ -1,29 +1,20 @@
 /** The limit on downloads for each key: a whole file counts each time, all ranges of a file count once. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import {
-  addHostedModel,
-  type HostingService,
-  linkTo,
-  startHostingService,
-  testBytes,
-} from "../support/hosted.ts";
+import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
 import { bringInto, issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import { useHostingService } from "../support/use.ts";
 
 const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, license: 0, repo_token: 0, models: 0, analytics: 0 };
 const FILES = ["a", "b", "c", "d"];
 
-let service: HostingService;
+const service = useHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
 
 beforeAll(async () => {
-  service = await startHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
   for (const [index, name] of FILES.entries()) await addHostedModel(service, { name }, testBytes(100, index));
 });
-afterAll(() => service.close());
 
 interface Answered {
   readonly status: number;

@@ -1,37 +1,28 @@
 /** A client may download a hosted file by a signed link or with a key. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import {
-  addHostedModel,
-  type HostingService,
-  linkTo,
-  PUBLIC_URL,
-  startHostingService,
-  testBytes,
-} from "../support/hosted.ts";
+import { addHostedModel, linkTo, PUBLIC_URL, startHostingService, testBytes } from "../support/hosted.ts";
 import { expire, issueIn, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { startTestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import { useHostingService } from "../support/use.ts";
 
 const BYTES = testBytes(1_000);
 const OLD_BYTES = testBytes(900, 2);
 const PATH = "/v1/models/download/m/2.0+b";
 
-let service: HostingService;
+const service = useHostingService();
 let key: IssuedKey;
 let sha256: string;
 
 beforeAll(async () => {
-  service = await startHostingService();
   key = await service.issue({ email: "ada@example.org", tier: "research" });
   const owner = await service.issue({ email: "owner@example.org", tier: "commercial" });
   const ownerUuid = parseId("usr", owner.userId);
@@ -49,7 +40,6 @@ beforeAll(async () => {
     await addHostedModel(service, { name: "same", version }, testBytes(60, 10));
   await addHostedModel(service, { name: "same_too", version: "2" }, testBytes(60, 10));
 });
-afterAll(() => service.close());
 
 const withKey = (apiKey: string) => ({ "X-API-Key": apiKey });
 

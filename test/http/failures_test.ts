@@ -1,13 +1,12 @@
 /** The answers to clients while the database fails, the code fails, or the service stops. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { Config } from "../../src/config/config.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { whileDatabaseFails, whileRegistryIsBroken } from "../support/failing_database.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import { type JsonResponse, startTestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
 const limitsOf = (n: number): Config["limits"] => {
   return {
@@ -22,12 +21,7 @@ const limitsOf = (n: number): Config["limits"] => {
   };
 };
 
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService();
-});
-afterAll(() => service.close());
+const service = useTestService();
 
 for (const endpoint of ALL) {
   test(`${endpoint.title} answers 503 while the database is away, for cached keys too`, async () => {

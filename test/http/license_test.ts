@@ -1,22 +1,16 @@
 /** POST /v1/auth/license and GET /.well-known/jwks.json. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { verifySignature } from "../../src/signed_licenses/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { issueIn, issueUsedUp } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import { startTestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
 const PATH = "/v1/auth/license";
 const JWKS = "/.well-known/jwks.json";
 /** Free and enterprise get none. */
 const offlineDays = { free: 0, research: 7, commercial: 14, enterprise: 0 };
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService({ config: { offlineDays } });
-});
-afterAll(() => service.close());
+const service = useTestService({ config: { offlineDays } });
 
 async function claimsOf(license: string) {
   const { body } = await service.get(JWKS);

@@ -1,18 +1,15 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addTestModel, CHECKSUM } from "../support/models.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 let owner: IssuedKey;
 
 beforeAll(async () => {
-  service = await startTestService();
   owner = await service.issue({ email: "owner@example.org", tier: "commercial" });
   const ownerUuid = parseId("usr", owner.userId);
   // The models are added in another order than the list's.
@@ -34,7 +31,6 @@ beforeAll(async () => {
   await addTestModel(service, { name: "custom", requiresLicense: "commercial", ownerUuid });
   await addTestModel(service, { name: "custom_high", requiresLicense: "enterprise", ownerUuid });
 });
-afterAll(() => service.close());
 
 async function list(key: IssuedKey, query = "") {
   return await service.get(`/v1/models/list?api_key=${key.apiKey}${query}`);

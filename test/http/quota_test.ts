@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -6,15 +6,9 @@ import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { setToken } from "../support/installer.ts";
 import { issueBeside, issueUsedUp, uuidOf } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
-});
-afterAll(() => service.close());
+const service = useTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
 
 const log = (key: IssuedKey, type = "inference", at = service) =>
   call(at, ENDPOINTS.analyticsLog, key.apiKey, { fields: { event_type: type } });

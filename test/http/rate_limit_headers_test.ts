@@ -1,12 +1,11 @@
 /** Which window counts a request, how the headers describe that window, and when it refuses. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { issueBeside, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import { useForAll } from "../support/use.ts";
 
 const LIMIT = 3;
 const LIMITS = {
@@ -21,14 +20,11 @@ const LIMITS = {
 };
 
 /** This service trusts X-Forwarded-For from this machine, so that each test uses its own addresses. */
-let service: TestService;
-
-beforeAll(async () => {
+const service = useForAll(async () => {
   const parsed = parseTrustedProxies("127.0.0.1, 10.0.0.0/8");
   if (!parsed.ok) throw new Error(parsed.error);
-  service = await startTestService({ config: { limits: LIMITS, trustedProxies: parsed.proxies } });
+  return await startTestService({ config: { limits: LIMITS, trustedProxies: parsed.proxies } });
 });
-afterAll(() => service.close());
 
 let addresses = 0;
 /** Returns an address that no other test uses. */

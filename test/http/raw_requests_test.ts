@@ -1,19 +1,16 @@
 /** Requests that no client library sends: each is answered or refused, and the service keeps working. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { hangUpAfter, type RawOptions, sendRaw } from "../support/raw_http.ts";
-import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { ON_NODE } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 let apiKey: string;
 
 beforeAll(async () => {
-  service = await startTestService();
   ({ apiKey } = await service.issue());
 });
-afterAll(() => service.close());
 
 const HOST = "Host: h\r\n";
 /** The head of a request without the headers that describe its body. */

@@ -1,16 +1,9 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { createTestClock } from "../support/clock.ts";
 import { issueUsedUp } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
-});
-afterAll(() => service.close());
+const service = useTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
 
 test("POST /v1/auth/refresh answers with the license and the quota, without the account", async () => {
   const key = await service.issue({ tier: "free", expiresAt: new Date("2027-01-02T03:04:05Z") });

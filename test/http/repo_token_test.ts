@@ -1,22 +1,16 @@
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { clearInstallerToken } from "../../src/repository_token/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import { useTestService } from "../support/use.ts";
 
 const BOTH = [ENDPOINTS.getRepoToken, ENDPOINTS.postRepoToken];
 const actor = { kind: "command", name: "test" } as const;
 
-let service: TestService;
+const service = useTestService();
 
-beforeAll(async () => {
-  service = await startTestService();
-});
-afterAll(() => service.close());
 afterEach(() => clearInstallerToken(service.database, { actor, now: service.clock.now() }));
 
 for (const endpoint of BOTH) {

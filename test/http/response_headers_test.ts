@@ -1,17 +1,11 @@
 /** The headers of every answer, whatever its status. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+import { type JsonResponse, startTestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService();
-});
-afterAll(() => service.close());
+const service = useTestService();
 
 const { validate, getRepoToken, revoke } = ENDPOINTS;
 const ORIGIN = { Origin: "https://browser.example", "Access-Control-Request-Method": "POST" };

@@ -1,16 +1,9 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { createTestClock } from "../support/clock.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
-});
-afterAll(() => service.close());
+const service = useTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
 
 const validate = (apiKey: string) => service.post("/v1/auth/validate", { api_key: apiKey });
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import {
   explainKey,
@@ -10,20 +10,16 @@ import {
   suspendKey,
 } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useTestDatabase();
 let database: Database;
 
-beforeAll(async () => {
-  server = await createTestDatabase();
+beforeAll(() => {
   database = server.database;
 });
-afterAll(() => server.close());
 
 const HOUR_MS = 3_600_000;
 const after = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);

@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { DatabaseUnavailable, openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { createKeyDirectory, hashApiKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 /** Looks a key up while its table is locked for this time by the test's clock. Returns the outcome. */
 async function lookUpFor(ms: number) {

@@ -1,6 +1,6 @@
 /** How a service with a warm cache reads changes that other processes made. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
@@ -10,19 +10,13 @@ import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useTestService } from "../support/use.ts";
 
 const WITHIN_MS = 1_000;
 
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService();
-});
-afterAll(() => service.close());
+const service = useTestService();
 
 const hashOf = (key: IssuedKey) => parseKeyHash(hashApiKey(key.apiKey));
 const validate = (key: IssuedKey) => service.post("/v1/auth/validate", { api_key: key.apiKey });

@@ -1,24 +1,20 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { createRefusals, listRefusals } from "../../src/keys/refusals.ts";
 import type { Code } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useTestDatabase();
 let database: Database;
 
-beforeAll(async () => {
-  server = await createTestDatabase();
+beforeAll(() => {
   database = server.database;
 });
-afterAll(() => server.close());
 
 const QUOTA = { code: "QUOTA_EXCEEDED", reason: undefined } as const;
 

@@ -1,6 +1,6 @@
 /** Tests that the statement of each change enforces the restriction of a token, also while the license changes. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
@@ -17,19 +17,12 @@ import {
 import { createLicenseChanges, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { countWaiting } from "../support/count_waiting.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 const FREE: Restriction = { tiers: ["free"] };
 const LIVE: Restriction = { mode: "live" };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import {
   countKeys,
@@ -11,20 +11,13 @@ import {
 } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const BY = { actor: ACTOR, now: NOW };
 
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 async function stateOf(key: IssuedKey, now = NOW): Promise<string | undefined> {
   return (await findKey(server.database, { uuid: uuidOf(key) }, { now }))?.state;

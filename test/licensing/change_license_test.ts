@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
@@ -10,18 +10,11 @@ import {
   oneYearAfter,
   type Restriction,
 } from "../../src/licensing/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 function change({ licenseUuid }: { licenseUuid: string }, change: LicenseChange, restriction?: Restriction) {
   return changeLicense(

@@ -1,9 +1,7 @@
 /** The tables of tiers and features, copied literally from the contract and its decisions. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { effectiveLimit, featuresOf, includesTier, monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const TABLE = {
   free: { limit: 10_000, features: ["batch_inference"] },
@@ -38,12 +36,7 @@ const TABLE = {
   },
 };
 
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase({ empty: true });
-});
-afterAll(() => server.close());
+const server = useTestDatabase({ empty: true });
 
 test("TIERS lists the four tiers of the contract, from the lowest to the highest", () => {
   expect([...TIERS]).toEqual(["free", "research", "commercial", "enterprise"]);

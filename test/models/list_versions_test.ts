@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import {
@@ -10,18 +10,15 @@ import {
   retireVersion,
 } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const BY = { actor: ACTOR, now: NOW };
 
-let server: TestDatabase;
+const server = useTestDatabase();
 let owner: IssuedKey;
 beforeAll(async () => {
-  server = await createTestDatabase();
   const { database } = server;
   owner = await issue(database, { email: "owner@example.org" });
   await add({ name: "first", sizeMb: 1.5 });
@@ -38,7 +35,6 @@ beforeAll(async () => {
   await removeModel(database, "removed", BY);
   await retireVersion(database, { name: "first", version: "1.0.0" }, BY);
 });
-afterAll(() => server.close());
 
 async function add(fields: object): Promise<void> {
   const model = parseNewModel(newModel(fields), BRAND);

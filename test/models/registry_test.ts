@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
@@ -10,20 +10,14 @@ import {
   removeModel,
 } from "../../src/models/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const BY = { actor: ACTOR, now: NOW };
 
-let server: TestDatabase;
-
-beforeEach(async () => {
-  server = await createTestDatabase();
-});
-afterEach(() => server.close());
+const server = useForEach(createTestDatabase);
 
 function add(fields: object): Promise<Refusal | undefined> {
   const model = parseNewModel(newModel(fields), BRAND);

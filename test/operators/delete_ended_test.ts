@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { deleteEnded } from "../../src/operators/delete_ended.ts";
 import { issueToken } from "../../src/operators/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { enter, login } from "./login.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 async function counts(): Promise<unknown> {
   const [row] = await server.database.query(

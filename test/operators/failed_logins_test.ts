@@ -1,20 +1,15 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { describeChanges, listAudit } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { createFailedLogins } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { startAdmin } from "../support/admin.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const HOUR_MS = 3_600_000;
 
-let admin: Awaited<ReturnType<typeof startAdmin>>;
-beforeEach(async () => {
-  admin = await startAdmin();
-});
-afterEach(() => admin.close());
+const admin = useForEach(startAdmin);
 
 async function rows() {
   const found = await listAudit(admin.database, { action: "session.fail", limit: 5_000 });

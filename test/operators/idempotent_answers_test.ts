@@ -1,25 +1,18 @@
 /** A repeated request gets the stored answer; only the holder of the raw key can open it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import type { StoreAnswer } from "../../src/keys/mod.ts";
 import { answerOnce, issueToken, tokenPattern } from "../../src/operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../src/refusal.ts";
 import { generateRootSecret, type Secrets } from "../../src/secrets/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
-
-setDefaultTimeout(30_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const HOUR_MS = 3_600_000;
-let server: TestDatabase;
+const server = useTestDatabase();
 const secrets = newSecrets();
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
 
 function newSecrets() {
   return openSecrets(generateRootSecret());

@@ -1,5 +1,5 @@
 /** Operators are created by their first login, are never deleted, and one admin always remains. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
@@ -16,20 +16,14 @@ import {
 } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { countWaiting } from "../support/count_waiting.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useForEach } from "../support/use.ts";
 import { enter, login } from "./login.ts";
 
-setDefaultTimeout(30_000);
-
 const BY = { actor: ACTOR, now: NOW };
-let server: TestDatabase;
-
-beforeEach(async () => {
-  server = await createTestDatabase();
-});
-afterEach(() => server.close());
+const server = useForEach(createTestDatabase);
 
 async function actions(): Promise<string[]> {
   return (await listAudit(server.database)).map(({ action, actor }) => `${actor} ${action}`).reverse();

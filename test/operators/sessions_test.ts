@@ -1,5 +1,5 @@
 /** Login codes work once; sessions end by themselves, by logout and with their operator; only hashes are stored. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import {
   endSession,
@@ -10,20 +10,16 @@ import {
   removeOperator,
   setRole,
 } from "../../src/operators/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { enter, login } from "./login.ts";
 
-setDefaultTimeout(30_000);
-
 const BY = { actor: ACTOR, now: NOW };
-let server: TestDatabase;
+const server = useTestDatabase();
 
 beforeAll(async () => {
-  server = await createTestDatabase();
   await login(server.database, "root", { role: "admin" });
 });
-afterAll(() => server.close());
 
 const after = (minutes: number) => new Date(NOW.getTime() + minutes * 60_000);
 const find = (cookieValue: string, minutes = 0, extend = true) =>

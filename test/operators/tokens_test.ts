@@ -1,5 +1,5 @@
 /** Tokens: the refusals at their issue, and the effects of renewing, revoking and resuming on the integration. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import {
@@ -14,21 +14,14 @@ import {
   type TokenRequest,
 } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { enter, login } from "./login.ts";
-
-setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 const LATER = new Date(NOW.getTime() + 3_600_000);
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 const tryToIssue = (request: Partial<TokenRequest> & { readonly name: string }) =>
   issueToken(

@@ -1,23 +1,20 @@
 /** Each process that serves a database has a row there, which disappears with the process or a day after it. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { newUuid } from "../../src/ids.ts";
 import { createLog } from "../../src/log.ts";
 import { createPresence, listProcesses } from "../../src/processes/mod.ts";
 import { VERSION } from "../../src/version.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useForEach } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useForEach(createTestDatabase);
 let lines: string[];
-beforeEach(async () => {
-  server = await createTestDatabase();
+beforeEach(() => {
   lines = [];
 });
-afterEach(() => server.close());
 
 function presenceAt(address: string, uuid = newUuid()) {
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { proveSecret } from "../../src/installation/mod.ts";
 import {
   clearInstallerToken,
@@ -8,25 +8,22 @@ import {
 } from "../../src/repository_token/mod.ts";
 import { generateRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, NOW, sentenceOf } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const TOKEN = "read_only_0123456789";
 
-let server: TestDatabase;
+const server = useForEach(createTestDatabase);
 let clock: TestClock;
 let secrets: Secrets;
 
-beforeEach(async () => {
-  server = await createTestDatabase();
+beforeEach(() => {
   clock = createTestClock(NOW.toISOString());
   secrets = newSecrets();
 });
-afterEach(() => server.close());
 
 function newSecrets() {
   return openSecrets(generateRootSecret());

@@ -1,21 +1,14 @@
 /** Promise 8 for the database and the log: no key, token or secret is in a table or a log line. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
 import { listSigningKeys, openSigningKey } from "../../src/signed_licenses/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
-
-beforeAll(async () => {
-  service = await startTestService();
-});
-afterAll(() => service.close());
+const service = useTestService();
 
 test("No table and no log line contains a key, a token or a secret after requests of every kind", async () => {
   await setToken(service);

@@ -2,17 +2,15 @@
  * A migration comes while `claviger backup` reads every table: events go on, and the migration is applied
  * afterwards.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { makeFolder } from "../backup/backup_kit.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
-import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useTestService } from "../support/use.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** A migration like the eighth one: an event's statement needs all of these tables. */
@@ -29,10 +27,9 @@ const NEXT: Migration = {
 const WAITING_MS = 1_000;
 
 const folder = makeFolder();
-let service: TestService;
+const service = useTestService();
 
 beforeAll(async () => {
-  service = await startTestService();
   // Enough rows that a backup takes a while.
   await service.database.query(
     (sql) => sql`
@@ -41,10 +38,7 @@ beforeAll(async () => {
         from generate_series(1, 200000) as number`,
   );
 });
-afterAll(async () => {
-  folder.remove();
-  await service.close();
-});
+afterAll(() => folder.remove());
 
 /** Starts a backup and stops its process when it has the locks. */
 async function startBackup(): Promise<{ end(): Promise<void> }> {

@@ -1,20 +1,16 @@
 /** The published keys are read once a second at most, because anyone may ask for them without a limit. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { createPublishedKeys, ensureSigningKeys, rotateSigningKey } from "../../src/signed_licenses/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let testDatabase: TestDatabase;
+const testDatabase = useTestDatabase();
 const secrets = openSecrets();
 
 beforeAll(async () => {
-  testDatabase = await createTestDatabase();
   await ensureSigningKeys(testDatabase.database, { secrets, now: NOW });
 });
-afterAll(() => testDatabase.close());
 
 test("createPublishedKeys() reads the table once a second, and again at once after a failure", async () => {
   const { database } = testDatabase;

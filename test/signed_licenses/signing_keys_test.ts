@@ -1,5 +1,5 @@
 /** Changes of the signing keys during signatures, and changes that a kill interrupts. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { type DatabaseSession, openSession, toTextArray } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -14,23 +14,20 @@ import {
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { ACTOR, BRAND, issue } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(60_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const secrets = openSecrets();
 const offlineDays = { free: 1, research: 7, commercial: 14, enterprise: 30 };
 
-let testDatabase: TestDatabase;
+const testDatabase = useTestDatabase();
 let signer: LicenseSigner;
 let keyUuid: string;
 
 beforeAll(async () => {
-  testDatabase = await createTestDatabase();
   const { database } = testDatabase;
   await ensureSigningKeys(database, { secrets, now: new Date() });
   signer = createLicenseSigner({ database, brand: BRAND, publicUrl: undefined, offlineDays, secrets });
@@ -38,7 +35,6 @@ beforeAll(async () => {
 beforeEach(async () => {
   keyUuid = parseId("key", (await issue(testDatabase.database, { now: new Date() })).id) ?? "";
 });
-afterAll(() => testDatabase.close());
 
 async function sign(now = new Date()) {
   const signed = await signer.sign({ keyUuid, now });
@@ -341,3 +337,4 @@ describe("a kill -9 at every step of a change of the signing keys", () => {
     });
   }
 });
+setDefaultTimeout(60_000);

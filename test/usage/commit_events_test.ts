@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
 import { commitEvents, type Grant, type UsageEvent } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { readSums, usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 async function commit(events: readonly UsageEvent[], database = server.database): Promise<readonly Grant[]> {
   return (await commitEvents(database, events, { processUuid: newUuid(), deadlineMs: 10_000 })).grants;

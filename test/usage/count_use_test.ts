@@ -1,27 +1,22 @@
 /** The use per day of all licenses: the additions each minute, the exact days, and that they equal the export. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, createLicenseChanges, TIERS, type Tier } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { commitEvents, countUse, readUsageDays, restartCount, type UsageEvent } from "../../src/usage/mod.ts";
 import { compareDays, compareWithExport, readDays, sumOf } from "../figures/compare_days.ts";
 import { makeRandomCustomers } from "../figures/random_customers.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
+import { useForEach } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
+const server = useForEach(createTestDatabase);
 let nowMs: number;
 const clock = { now: () => new Date(nowMs), nowMs: () => nowMs, monotonicMs: () => nowMs };
 const setClock = (at: string) => {
   nowMs = Date.parse(at);
 };
-beforeEach(async () => {
-  server = await createTestDatabase();
-});
-afterEach(() => server.close());
 
 const count = (database = server.database) => countUse(database, { clock, isStopping: () => false });
 

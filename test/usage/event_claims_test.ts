@@ -1,20 +1,13 @@
 /** How the event writer treats events with the same claim that arrive together. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { DatabaseUnavailable } from "../../src/database/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { failureOf, sameClaim, startWriter } from "./writer_kit.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 describe("createEventWriter()", () => {
   test("write() fails all events with the same claim within 2 s, whatever their fields", async () => {

@@ -1,21 +1,14 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { DatabaseUnavailable, openSession } from "../../src/database/mod.ts";
 import type { EventOutcome, UsageEvent } from "../../src/usage/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { readSums, usageEvent } from "../support/events.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { failureOf, startWriter, usedOf } from "./writer_kit.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(() => server.close());
+const server = useTestDatabase();
 
 describe("createEventWriter()", () => {
   test("write() commits events that arrive together with one statement, and counts each event", async () => {

@@ -1,22 +1,16 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
 import { commitEvents } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { until } from "../support/until.ts";
 import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
+import { useForEach } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-
-beforeEach(async () => {
-  server = await createTestDatabase();
-});
-afterEach(() => server.close());
+const server = useForEach(createTestDatabase);
 
 let warnings: string[];
 
