@@ -76,7 +76,7 @@ describe("GET /admin/v1/licenses/{id}", () => {
 });
 
 describe("PATCH /admin/v1/licenses/{id}", () => {
-  test("changes all values at once, with one audit row, and drops the license from the cache before the answer", async () => {
+  test("changes all values at once, with one audit row, and drops the cached license before the answer", async () => {
     const key = await admin.issue({ externalId: "patched-1" });
     const fields = {
       tier: "commercial",
