@@ -1,7 +1,7 @@
 /** Compares the activity, and the counters of the metrics, with the answers that the clients got. */
 import { expect } from "bun:test";
 import { activityTables, beginOfPage, countsBy } from "./expected_activity.ts";
-import type { Shown } from "./shown_statistics.ts";
+import type { Shown } from "./shown_figures.ts";
 
 /**
  * Compares the activity by name and by step, on the latest page and on those before. Returns how many hours were marked as

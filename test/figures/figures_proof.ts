@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { countUse } from "../../src/usage/mod.ts";
 import { until } from "../support/until.ts";
 import { compareActivity, compareCounters } from "./compare_activity.ts";
-import { compareDays, compareFigures, compareUsage } from "./compare_statistics.ts";
-import { createShown, type Shown } from "./shown_statistics.ts";
+import { compareDays, compareFigures, compareUsage } from "./compare_figures.ts";
+import { createShown, type Shown } from "./shown_figures.ts";
 import { type SimulatedDays, simulateDays } from "./simulated_days.ts";
 
 setDefaultTimeout(600_000);

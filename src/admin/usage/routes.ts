@@ -2,7 +2,7 @@
 import { route } from "../frame/api/route.ts";
 import { page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
-import { getFigures, listUsageByDay } from "./statistics_routes.ts";
+import { getFigures, listUsageByDay } from "./figures_routes.ts";
 import { usageCsv, usagePage } from "./usage.tsx";
 import { listUsageOperation } from "./usage_routes.ts";
 

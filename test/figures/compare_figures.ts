@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import { until } from "../support/until.ts";
 import { customerTable, cutWords, overviewTables, usageTables } from "./expected_tables.ts";
-import type { Shown } from "./shown_statistics.ts";
+import type { Shown } from "./shown_figures.ts";
 
 /** Compares the stored figures: on the overview, in the API and in the metrics of both services. */
 export async function compareFigures(shown: Shown): Promise<void> {
