@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
-import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
+import { CONSOLE_ROUTES, ROUTES, THINGS } from "../../src/admin/things.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { ROLES, SCOPES } from "../../src/operators/mod.ts";
 import type { Code } from "../../src/refusal.ts";
@@ -42,6 +42,15 @@ test("the tables have every route", () => {
   expect(unmatched()).toEqual({ routes: [], samples: [] });
   expect(Object.keys(API_SCOPES).toSorted()).toEqual(ROUTES.map(nameOf).toSorted());
   expect(Object.keys(CONSOLE_ROLES).toSorted()).toEqual(CONSOLE_ROUTES.map(nameOf).toSorted());
+});
+
+test("the API has the routes of every thing", () => {
+  const served = ROUTES.map(nameOf);
+  for (const { label, api } of THINGS)
+    expect({ label, missing: api.map(nameOf).filter((name) => !served.includes(name)) }).toEqual({
+      label,
+      missing: [],
+    });
 });
 
 test("the manual has every route with its scope, and every code with its status", () => {
