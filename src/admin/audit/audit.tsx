@@ -6,7 +6,7 @@ import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { Changes } from "../frame/console/components/changes.tsx";
-import { Select, TextField } from "../frame/console/components/form.tsx";
+import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
@@ -96,11 +96,6 @@ function dayOf(text = "", laterMs = 0): Date | undefined {
   return at && parseTimestamp(new Date(at.getTime() + laterMs).toISOString());
 }
 
-const ACTION_CHOICES = [
-  { value: "", label: "any" },
-  ...ACTIONS.map((action) => ({ value: action, label: action })),
-];
-
 function Fields(asked: Asked<AuditEntries>) {
   const field = (name: keyof AuditEntries) => fieldOf(asked, name);
   // A browser shows nothing in a field for a day if the text is none.
@@ -112,7 +107,7 @@ function Fields(asked: Asked<AuditEntries>) {
     <>
       <TextField {...field("account")} label="Account" hint="Its e-mail or its id" />
       <TextField {...field("actor")} label="Actor" hint="Such as operator:olga" />
-      <Select {...field("action")} label="Action" choices={ACTION_CHOICES} />
+      <Select {...field("action")} label="Action" choices={choicesOf(ACTIONS)} />
       <TextField {...field("key")} label="Key" hint="Its id" />
       <TextField {...day("since")} label="From" />
       <TextField {...day("until")} label="To" hint="This day is included, UTC" />

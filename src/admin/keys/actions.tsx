@@ -16,7 +16,7 @@ import {
 } from "../frame/console/form_fields.ts";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import { exportLicense } from "./export_license.tsx";
-import { isActive, isLasting, isOpen, type KeyChange, keyAction, uuidOf } from "./key_action.ts";
+import { isActive, isNotRevoked, type KeyChange, keyAction, mayStay, uuidOf } from "./key_action.ts";
 import { rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
@@ -38,7 +38,7 @@ export const resume = keyAction({
   scope: "keys:manage",
   label: "Resume",
   submit: "Resume the key",
-  fits: (key) => key.state === "suspended" && isLasting(key),
+  fits: (key) => key.state === "suspended" && mayStay(key),
   Form: () => <p>The service accepts the key again.</p>,
   entries: {},
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
@@ -50,7 +50,7 @@ export const renew = keyAction({
   scope: "keys:manage",
   label: "Renew",
   submit: "Renew the license",
-  fits: isLasting,
+  fits: mayStay,
   Form({ of: { licenseExpiresAt: at }, field, now }) {
     const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
     const proposed = oneYearAfter(isEndless || at < now ? now : at);
@@ -86,7 +86,7 @@ const changeTier = keyAction({
   scope: "keys:manage",
   label: "Change tier",
   submit: "Change the tier",
-  fits: isLasting,
+  fits: mayStay,
   Form: ({ of, field }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
@@ -103,7 +103,7 @@ export const changeLimit = keyAction({
   scope: "keys:manage",
   label: "Change limit",
   submit: "Change the limit",
-  fits: isLasting,
+  fits: mayStay,
   Form: ({ of, field }) => (
     <>
       <p>{FOR_ALL_KEYS}</p>
@@ -125,7 +125,7 @@ const changeExternalId = keyAction({
   name: "external-id",
   scope: "keys:manage",
   label: "Change external id",
-  fits: isOpen,
+  fits: isNotRevoked,
   submit: "Change the external id",
   Form: ({ of, field }) => (
     <TextField
@@ -146,7 +146,7 @@ const revoke = keyAction({
   scope: "keys:revoke",
   label: "Revoke",
   submit: "Revoke the key",
-  fits: isOpen,
+  fits: isNotRevoked,
   isFinal: true,
   repeat: { what: "the key id", textOf: ({ id }) => id },
   Form: () => (

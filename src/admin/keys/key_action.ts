@@ -23,6 +23,7 @@ export function findNamedKey({ params: { id = "" } }: Visit): NamedKey | Refusal
     : { id };
 }
 
+/** Returns the UUID of a key whose id is well-formed. */
 export function uuidOf({ id }: NamedKey): string {
   return parseId("key", id) ?? "";
 }
@@ -34,7 +35,7 @@ export function keyAction<Entries extends v.ObjectEntries>(
   return action(specification);
 }
 
-export const isOpen = ({ state }: KeySummary) => state !== "revoked";
+export const isNotRevoked = ({ state }: KeySummary) => state !== "revoked";
 export const isActive = ({ state }: KeySummary) => state === "active";
-/** An erased account gets no key that works: nothing is offered that would keep its keys in use. */
-export const isLasting = (key: KeySummary) => isOpen(key) && !isErased(key);
+/** Tells whether the key may stay in use: a key of an erased account may not. */
+export const mayStay = (key: KeySummary) => isNotRevoked(key) && !isErased(key);

@@ -15,18 +15,15 @@ import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
 import { REASON } from "../frame/api/fields.ts";
-import { type Operation, operation } from "../frame/api/operation.ts";
+import { type Call, type Operation, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
 
-/** The facts about the request that a change needs. */
-type By = Parameters<typeof suspendKey>[2];
-
 interface StateChange {
   readonly verb: "suspend" | "resume" | "revoke";
   readonly summary: string;
-  perform(changes: LicenseChanges, uuid: string, by: By): Promise<object | Refusal>;
+  perform(changes: LicenseChanges, uuid: string, call: Call): Promise<object | Refusal>;
 }
 
 export const suspend = changeOfState({
@@ -44,7 +41,7 @@ export const resume = changeOfState({
 export const revoke = changeOfState({
   verb: "revoke",
   summary: "Revoke a key for good",
-  perform: (changes, uuid, by) => revokeKey(changes, { uuid }, by),
+  perform: (changes, uuid, call) => revokeKey(changes, { uuid }, call),
 });
 
 function changeOfState({ verb, summary, perform }: StateChange): Operation {

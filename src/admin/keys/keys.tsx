@@ -8,7 +8,7 @@ import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { idField } from "../frame/api/list_fields.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
-import { Select, TextField } from "../frame/console/components/form.tsx";
+import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { Ago, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
@@ -132,10 +132,6 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       </details>
     </>
   );
-}
-
-function choicesOf(values: readonly string[], toLabel = (value: string) => value) {
-  return [{ value: "", label: "any" }, ...values.map((value) => ({ value, label: toLabel(value) }))];
 }
 
 function columnsAt(now: Date) {

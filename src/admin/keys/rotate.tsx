@@ -11,14 +11,14 @@ import { Copyable, Heading, Notice } from "../frame/console/components/layout.ts
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import { isActive, isLasting, keyAction, uuidOf } from "./key_action.ts";
+import { isActive, keyAction, mayStay, uuidOf } from "./key_action.ts";
 
 export const rotate = keyAction({
   name: "rotate",
   scope: "keys:manage",
   label: "Rotate",
   submit: "Issue the new key",
-  fits: (key) => isActive(key) && isLasting(key) && key.replacedBy === null,
+  fits: (key) => isActive(key) && mayStay(key) && key.replacedBy === null,
   Form: ({ field }) => (
     <>
       <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>

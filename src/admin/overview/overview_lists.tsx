@@ -18,6 +18,7 @@ interface Shown {
   readonly now: Date;
 }
 
+/** The keys of each tier in each state. */
 export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
     rows
@@ -68,6 +69,7 @@ const CAUSES: Partial<Record<Code, string>> = {
   SERVER_ERROR: "the service failed: see its log",
 };
 
+/** The refused requests by the code of their refusal, the most frequent code first. */
 export function Refusals({ activity, now }: { readonly activity: readonly ActivityCount[] } & Shown) {
   const counts = new Map<string, number>();
   for (const { name, count } of activity) counts.set(name, (counts.get(name) ?? 0) + count);
@@ -127,6 +129,7 @@ interface CustomerOfRow {
 
 type Consumer = Figures["consumers"]["rows"][number];
 
+/** The accounts that used most in the month. */
 export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Shown) {
   const most = rows[0]?.used ?? 0;
   const columns = [
@@ -149,6 +152,7 @@ export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Sho
 
 type Near = Figures["nearQuota"]["rows"][number];
 
+/** The licenses that have used most of their month's quota. */
 export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & Shown) {
   const columns = [
     CUSTOMER,
@@ -180,6 +184,7 @@ export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & 
 
 type Ending = Figures["expiring"]["rows"][number];
 
+/** The licenses that expire soon. */
 export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Shown) {
   const columns = [
     CUSTOMER,
@@ -207,6 +212,7 @@ export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Sh
 
 type Idle = Figures["unused"]["rows"][number];
 
+/** How many keys were not used for some days. */
 export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
   const columns = [
     { label: "Unused for", cell: ({ days }: Idle) => `${days} days` },

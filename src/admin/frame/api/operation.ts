@@ -1,7 +1,6 @@
 /**
  * An operation of the API: the fields that a route takes, its answers, and the function that carries it out. The
- * OpenAPI document is
- * rendered from the same value that checks the requests, so the two cannot differ.
+ * OpenAPI document is rendered from the same value that checks the requests, so the two cannot differ.
  */
 import * as v from "valibot";
 import type { Actor } from "../../../audit/mod.ts";

@@ -11,6 +11,7 @@ export interface Route {
   readonly operation: Operation;
 }
 
+/** Defines a route. */
 export function route(
   method: Route["method"],
   path: string,

@@ -17,7 +17,7 @@ import type { fieldsOf, RefusedForm } from "./refused_form.ts";
 import type { ConsoleRoute } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
-/** `Target` is what the path names; `Shown` is what the page shows of it. */
+/** What pages need to know of an action. `Target` is what the path names; `Shown` is what the page shows of it. */
 interface Described<Target, Shown extends Target> {
   /** The last part of its path, such as `suspend`. */
   readonly name: string;
@@ -32,7 +32,10 @@ interface Described<Target, Shown extends Target> {
   readonly isFinal?: true;
   /** The answer is a file, so the page stays. */
   readonly isDownload?: true;
-  /** What the page says afterwards; undefined if it is not shown. With several results, by the word of `perform`. */
+  /**
+   * The sentence of the page after the change. If there are several, each has the word that `perform` returns for it.
+   * Undefined if the answer is not the page.
+   */
   readonly done?: string | Readonly<Record<string, string>>;
   /** Tells whether the state allows the action; by default every state does. */
   fits?(of: Shown): boolean;
@@ -47,8 +50,8 @@ export interface FormProps<Shown> {
 }
 
 /**
- * What a change results in: a page or a response that is the answer; the word for its sentence; any other object means
- * that it was made.
+ * What `perform` returns. A page or a response is the answer. A text is the word of a sentence in `done`. Any other
+ * object says only that the change was made.
  */
 type Result = Page | Response | string | object | Refusal;
 
@@ -56,6 +59,7 @@ export interface Specification<Target, Shown extends Target, Entries extends v.O
   extends Described<Target, Shown> {
   /** The fields of the form besides `repeat` and the reason. */
   readonly entries: Entries;
+  /** Makes the change, or refuses it. */
   perform(change: Change<Target> & { readonly fields: FieldsOf<Entries> }): Promise<Result>;
 }
 
@@ -94,7 +98,7 @@ export interface ActionPage<Target, Shown extends Target> {
   readonly path: string;
   /** The address of the page of a target, below `/console`. */
   addressOf(of: Target): string;
-  /** Where a change leads to, if that is not the page. */
+  /** Returns the address to which a change leads, if it is not that of the page. */
   addressAfter?(of: Target, visit: Visit): string | undefined;
   readonly actions: readonly Action<Target, Shown>[];
   /** Finds what the path of a form names. */

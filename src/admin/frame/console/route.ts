@@ -14,8 +14,14 @@ export interface ConsoleRoute {
   answer(visit: Visit, c: Context<AdminEnv>): Page | Response | Refusal | Promise<Page | Response | Refusal>;
 }
 
+/** Defines a page. */
 export function page(path: string, scope: Need, answer: ConsoleRoute["answer"]): ConsoleRoute {
   return { method: "GET", path, scope, answer };
+}
+
+/** Defines the answer to a form that is not that of an action. */
+export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]): ConsoleRoute {
+  return { method: "POST", path, scope, answer };
 }
 
 /** Returns the id of an action's form, for links. */
@@ -26,8 +32,4 @@ export function formIdOf(action: string): string {
 /** Returns the address of a page at which the form of an action is open. */
 export function toOpenForm(path: string, action: string): string {
   return `${path}?open=${action}#${formIdOf(action)}`;
-}
-
-export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]): ConsoleRoute {
-  return { method: "POST", path, scope, answer };
 }

@@ -91,6 +91,11 @@ export interface Option {
   readonly label: string;
 }
 
+/** Returns the choices of a condition: any value, or one of these. */
+export function choicesOf(values: readonly string[], toLabel = (value: string) => value): readonly Option[] {
+  return [{ value: "", label: "any" }, ...values.map((value) => ({ value, label: toLabel(value) }))];
+}
+
 interface SelectProps extends Omit<FieldProps, "children"> {
   readonly value: string | undefined;
   readonly choices: readonly Option[];
