@@ -269,7 +269,7 @@ describe("GET /metrics", () => {
     }
     const config = { metricsListen: { host: "127.0.0.1", port: taken } };
     expect(startTestService({ config })).rejects.toThrow(
-      /: the port is in use; choose another with --metrics-listen$/,
+      /: the port is in use; choose another with --metrics-listen\s*$/,
     );
   });
 });
