@@ -1,5 +1,7 @@
 /** Instants and months in the contract's form: UTC, in whole seconds; and spans of time as operators write them. */
 
+import type { Rule } from "./rule.ts";
+
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
@@ -11,23 +13,36 @@ export function toTimestamp(at: Date): string {
 /** The expiry of a license that never ends. It is a date, because clients parse it as a date. */
 export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
 
-const DAY = "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+const DAY_FORM = "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
 const TIME = "(([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\\.[0-9]+)?)?|24:00(:00(\\.0+)?)?)";
 const ZONE = "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
 
-/** The form of a timestamp: an ISO 8601 instant with its zone, or a date alone. */
-export const TIMESTAMP = new RegExp(`^${DAY}(T${TIME}${ZONE})?$`);
+const TIMESTAMP_FORM = new RegExp(`^${DAY_FORM}(T${TIME}${ZONE})?$`);
+
+/** The rule for an instant: an ISO 8601 instant with its zone, or a date alone. */
+export const TIMESTAMP = {
+  must: "must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z",
+  keywords: { pattern: TIMESTAMP_FORM.source, examples: ["2027-01-31T00:00:00Z"] },
+  parse: parseTimestamp,
+} as const satisfies Rule<Date>;
+
+/** The rule for a day, UTC, which stays a text. */
+export const DAY: Rule<string> = {
+  must: "must be a day such as 2026-11-20",
+  keywords: { format: "date" },
+  parse: (text) => (text.length === 10 && parseTimestamp(text) !== undefined ? text : undefined),
+};
 
 const FIRST_MS = Date.parse("1000-01-01T00:00:00Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 /**
  * Parses a timestamp; a date alone means its first second, UTC. Undefined for a text without the form
- * {@linkcode TIMESTAMP}, for a day that its month does not have, and for an instant that a zone moves out of the years
+ * of {@linkcode TIMESTAMP}, for a day that its month does not have, and for an instant that a zone moves out of the years
  * 1000 to 9999, UTC.
  */
 export function parseTimestamp(text: string): Date | undefined {
-  if (!TIMESTAMP.test(text)) return undefined;
+  if (!TIMESTAMP_FORM.test(text)) return undefined;
   const at = new Date(text);
   if (!(at.getTime() >= FIRST_MS && at.getTime() <= LAST_MS)) return undefined;
   // Date turns February 30 into March: the day of the month must not change.
@@ -41,14 +56,18 @@ export function toDay(at: Date): string {
 }
 
 /** The form of a span: whole days or hours in at most five digits, and at most ten years: 3,650 days or 87,600 hours. */
-export const SPAN =
+const SPAN_FORM =
   /^(0?([0-2]?[0-9]{1,3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d|([0-7]?[0-9]{1,4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h)$/;
 
-/** Parses a span, `7d` or `12h`, into milliseconds; undefined for a text without the form {@linkcode SPAN}. */
-export function parseSpan(text: string): number | undefined {
-  if (!SPAN.test(text)) return undefined;
-  return Number(text.slice(0, -1)) * (text.endsWith("d") ? DAY_MS : HOUR_MS);
-}
+/** The rule for a span, `7d` or `12h`, which means milliseconds. */
+export const SPAN: Rule<number> = {
+  must: "must be whole days or hours, such as 7d or 12h, at most ten years",
+  keywords: { pattern: SPAN_FORM.source },
+  parse(text) {
+    if (!SPAN_FORM.test(text)) return undefined;
+    return Number(text.slice(0, -1)) * (text.endsWith("d") ? DAY_MS : HOUR_MS);
+  },
+};
 
 /** A calendar month, UTC: the period of a quota. */
 export interface Month {
@@ -61,6 +80,20 @@ export interface Month {
   readonly beginsAtMs: number;
   readonly endsAtMs: number;
 }
+
+/** The rule for a calendar month. */
+export const MONTH: Rule<Month> = {
+  must: "must be a month such as 2026-11",
+  keywords: {
+    type: "string",
+    pattern: "^[0-9]{4}-(0[1-9]|1[0-2])$",
+    description: "A month such as 2026-11",
+  },
+  parse(text) {
+    const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
+    return first && monthOf(first.getTime());
+  },
+};
 
 /**
  * Returns the month of an instant.

@@ -8,6 +8,7 @@
  * one can be guessed.
  */
 import { randomBytes } from "node:crypto";
+import type { Rule } from "./rule.ts";
 
 export type IdKind = "usr" | "lic" | "key" | "evt" | "req" | "mdl" | "ses";
 
@@ -74,6 +75,15 @@ export function parseId(kind: IdKind, text: string): string | undefined {
   const match = ID.exec(text);
   if (match === null || match[1] !== kind) return undefined;
   return match.slice(2).join("-");
+}
+
+/** Returns the rule for an identifier of that kind, which means its UUID. */
+export function idRule(kind: IdKind): Rule<string> {
+  return {
+    must: `must be ${kind}_ and 32 hexadecimal digits`,
+    keywords: { pattern: `^${kind}_[0-9a-f]{32}$` },
+    parse: (text) => parseId(kind, text),
+  };
 }
 
 const ID = /^([a-z]{3})_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/;

@@ -1,14 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import {
-  DAY_MS,
-  HOUR_MS,
-  monthOf,
-  parseSpan,
-  parseTimestamp,
-  toMonth,
-  toTimestamp,
-} from "../src/calendar.ts";
+import { DAY_MS, HOUR_MS, monthOf, parseTimestamp, SPAN, toMonth, toTimestamp } from "../src/calendar.ts";
 
 test("toTimestamp() writes UTC to the second", () => {
   expect(toTimestamp(new Date("2026-12-01T01:02:03.999+01:00"))).toBe("2026-12-01T00:02:03Z");
@@ -61,7 +53,7 @@ describe("parseTimestamp()", () => {
   });
 });
 
-describe("parseSpan()", () => {
+describe("SPAN", () => {
   test("reads days and hours in at most five digits, up to ten years", () => {
     for (let number = 0; number <= 100_000; number++) {
       for (const [letter, unitMs] of [
@@ -75,8 +67,8 @@ describe("parseSpan()", () => {
           `${number}`.padStart(5, "0"),
         ])) {
           const text = digits + letter;
-          if (parseSpan(text) === (isAllowed ? number * unitMs : undefined)) continue;
-          expect({ text, ms: parseSpan(text) }).toEqual({
+          if (SPAN.parse(text) === (isAllowed ? number * unitMs : undefined)) continue;
+          expect({ text, ms: SPAN.parse(text) }).toEqual({
             text,
             ms: isAllowed ? number * unitMs : undefined,
           });
@@ -88,7 +80,7 @@ describe("parseSpan()", () => {
   test.each(["", "7", "d", "7w", "7D", " 7d", "7d ", "-1d", "1.5d", "7d12h", "000007d"])(
     "refuses %p",
     (text) => {
-      expect(parseSpan(text)).toBeUndefined();
+      expect(SPAN.parse(text)).toBeUndefined();
     },
   );
 });

@@ -1,10 +1,11 @@
 /** Options that many commands share, and readers of option values whose errors say which values are allowed. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type Month, monthOf, parseSpan, parseTimestamp } from "../calendar.ts";
+import { MONTH, TIMESTAMP } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { lineOf, type TextRule } from "../database/mod.ts";
-import { type IdKind, parseId } from "../ids.ts";
-import { parseEmail, parseExpiry, TEXTS } from "../licensing/mod.ts";
+import { type IdKind, idRule } from "../ids.ts";
+import { ACCOUNT, EXPIRY, MONTHLY_LIMIT, TEXTS } from "../licensing/mod.ts";
+import { type Rule, wholeNumber } from "../rule.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {
@@ -53,12 +54,6 @@ export function emailOption(text: string): string {
   return fieldOption("email")(text).toLowerCase();
 }
 
-/** Accepts an account's id or its e-mail. */
-export function accountOption(text: string): string {
-  if (parseId("usr", text) !== undefined || parseEmail(text) !== undefined) return text;
-  throw new InvalidArgumentError("It must be an account's id, usr_ and 32 hexadecimal digits, or its e-mail");
-}
-
 /** Accepts a value of the setting `name`; `read` is the setting's own reader, which throws for a wrong value. */
 export function settingOption(
   name: string,
@@ -93,14 +88,35 @@ export function ruledOption({ must, allows }: TextRule): (text: string) => strin
   };
 }
 
-/** Reads a whole number from `least` to `most`. */
-export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
-  const range = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`;
+/** Reads the value of a text that meets the rule. */
+export function parsedOption<Value>({ must, parse }: Rule<Value>): (text: string) => Value {
   return (text) => {
-    const number = Number(text);
-    if (/^\d+$/.test(text) && number >= least && number <= most) return number;
-    throw new InvalidArgumentError(`It must be a whole number, ${range}`);
+    const value = parse(text);
+    if (value !== undefined) return value;
+    throw new InvalidArgumentError(`It ${must}`);
   };
+}
+
+/** Accepts an account's id or its e-mail. */
+export const accountOption = parsedOption(ACCOUNT);
+
+/** Reads a timestamp. */
+export const timestampOption = parsedOption(TIMESTAMP);
+
+/** Reads a timestamp, or `never`. */
+export const expiryOption = parsedOption(EXPIRY);
+
+/** Reads a calendar month, `2026-11`. */
+export const monthOption = parsedOption(MONTH);
+
+/** Reads an identifier of the given kind, and returns its UUID. */
+export function idOption(kind: IdKind): (text: string) => string {
+  return parsedOption(idRule(kind));
+}
+
+/** Reads a whole number from `least` to `most`. */
+export function wholeNumberOption(least: number, most?: number): (text: string) => number {
+  return parsedOption(wholeNumber(least, most));
 }
 
 /** Reads a number that is not negative. */
@@ -110,48 +126,7 @@ export function numberOption(text: string): number {
   throw new InvalidArgumentError("It must be a number, not negative");
 }
 
-/** Reads a timestamp. */
-export function timestampOption(text: string): Date {
-  const at = parseTimestamp(text);
-  if (at !== undefined) return at;
-  throw new InvalidArgumentError("It must be an ISO 8601 timestamp, such as 2027-01-31T00:00:00Z");
-}
-
-/** Accepts a day, such as `2026-11-20`. */
-export function dayOption(text: string): string {
-  if (text.length === 10 && parseTimestamp(text) !== undefined) return text;
-  throw new InvalidArgumentError("It must be a day, such as 2026-11-20");
-}
-
-/** Reads a timestamp, or `never`. */
-export function expiryOption(text: string): Date {
-  return parseExpiry(text) ?? timestampOption(text);
-}
-
-/** Reads whole days or hours, `7d` or `12h`, as milliseconds; at most ten years. */
-export function spanOption(text: string): number {
-  const ms = parseSpan(text);
-  if (ms !== undefined) return ms;
-  throw new InvalidArgumentError("It must be whole days or hours, such as 7d or 12h, at most ten years");
-}
-
 /** Reads a monthly limit; null for `none`, which means the tier's own limit. */
 export function limitOption(text: string): number | null {
-  return text === "none" ? null : wholeNumberOption(0)(text);
-}
-
-/** Reads a calendar month, `2026-11`. */
-export function monthOption(text: string): Month {
-  const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
-  if (first !== undefined) return monthOf(first.getTime());
-  throw new InvalidArgumentError("It must be a month, such as 2026-11");
-}
-
-/** Reads an identifier of the given kind, and returns its UUID. */
-export function idOption(kind: IdKind): (text: string) => string {
-  return (text) => {
-    const uuid = parseId(kind, text);
-    if (uuid !== undefined) return uuid;
-    throw new InvalidArgumentError(`It must be an identifier such as ${kind}_ and 32 hexadecimal digits`);
-  };
+  return text === "none" ? null : parsedOption(MONTHLY_LIMIT)(text);
 }

@@ -11,14 +11,15 @@ import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../
 import { newUuid } from "../ids.ts";
 import {
   ERASED,
+  EXPIRY,
   EXTERNAL_ID_UNIQUE,
   importedLicenseCtes,
   isErased,
   type KeyMode,
   MODES,
+  MONTHLY_LIMIT,
   nameFor,
   oneYearAfter,
-  parseExpiry,
   TEXTS,
   TIERS,
   type Tier,
@@ -64,7 +65,7 @@ const importLine = v.strictObject({
   name: v.optional(text("name")),
   organization: v.optional(text("organization")),
   tier: v.picklist(TIERS, `must be one of ${TIERS.join(", ")}`),
-  expires_at: v.nullish(v.string("must be an ISO 8601 timestamp")),
+  expires_at: v.nullish(expiry()),
   monthly_limit: v.nullish(count()),
   used: v.nullish(count()),
   external_id: v.nullish(text("external_id")),
@@ -73,15 +74,22 @@ const importLine = v.strictObject({
 export type ImportLine = v.InferInput<typeof importLine>;
 
 function text(field: keyof typeof TEXTS) {
-  return v.pipe(v.string("must be a string"), v.check(TEXTS[field].allows, TEXTS[field].must));
+  const { must, allows } = TEXTS[field];
+  return v.pipe(v.string(must), v.check(allows, must));
+}
+
+function expiry() {
+  const { must, parse } = EXPIRY;
+  return v.pipe(
+    v.string(must),
+    v.check((text) => parse(text) !== undefined, must),
+    v.transform((text) => parse(text) ?? null),
+  );
 }
 
 function count() {
-  return v.pipe(
-    v.number("must be a whole number"),
-    v.safeInteger("must be a whole number"),
-    v.minValue(0, "must not be negative"),
-  );
+  const { must, allows } = MONTHLY_LIMIT;
+  return v.pipe(v.number(must), v.check(allows, must));
 }
 
 /** The names of the fields of a line. */
@@ -124,9 +132,6 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
     return wrong("mode and api_key differ");
   const email = rest.email.toLowerCase();
   if (isErased({ email })) return wrong(`email names no account: ${ERASED}`);
-  const expiresAt = rest.expires_at == null ? null : parseExpiry(rest.expires_at);
-  if (expiresAt === undefined)
-    return wrong("expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never");
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
@@ -136,7 +141,7 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
     name: rest.name,
     organization: rest.organization,
     tier,
-    expiresAt,
+    expiresAt: rest.expires_at ?? null,
     monthlyLimit: rest.monthly_limit ?? null,
     used: rest.used ?? 0,
     externalId: rest.external_id ?? undefined,

@@ -1,16 +1,24 @@
-import { NEVER_EXPIRES, parseTimestamp, TIMESTAMP } from "../calendar.ts";
+import { NEVER_EXPIRES, TIMESTAMP } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { type Rule, wholeNumber } from "../rule.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
-/** The form of the expiry of a license: a timestamp, or `never`. */
-export const EXPIRY = new RegExp(`${TIMESTAMP.source}|^never$`);
+/** The rule for the expiry of a license. */
+export const EXPIRY: Rule<Date> = {
+  must: `${TIMESTAMP.must}, or never`,
+  keywords: {
+    // Not `anyOf` of formats, which some generators of clients cannot read.
+    pattern: `${TIMESTAMP.keywords.pattern}|^never$`,
+    description: "An ISO 8601 timestamp, or `never`",
+    examples: [...TIMESTAMP.keywords.examples, "never"],
+  },
+  parse: (text) => (text === "never" ? NEVER_EXPIRES : TIMESTAMP.parse(text)),
+};
 
-/** Parses the expiry of a license; undefined for a text that is neither a timestamp nor `never`. */
-export function parseExpiry(text: string): Date | undefined {
-  return text === "never" ? NEVER_EXPIRES : parseTimestamp(text);
-}
+/** The rule for the monthly limit of a license. Each door has its own word for the tier's own limit. */
+export const MONTHLY_LIMIT = wholeNumber(0);
 
 /** Returns the refusal of an expiry that has passed; `what` is what cannot be done, such as `issue key`. */
 export function refusePastExpiry(what: string): Refusal {

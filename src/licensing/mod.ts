@@ -24,9 +24,9 @@ export {
   importedLicenseCtes,
   type LicenseRequest,
   licenseCtes,
+  MONTHLY_LIMIT,
   nameFor,
   oneYearAfter,
-  parseExpiry,
   refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
@@ -45,6 +45,6 @@ export {
   UNRESTRICTED,
 } from "./restriction.ts";
 export { MAX_SEARCHED, SEARCH_TEXT, type Search, searchAccounts } from "./search_accounts.ts";
-export { TEXTS } from "./texts.ts";
+export { ACCOUNT, TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";

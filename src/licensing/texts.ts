@@ -3,6 +3,8 @@
  * be stored in clear, and shown.
  */
 import { isStorableText, lineOf, type TextRule } from "../database/mod.ts";
+import { parseId } from "../ids.ts";
+import type { Rule } from "../rule.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { parseEmail } from "./accounts.ts";
 
@@ -21,6 +23,13 @@ export const TEXTS = {
     allows: (text) => /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u.test(text) && isStorableText(text),
   }),
 } as const;
+
+/** The rule for a text that names an account. It stays a text: `findAccountNamed` reads it. */
+export const ACCOUNT: Rule<string> = {
+  must: "must be an account's id, usr_ and 32 hexadecimal digits, or its e-mail",
+  keywords: { maxLength: 254 },
+  parse: (text) => (parseId("usr", text) === undefined && parseEmail(text) === undefined ? undefined : text),
+};
 
 function withoutKeys({ must, range, allows }: TextRule): TextRule {
   const hasNoKey = (text: string) => redactKeys(text) === text;

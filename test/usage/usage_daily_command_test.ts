@@ -80,6 +80,6 @@ describe("claviger usage daily", () => {
     expect(long.err).toContain("Cannot show use by day: --from and --to must be at most 400 days apart");
     const wrong = await commands.run(["usage", "daily", "--from", "2025-1-1"]);
     expect(wrong.status).toBe(2);
-    expect(wrong.err).toContain("It must be a day, such as 2026-11-20");
+    expect(wrong.err).toContain("It must be a day such as 2026-11-20");
   });
 });

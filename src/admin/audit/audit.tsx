@@ -1,10 +1,11 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { ACTIONS, type AuditRow, PAGE_POSITION, type PagedRow, pageAudit } from "../../audit/mod.ts";
-import { DAY_MS, parseTimestamp } from "../../calendar.ts";
+import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { parsedField } from "../frame/api/fields.ts";
 import { Changes } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
@@ -17,19 +18,11 @@ import type { Visit } from "../frame/console/visit.ts";
 import { AUDIT_CONDITIONS } from "./audit_routes.ts";
 
 const PATH = "/console/audit";
-const dayEntry = (name: string) =>
-  v.optional(
-    v.pipe(
-      v.string(),
-      v.check((text) => dayOf(text) !== undefined, `${name} must be a day such as 2026-11-22`),
-    ),
-  );
-
 const ENTRIES = {
   ...AUDIT_CONDITIONS,
   /** The first and the last day. */
-  since: dayEntry("since"),
-  until: dayEntry("until"),
+  since: v.optional(parsedField("since", DAY)),
+  until: v.optional(parsedField("until", DAY)),
   after: v.optional(
     v.pipe(v.string(), v.regex(PAGE_POSITION, "after must be that of a link to the next page")),
   ),
@@ -91,7 +84,7 @@ async function findAccountUuid(database: Visit["options"]["database"], who: stri
 
 /** Returns the first moment of a day such as `2026-11-22`, or a moment so much later; undefined after the year 9999. */
 function dayOf(text = "", laterMs = 0): Date | undefined {
-  const at = text.length === 10 ? parseTimestamp(text) : undefined;
+  const at = parseTimestamp(text);
   // PostgreSQL does not read the year 10000 as Date writes it, and no change is later.
   return at && parseTimestamp(new Date(at.getTime() + laterMs).toISOString());
 }

@@ -1,6 +1,6 @@
 /** Changes keys: suspend, resume, revoke, rotate. */
 import * as v from "valibot";
-import { parseSpan, SPAN, toTimestamp } from "../../calendar.ts";
+import { SPAN, toTimestamp } from "../../calendar.ts";
 import { toId } from "../../ids.ts";
 import {
   findKey,
@@ -14,7 +14,7 @@ import {
 import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
-import { REASON } from "../frame/api/fields.ts";
+import { parsedField, REASON } from "../frame/api/fields.ts";
 import { type Call, type Operation, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { answerKeyOnce } from "./key_once.ts";
@@ -63,7 +63,6 @@ function changeOfState({ verb, summary, perform }: StateChange): Operation {
   });
 }
 
-const WRONG_OVERLAP = "overlap must be whole days or hours, such as 7d or 12h, at most ten years";
 /** A week: long enough for a customer to install the new key. */
 const OVERLAP = "7d";
 
@@ -73,11 +72,9 @@ export const rotate = operation({
   path: keyFor("rotate key"),
   body: v.strictObject({
     overlap: v.optional(
-      v.pipe(
-        v.string(WRONG_OVERLAP),
-        v.regex(SPAN, WRONG_OVERLAP),
-        v.description("How long the old key still works, in days or hours, at most ten years"),
-      ),
+      parsedField("overlap", SPAN, {
+        description: "How long the old key still works, in days or hours, at most ten years",
+      }),
       OVERLAP,
     ),
     ...REASON,
@@ -92,7 +89,6 @@ export const rotate = operation({
   async run(options, call) {
     const { uuid, what, now, body } = call;
     const { database, licenseChanges, brand } = options;
-    const overlapMs = parseSpan(body.overlap) ?? 0;
     const rotated = await answerKeyOnce<RotatedKey>(options, call, {
       what,
       async perform(storeAnswer) {
@@ -100,7 +96,7 @@ export const rotate = operation({
         if (old === undefined) return refuseUnknownKey(what, uuid);
         return await rotateKey(
           licenseChanges,
-          { uuid, mode: old.mode, overlapMs },
+          { uuid, mode: old.mode, overlapMs: body.overlap },
           { ...call, brand, storeAnswer },
         );
       },

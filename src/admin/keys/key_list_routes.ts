@@ -6,6 +6,7 @@ import { parseId } from "../../ids.ts";
 import { LISTED_STATES, listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
+import { wholeNumber } from "../../rule.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, parsedField, TIER_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
@@ -15,27 +16,26 @@ import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { KEY } from "./key_schemas.ts";
 import { findStoredConditions } from "./stored_conditions.ts";
 
-const WRONG_PERCENT =
-  `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
-  `used at least ${NEAR_QUOTA_PERCENT} % of their quota`;
+const PERCENT = wholeNumber(NEAR_QUOTA_PERCENT, 100);
 
-const NEAR_QUOTA_FIELD = parsedField(WRONG_PERCENT, {
-  parse: (text) =>
-    /^([1-9]\d|100)$/.test(text) && Number(text) >= NEAR_QUOTA_PERCENT ? Number(text) : undefined,
-  type: "integer",
-  minimum: NEAR_QUOTA_PERCENT,
-  maximum: 100,
-  description:
-    "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
+const NEAR_QUOTA_FIELD = parsedField("near_quota", {
+  ...PERCENT,
+  must: `${PERCENT.must}: the stored figures have only the licenses that used at least ${NEAR_QUOTA_PERCENT} % of their quota`,
+  keywords: {
+    ...PERCENT.keywords,
+    description:
+      "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
+  },
 });
 
-const WRONG_DAYS = `unused_for must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`;
-
-const UNUSED_FOR_FIELD = parsedField(WRONG_DAYS, {
+const UNUSED_FOR_FIELD = parsedField("unused_for", {
+  must: `must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`,
+  keywords: {
+    type: "integer",
+    enum: UNUSED_DAYS,
+    description: "Only keys that were neither used nor issued for this many days, by the stored figures",
+  },
   parse: (text) => UNUSED_DAYS.find((days) => text === `${days}`),
-  type: "integer",
-  enum: UNUSED_DAYS,
-  description: "Only keys that were neither used nor issued for this many days, by the stored figures",
 });
 
 /** The conditions of the list, in the API and in the console. */

@@ -1,6 +1,6 @@
 /** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
 import * as v from "valibot";
-import { parseId } from "../../ids.ts";
+import { idRule } from "../../ids.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import {
   addModel,
@@ -17,7 +17,7 @@ import {
 import { isRefusal, refuse } from "../../refusal.ts";
 import { inJsonSchema, oneOfThese, optionalMetadata } from "../../wire/mod.ts";
 import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
-import { REASON } from "../frame/api/fields.ts";
+import { parsedField, REASON } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor } from "../frame/api/path_ids.ts";
@@ -89,11 +89,7 @@ const NEW_MODEL = v.strictObject({
   requires_license: v.picklist(TIERS, `requires_license must be one of ${TIERS.join(", ")}`),
   metadata: optionalMetadata(),
   owner: v.optional(
-    v.pipe(
-      v.string("owner must be a string"),
-      v.regex(/^usr_[0-9a-f]{32}$/, "owner must be an account's id, usr_ and 32 hexadecimal digits"),
-      inJsonSchema({ description: "Only keys of this account see the model" }),
-    ),
+    parsedField("owner", idRule("usr"), { description: "Only keys of this account see the model" }),
   ),
   ...REASON,
 });
@@ -126,7 +122,7 @@ export const addModelOperation = operation({
         checksum: body.checksum.replace(/^sha256:/, ""),
         requiresLicense: body.requires_license,
         metadata: body.metadata ?? {},
-        ownerUuid: body.owner && parseId("usr", body.owner),
+        ownerUuid: body.owner,
       },
       brand,
       { names: "json" },

@@ -1,7 +1,7 @@
 /** Use by day and figures over all customers, which are computed ahead. */
 
 import * as v from "valibot";
-import { parseTimestamp } from "../../calendar.ts";
+import { DAY } from "../../calendar.ts";
 import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../figures/mod.ts";
 import { LISTED_STATES } from "../../keys/mod.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
@@ -18,12 +18,7 @@ import { parsedField } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 
 function dayField(name: string, description: string) {
-  const message = `${name} must be a day such as 2026-11-20`;
-  return parsedField(message, {
-    parse: (text) => (text.length === 10 && parseTimestamp(text) !== undefined ? text : undefined),
-    format: "date",
-    description,
-  });
+  return v.pipe(parsedField(name, DAY), v.description(description));
 }
 
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));

@@ -1,6 +1,6 @@
 /** `claviger keys …`: the commands that change an issued key (suspend, resume, renew, tier, limit, rotate), and usage. */
 import { Argument, type Command, Option } from "commander";
-import { type Month, monthOf, toTimestamp } from "../../calendar.ts";
+import { type Month, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey } from "../../keys/mod.ts";
 import {
@@ -19,7 +19,7 @@ import {
   idOption,
   limitOption,
   monthOption,
-  spanOption,
+  parsedOption,
   withJsonOptions,
   withReason,
 } from "../options.ts";
@@ -60,8 +60,8 @@ export function addKeyLifeCommands(keys: Command, invocation: Invocation): void 
   command("rotate", "issue a second key for the same license; the old key works until the overlap ends")
     .addOption(
       new Option("--overlap <span>", "how long the old key still works, in days or hours, such as 7d or 12h")
-        .argParser(spanOption)
-        .default(spanOption(OVERLAP), OVERLAP),
+        .argParser(parsedOption(SPAN))
+        .default(SPAN.parse(OVERLAP), OVERLAP),
     )
     .action((uuid: string, options: ChangeOptions & { readonly overlap: number }) =>
       rotate(invocation, uuid, options),

@@ -18,6 +18,7 @@ import {
   createLicenseChanges,
   type KeyMode,
   MODES,
+  MONTHLY_LIMIT,
   oneYearAfter,
   refuseUnknownKey,
   TIERS,
@@ -36,6 +37,7 @@ import {
   fieldOption,
   idOption,
   type JsonOptions,
+  parsedOption,
   wholeNumberOption,
   withJsonOptions,
   withReason,
@@ -72,7 +74,11 @@ export function addKeysCommands(program: Command, invocation: Invocation): Comma
       "when the key expires: ISO 8601, or never; by default in a year",
       expiryOption,
     )
-    .option("--monthly-limit <n>", "inferences a month; by default the tier's limit", wholeNumberOption(0))
+    .option(
+      "--monthly-limit <n>",
+      "inferences a month; by default the tier's limit",
+      parsedOption(MONTHLY_LIMIT),
+    )
     .option(
       "--external-id <id>",
       "your own name for the license, such as an order number",

@@ -1,6 +1,6 @@
 /** `claviger usage …`: the use of each license in a month, for accounting, and the use of all licenses by day. */
 import { type Command, Option } from "commander";
-import type { Month } from "../../calendar.ts";
+import { DAY, type Month } from "../../calendar.ts";
 import { renderCount } from "../../render_count.ts";
 import {
   completePeriod,
@@ -16,7 +16,7 @@ import {
   type UsageName,
 } from "../../usage/mod.ts";
 import type { Invocation } from "../invocation.ts";
-import { dayOption, type JsonOptions, monthOption, withJsonOptions } from "../options.ts";
+import { type JsonOptions, monthOption, parsedOption, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, withDatabase } from "../run.ts";
 import { withBars } from "../text_bars.ts";
@@ -66,9 +66,9 @@ export function addUsageCommands(program: Command, invocation: Invocation): void
     .option(
       "--from <day>",
       "the first day, such as 2026-11-20; by default the thirty days until --to",
-      dayOption,
+      parsedOption(DAY),
     )
-    .option("--to <day>", "the last day; by default today, UTC", dayOption)
+    .option("--to <day>", "the last day; by default today, UTC", parsedOption(DAY))
     .addOption(new Option("--by <what>", "divide the use of a day").choices(USAGE_NAMES))
     .action((options: DailyOptions) =>
       withDatabase(invocation, options, async ({ database }) => {

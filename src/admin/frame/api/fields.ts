@@ -4,10 +4,11 @@
  * `list_fields.ts` has the fields of lists.
  */
 import * as v from "valibot";
-import { type Month, monthOf, parseTimestamp } from "../../../calendar.ts";
+import { MONTH } from "../../../calendar.ts";
 import { lineOf, type TextRule } from "../../../database/mod.ts";
-import { EXPIRY, MODES, parseEmail, parseExpiry, TEXTS, TIERS } from "../../../licensing/mod.ts";
-import { inJsonSchema } from "../../../wire/mod.ts";
+import { EXPIRY, MODES, MONTHLY_LIMIT, parseEmail, TEXTS, TIERS } from "../../../licensing/mod.ts";
+import type { NumberRule, Rule } from "../../../rule.ts";
+import { inJsonSchema, type Json } from "../../../wire/mod.ts";
 
 /** Returns the schema of one line of text. */
 export function lineField(name: string, least: number, most: number) {
@@ -19,17 +20,21 @@ export function textField(name: keyof typeof TEXTS) {
   return ruledField(name, TEXTS[name]);
 }
 
-/** Returns the schema of a text that stands for another value. `parse` returns undefined for a wrong text. */
-export function parsedField<Value>(
-  message: string,
-  { parse, ...keywords }: { parse(text: string): Value | undefined } & Readonly<Record<string, unknown>>,
-) {
+/** Returns the schema of a text that stands for another value; `more` are further keywords for the document. */
+export function parsedField<Value>(name: string, { must, keywords, parse }: Rule<Value>, more: Json = {}) {
+  const message = `${name} ${must}`;
   return v.pipe(
     v.string(message),
     v.check((text) => parse(text) !== undefined, message),
-    inJsonSchema(keywords),
+    inJsonSchema({ ...keywords, ...more }),
     v.transform((text) => parse(text) as Value),
   );
+}
+
+/** Returns the schema of a number in JSON. */
+export function numberField(name: string, { must, keywords, allows }: NumberRule) {
+  const message = `${name} ${must}`;
+  return v.pipe(v.number(message), v.check(allows, message), inJsonSchema(keywords));
 }
 
 /** Returns the schema of a text that meets the rule. */
@@ -65,22 +70,12 @@ export const TIER_FIELD = v.picklist(TIERS, `tier must be one of ${TIERS.join(",
 /** The mode of a key. */
 export const MODE_FIELD = v.picklist(MODES, "mode must be live or test");
 
-const WRONG_EXPIRY = "expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
-
 /** The expiry of a license. */
-export const EXPIRY_FIELD = parsedField(WRONG_EXPIRY, {
-  parse: parseExpiry,
-  // Not `anyOf` of formats, which some generators of clients cannot read.
-  pattern: EXPIRY.source,
-  description: "An ISO 8601 timestamp, or `never`",
-  examples: ["2027-01-31T00:00:00Z", "never"],
-});
-
-const WRONG_LIMIT = "monthly_limit must be a whole number, at least 0, or null";
+export const EXPIRY_FIELD = parsedField("expires_at", EXPIRY);
 
 /** The monthly limit of a license; null means the tier's own. */
 export const LIMIT_FIELD = v.pipe(
-  v.nullable(v.pipe(v.number(WRONG_LIMIT), v.safeInteger(WRONG_LIMIT), v.minValue(0, WRONG_LIMIT))),
+  v.nullable(numberField("monthly_limit", MONTHLY_LIMIT)),
   v.description("Inferences a month; null means the tier's own limit"),
 );
 
@@ -90,17 +85,5 @@ export const EXTERNAL_ID_FIELD = v.pipe(
   v.description("Your own name for the license, such as an order number; unique, and compared as bytes"),
 );
 
-const WRONG_MONTH = "month must be a month such as 2026-11";
-
 /** A calendar month, `2026-11`. */
-export const MONTH_FIELD = parsedField(WRONG_MONTH, {
-  parse: parseMonth,
-  type: "string",
-  pattern: "^[0-9]{4}-(0[1-9]|1[0-2])$",
-  description: "A month such as 2026-11",
-});
-
-function parseMonth(text: string): Month | undefined {
-  const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
-  return first && monthOf(first.getTime());
-}
+export const MONTH_FIELD = parsedField("month", MONTH);

@@ -1,8 +1,9 @@
 /** Fields that several forms have. A form sends text only; an empty text means that a field was left empty. */
 import * as v from "valibot";
-import { NEVER_EXPIRES, parseTimestamp } from "../../../calendar.ts";
+import { DAY, NEVER_EXPIRES } from "../../../calendar.ts";
+import { MONTHLY_LIMIT } from "../../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import { lineField } from "../api/fields.ts";
+import { lineField, parsedField } from "../api/fields.ts";
 
 export const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
@@ -31,23 +32,15 @@ export function expiryOf(
   now: Date,
 ): Date | Refusal {
   if (never !== undefined) return NEVER_EXPIRES;
-  const expiresAt = DAY.test(day) && parseTimestamp(day) ? new Date(`${day}T23:59:59Z`) : undefined;
-  if (expiresAt !== undefined && expiresAt > now) return expiresAt;
-  const error =
-    expiresAt === undefined ? "It must be a day such as 2027-01-31" : "It must not be in the past";
+  const expiresAt = DAY.parse(day) && new Date(`${day}T23:59:59Z`);
+  if (expiresAt && expiresAt > now) return expiresAt;
+  const error = expiresAt ? "It must not be in the past" : `It ${DAY.must}`;
   return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "last_day", error }] });
 }
 
-const DAY = /^\d{4}-\d\d-\d\d$/;
-const WRONG_LIMIT = "monthly_limit must be a whole number; leave it empty for the tier's limit";
-
 /** The field of a monthly limit: undefined for the tier's own. */
 export const LIMIT_ENTRY = {
-  monthly_limit: v.pipe(
-    TEXT_OR_NOTHING,
-    v.check((text = "0") => /^\d+$/.test(text) && Number.isSafeInteger(Number(text)), WRONG_LIMIT),
-    v.transform((text) => (text === undefined ? undefined : Number(text))),
-  ),
+  monthly_limit: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField("monthly_limit", MONTHLY_LIMIT))),
 } as const;
 
 /** Returns the schema of the text that a form asks people to repeat. */
