@@ -1,26 +1,24 @@
 /** One rule for each text of an account: the API, commands, the console and the import accept and refuse the same texts. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { generateApiKey, parseImportLine } from "../../src/keys/mod.ts";
 import { generateToken } from "../../src/operators/tokens.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { dumpText } from "../support/dump.ts";
 import { BRAND } from "../support/issue.ts";
-import { useAdmin } from "../support/use.ts";
-import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
+import { commandsOn } from "./commands_on.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
 const admin = useAdmin();
-let commands: CommandsOn;
+const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 let client: ReturnType<typeof createConsoleClient>;
 let cookie: string;
 
 beforeAll(async () => {
-  commands = await commandsOn(admin.testDatabase, admin.clock);
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn());
 });
-afterAll(() => commands.close());
 
 type Fields = Readonly<Record<string, string>>;
 /** Returns whether the door accepted the text, and the refusal if it did not. */

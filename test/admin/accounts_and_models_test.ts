@@ -1,20 +1,16 @@
 /** Accounts and models over the API: the same results and audit rows as with the commands. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR } from "../support/issue.ts";
-import { useAdmin } from "../support/use.ts";
-import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
+import { commandsOn } from "./commands_on.ts";
 
 const admin = useAdmin();
-let commands: CommandsOn;
-beforeAll(async () => {
-  commands = await commandsOn(admin.testDatabase, admin.clock);
-});
-afterAll(() => commands.close());
+const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 
 const answer = async (method: string, path: string, body?: unknown) => {
   const { status, body: answered } = await admin.call(method, path, { body });

@@ -1,17 +1,16 @@
 /** `GET /activity` and the command `activity` give the same counts, which are those of the table. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { addActivity } from "../../src/activity/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { useAdmin } from "../support/use.ts";
-import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
+import { commandsOn } from "./commands_on.ts";
 
 const clock = createTestClock("2026-11-22T09:30:00Z");
 const admin = useAdmin({ clock });
-let commands: CommandsOn;
+const commands = useForAll(() => commandsOn(admin.testDatabase, clock));
 let token: string | undefined;
 
 beforeAll(async () => {
-  commands = await commandsOn(admin.testDatabase, clock);
   const add = (hour: string, endpoint: string, [code, reason]: readonly [string, string], count: number) =>
     addActivity(admin.database, [{ hourMs: Date.parse(hour), endpoint, code, reason, count }]);
   await add("2026-11-21T09:00Z", "validate", ["OK", ""], 80);
@@ -20,7 +19,6 @@ beforeAll(async () => {
   await add("2026-11-22T09:00Z", "models", ["OK", ""], 3);
   await add("2026-11-22T09:00Z", "validate", ["INVALID_KEY", "revoked"], 5);
 });
-afterAll(() => commands.close());
 
 async function call(query: string) {
   token ??= await admin.token({ scopes: ["status:read"] });

@@ -7,20 +7,20 @@ import { addCommand, addVersionCommand, FILE } from "../../src/admin/models/add_
 import { findRegistered, type RegisteredModel } from "../../src/models/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { BRAND, issue } from "../support/issue.ts";
-import { useTestDatabase } from "../support/use.ts";
-import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { useForAll, useTestDatabase } from "../support/use.ts";
+import { commandsOn } from "./commands_on.ts";
 
 const server = useTestDatabase();
-let commands: CommandsOn;
+const commands = useForAll(() =>
+  commandsOn(server, createTestClock(), {
+    CLAVIGER_PUBLIC_URL: "https://licenses.example.org",
+  }),
+);
 const folder = mkdtempSync(join(tmpdir(), "model-"));
 beforeAll(async () => {
-  commands = await commandsOn(server, createTestClock(), {
-    CLAVIGER_PUBLIC_URL: "https://licenses.example.org",
-  });
   writeFileSync(join(folder, "model.bin"), "weights");
 });
 afterAll(async () => {
-  await commands.close();
   rmSync(folder, { recursive: true });
 });
 

@@ -2,7 +2,7 @@
  * An erased account gets no key that works, through no door. Earlier versions issued such keys: they can be suspended and
  * revoked, but not rotated, resumed or renewed.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId, toId } from "../../src/ids.ts";
@@ -20,18 +20,13 @@ import { countWaiting } from "../support/count_waiting.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";
-import { useAdmin } from "../support/use.ts";
-import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
+import { commandsOn } from "./commands_on.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
 const admin = useAdmin();
-let commands: CommandsOn;
-
-beforeAll(async () => {
-  commands = await commandsOn(admin.testDatabase, admin.clock);
-});
-afterAll(() => commands.close());
+const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 
 const BY = { actor: ACTOR, now: NOW };
 const LATER = new Date("2027-05-01T00:00:00Z");

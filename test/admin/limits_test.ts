@@ -1,27 +1,26 @@
 /** Limits of the API: requests of a token, and wrong tokens from an address. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const MINUTE_MS = 61_000;
 const REQUESTS = 600;
 const WRONG_TOKENS = 60;
 
-let admin: TestAdmin;
+const admin = useForEach(() => {
+  const proxies = parseTrustedProxies("127.0.0.1");
+  if (!proxies.ok) throw new Error(proxies.error);
+  return startAdmin({ admin: { trustedProxies: proxies.proxies } });
+});
 let token: string;
 
 beforeEach(async () => {
-  const proxies = parseTrustedProxies("127.0.0.1");
-  if (!proxies.ok) throw new Error(proxies.error);
-  admin = await startAdmin({ admin: { trustedProxies: proxies.proxies } });
   token = await admin.token();
 });
-afterEach(() => admin.close());
 
 /** Asks who a token is, from an address behind the proxy, and returns the status. */
 async function whoami(text: string, address = "203.0.113.1"): Promise<number> {

@@ -1,21 +1,11 @@
 /** Runs every command while a service runs: its output, its changes and its refusals. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";
-import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
+import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+import { useServing } from "./use_serving.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine({ prepared: true });
-let service: RunningService;
-
-beforeAll(async () => {
-  service = await line.serve([], { env: { CLAVIGER_LIMIT_VALIDATE: "0" } });
-});
-afterAll(async () => {
-  await service.stop();
-  line.remove();
-});
+const { line, service } = useServing([], { env: { CLAVIGER_LIMIT_VALIDATE: "0" } });
 
 const NOBODY = `key_${"0".repeat(32)}`;
 const AT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;

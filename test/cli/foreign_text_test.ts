@@ -2,12 +2,11 @@
  * Tests how an operator sees texts from outside: no text moves the cursor, forges a line or reverses the
  * direction.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
+import { refusalOf, usageErrorOf } from "./command_line.ts";
+import { useServing } from "./use_serving.ts";
 
 /** A line that looks like a line of `doctor`, both kinds of terminal sequences, and changes of direction. */
 const FORGED = "gone\r\nok    all is well\u001b[2J\u009b31m\u007f\u061c\u200e\u200f\u202e\u2066\u2028\u0085";
@@ -19,14 +18,12 @@ const ESCAPED_IN_SENTENCE = ESCAPED.replace("\\r\\n", "; ");
 const OPTION = FORGED.replaceAll(/\p{Cc}/gu, "");
 const UNPRINTABLE = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u;
 
-const line = createCommandLine({ prepared: true });
-let service: RunningService;
+const { line, service } = useServing();
 /** Stands for a server of an attacker, or for another program at the address. */
 let hostile: ReturnType<typeof Bun.serve>;
 let key: { readonly id: string; readonly email: string; readonly api_key: string };
 
 beforeAll(async () => {
-  service = await line.serve();
   hostile = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
@@ -44,8 +41,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await hostile.stop(true);
-  await service.stop();
-  line.remove();
 });
 
 describe("the output for people escapes texts from outside", () => {

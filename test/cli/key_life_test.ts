@@ -1,29 +1,13 @@
 /** Tests every change of a key by command while a service runs: each change is in force there within a second. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
 import { until } from "../support/until.ts";
-import {
-  createCommandLine,
-  createIssuer,
-  type Issued,
-  type RunningService,
-  refusalOf,
-  usageErrorOf,
-} from "./command_line.ts";
+import { createCommandLine, createIssuer, type Issued, refusalOf, usageErrorOf } from "./command_line.ts";
+import { useServing } from "./use_serving.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine({ prepared: true });
-let service: RunningService;
-
-beforeAll(async () => {
-  const env = { CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_LIMIT_ANALYTICS: "0" };
-  service = await line.serve([], { env });
-});
-afterAll(async () => {
-  await service.stop();
-  line.remove();
+const { line, service } = useServing([], {
+  env: { CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_LIMIT_ANALYTICS: "0" },
 });
 
 const issue = createIssuer(line);

@@ -1,5 +1,5 @@
 /** Tests `claviger licenses …` as an operator uses it: while a service runs, and with other verifiers. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
@@ -9,21 +9,14 @@ import { toJwk } from "../../src/signed_licenses/mod.ts";
 import { signSample, TRUSTED } from "../signed_licenses/forgeries.ts";
 import { createTestClock } from "../support/clock.ts";
 import { until } from "../support/until.ts";
-import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
+import { createCommandLine, createIssuer, type Issued } from "./command_line.ts";
+import { useServing } from "./use_serving.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine({ prepared: true });
-let service: RunningService;
+const { line, service } = useServing([], { env: { CLAVIGER_STOP_GRACE: "0", CLAVIGER_LIMIT_LICENSE: "0" } });
 let firstKeys: JSONWebKeySet;
 
 beforeAll(async () => {
-  service = await line.serve([], { env: { CLAVIGER_STOP_GRACE: "0", CLAVIGER_LIMIT_LICENSE: "0" } });
   firstKeys = await pinned();
-});
-afterAll(async () => {
-  await service.stop();
-  line.remove();
 });
 
 const issue = createIssuer(line);

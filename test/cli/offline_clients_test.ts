@@ -1,5 +1,5 @@
 /** The clients of the page `offline` of the manual, run as an SDK author would run them, with pinned keys. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac, sign } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,23 +8,13 @@ import { generateKeyPair } from "../../src/signed_licenses/jws.ts";
 import { toJwk, toPem } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { shortest } from "../support/shortest.ts";
-import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
+import { createIssuer, type Issued } from "./command_line.ts";
+import { useServing } from "./use_serving.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine({ prepared: true });
+const { line, service } = useServing([], { env: { CLAVIGER_STOP_GRACE: "0" } });
 const root = join(import.meta.dir, "../..");
 const issue = createIssuer(line);
 const MACHINE = 'host "7" \\ $(id)';
-let service: RunningService;
-
-beforeAll(async () => {
-  service = await line.serve([], { env: { CLAVIGER_STOP_GRACE: "0" } });
-});
-afterAll(async () => {
-  await service.stop();
-  line.remove();
-});
 
 // The interpreter itself, since `python3` may be a script that first searches for one.
 const python = Bun.spawnSync(["python3", "-c", "import cryptography, sys; print(sys.executable)"], {

@@ -1,21 +1,14 @@
 /** The commands `claviger operators` and `claviger tokens`, while a service with a listener for operators runs. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { SCOPES } from "../../src/operators/mod.ts";
-import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
+import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+import { useServing } from "./use_serving.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine({ prepared: true });
-let service: RunningService;
+const { line } = useServing(["--admin-listen", "127.0.0.1:0"]);
 let consoleLink: string;
 
 beforeAll(async () => {
-  service = await line.serve(["--admin-listen", "127.0.0.1:0"]);
   ({ link: consoleLink } = await line.json(["operators", "login", "first", "--role", "viewer"]));
-});
-afterAll(async () => {
-  await service.stop();
-  line.remove();
 });
 
 const audit = async (): Promise<{ action: string; actor: string; reason: string | null; after: object }[]> =>

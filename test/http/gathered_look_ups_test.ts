@@ -2,38 +2,30 @@
  * Made-up keys and links from an address whose window is full: they cost few statements, and they delay
  * other clients little.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
-import {
-  addHostedModel,
-  type HostingService,
-  linkTo,
-  startHostingService,
-  testBytes,
-} from "../support/hosted.ts";
+import { addHostedModel, linkTo, testBytes } from "../support/hosted.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE } from "../support/service.ts";
 import { shortest } from "../support/shortest.ts";
+import { useHostingService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const LIMITS = {
+  validate: 3,
+  refresh: 0,
+  revoke: 3,
+  license: 3,
+  repo_token: 0,
+  models: 0,
+  analytics: 0,
+  downloads: 3,
+};
 
-let service: HostingService;
+const service = useHostingService({ config: { limits: LIMITS } });
 
 beforeAll(async () => {
-  const limits = {
-    validate: 3,
-    refresh: 0,
-    revoke: 3,
-    license: 3,
-    repo_token: 0,
-    models: 0,
-    analytics: 0,
-    downloads: 3,
-  };
-  service = await startHostingService({ config: { limits } });
   await addHostedModel(service, { name: "m" }, testBytes(10));
 });
-afterAll(() => service.close());
 
 /** Sends requests on 20 connections for `ms`, or until a promise settles; returns their statuses and the statements per second. */
 async function flood(length: number | Promise<unknown>, send: (index: number) => Promise<number>) {

@@ -1,6 +1,6 @@
 /** `Idempotency-Key` of POST /v1/analytics/log: an event that is sent again is stored and counted once. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
@@ -9,21 +9,11 @@ import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { createTestUpkeep } from "../support/upkeep.ts";
+import { useForAll, useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let service: TestService;
+const service = useTestService();
 /** A second service on the same database, like another process of one installation. */
-let other: TestService;
-
-beforeAll(async () => {
-  service = await startTestService();
-  other = await startTestService({ on: service.testDatabase });
-});
-afterAll(async () => {
-  await other.close();
-  await service.close();
-});
+const other = useForAll(() => startTestService({ on: service.testDatabase }));
 
 function log(
   apiKey: string,

@@ -1,31 +1,28 @@
 /** Unknown paths and methods that are not allowed; HEAD and OPTIONS have no effect. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { uuidOf } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const LIMITS = {
+  validate: 9,
+  refresh: 9,
+  revoke: 9,
+  license: 9,
+  repo_token: 9,
+  models: 9,
+  analytics: 9,
+  downloads: 9,
+};
 
-let service: TestService;
+const service = useTestService({ config: { limits: LIMITS } });
 
 beforeAll(async () => {
-  const limits = {
-    validate: 9,
-    refresh: 9,
-    revoke: 9,
-    license: 9,
-    repo_token: 9,
-    models: 9,
-    analytics: 9,
-    downloads: 9,
-  };
-  service = await startTestService({ config: { limits } });
   await setToken(service);
 });
-afterAll(() => service.close());
 
 const limitHeaders = (headers: Headers) =>
   [...headers.keys()].filter((name) => name.startsWith("x-ratelimit"));

@@ -1,5 +1,5 @@
 /** The OpenAPI document is valid and complete, and the service's real answers match it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { createBrand } from "../../src/brand.ts";
@@ -16,9 +16,8 @@ import { setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { lintDocument } from "../support/lint_document.ts";
 import { addTestModel } from "../support/models.ts";
-import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
+import type { JsonResponse } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
 interface Schema {
   readonly $ref?: string;
@@ -49,22 +48,16 @@ const ONE = limitsOf(1);
 const brand = createBrand();
 const schemas: Record<string, v.GenericSchema> = createSchemas(brand);
 
-let service: TestService;
+const service = useTestService({ config: { limits: LIMITS } });
 /** A service whose windows are full after one request. */
-let narrow: TestService;
+const narrow = useTestService({ config: { limits: ONE } });
 let text: string;
 let document: Document;
 
 beforeAll(async () => {
-  service = await startTestService({ config: { limits: LIMITS } });
-  narrow = await startTestService({ config: { limits: ONE } });
   const response = await fetch(`${service.url}/openapi.json`);
   text = await response.text();
   document = JSON.parse(text);
-});
-afterAll(async () => {
-  await service.close();
-  await narrow.close();
 });
 
 function limitsOf(n: number): Config["limits"] {

@@ -4,17 +4,11 @@
  *     path → method → content encoding → size → syntax → key present → key format → look-up → rate limit →
  *     key known and active → not expired → other fields → quota
  */
-import { afterAll, beforeAll, setDefaultTimeout, test } from "bun:test";
+import { test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import { expire, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
-
-let service: TestService;
-/** A service whose windows are full after one request. */
-let narrow: TestService;
+import { useTestService } from "../support/use.ts";
 
 const LIMITS = {
   validate: 1,
@@ -27,14 +21,9 @@ const LIMITS = {
   downloads: 1,
 };
 
-beforeAll(async () => {
-  service = await startTestService();
-  narrow = await startTestService({ config: { limits: LIMITS } });
-});
-afterAll(async () => {
-  await service.close();
-  await narrow.close();
-});
+const service = useTestService();
+/** A service whose windows are full after one request. */
+const narrow = useTestService({ config: { limits: LIMITS } });
 
 const GZIP = { "Content-Encoding": "gzip" };
 const TOO_LARGE = `{${" ".repeat(70_000)}`;

@@ -1,9 +1,7 @@
 /**
- * What a test file needs in all its tests: made before them, closed after them. Such a call stands at the top of the file,
- * and also sets the time limit of the file's tests, because a preloaded file can set it for the first file only.
- *
- * The hooks of a file run in the order in which they stand there, those that close too. A thing that has to be closed
- * before another one needs hooks of its own.
+ * What a test file needs in all its tests: made before them in the order of the calls, closed after them in reverse order.
+ * The calls stand at the top of the file. Each also sets the time limit of the file's tests, because a preloaded file can
+ * set it for the first file only.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, setDefaultTimeout } from "bun:test";
 import { startAdmin } from "./admin.ts";
@@ -20,20 +18,12 @@ interface Closable {
 
 /** Makes a thing once for all tests of the file. Until then the returned object is empty. */
 export function useForAll<Thing extends Closable>(make: () => Promise<Thing>): Thing {
-  setDefaultTimeout(LIMIT_MS);
-  const { thing, replace } = createHolder<Thing>();
-  beforeAll(async () => replace(await make()));
-  afterAll(() => thing.close());
-  return thing;
+  return useBetween({ before: beforeAll, after: afterAll, opened: openedForFile }, make);
 }
 
 /** Makes a thing anew for each test of the file. Before the first one the returned object is empty. */
 export function useForEach<Thing extends Closable>(make: () => Promise<Thing>): Thing {
-  setDefaultTimeout(LIMIT_MS);
-  const { thing, replace } = createHolder<Thing>();
-  beforeEach(async () => replace(await make()));
-  afterEach(() => thing.close());
-  return thing;
+  return useBetween({ before: beforeEach, after: afterEach, opened: openedForTest }, make);
 }
 
 export function useTestDatabase(...options: Parameters<typeof createTestDatabase>) {
@@ -52,14 +42,30 @@ export function useAdmin(...options: Parameters<typeof startAdmin>) {
   return useForAll(() => startAdmin(...options));
 }
 
-/** Returns an object that a test file can name before the thing exists; `replace` gives it all that the thing has. */
-function createHolder<Thing>() {
+const openedForFile: Closable[] = [];
+const openedForTest: Closable[] = [];
+
+interface Hooks {
+  readonly before: (run: () => Promise<void>) => void;
+  readonly after: (run: () => Promise<void>) => void;
+  /** What these hooks have made and not closed yet. */
+  readonly opened: Closable[];
+}
+
+function useBetween<Thing extends Closable>(
+  { before, after, opened }: Hooks,
+  make: () => Promise<Thing>,
+): Thing {
+  setDefaultTimeout(LIMIT_MS);
   const thing = {} as Thing;
-  return {
-    thing,
-    replace(made: Thing) {
-      // Getters stay getters: the lines of a log are read when a test asks for them.
-      Object.defineProperties(thing, Object.getOwnPropertyDescriptors(made));
-    },
-  };
+  before(async () => {
+    const made = await make();
+    opened.push(made);
+    // Getters stay getters: the lines of a log are read when a test asks for them.
+    Object.defineProperties(thing, Object.getOwnPropertyDescriptors(made));
+  });
+  // Each hook closes the newest thing, because Bun runs them in the order of the calls, and a service has to be closed
+  // before its database.
+  after(async () => await opened.pop()?.close());
+  return thing;
 }

@@ -1,19 +1,14 @@
 /** `usage daily`: the numbers of the API, and small bars on a terminal. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { countUse, restartCount } from "../../src/usage/mod.ts";
-import { type CommandsOn, commandsOn } from "../admin/commands_on.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { commandsOn } from "../admin/commands_on.ts";
 import { createTestClock } from "../support/clock.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
-let commands: CommandsOn;
+const admin = useAdmin({ clock: createTestClock("2026-11-20T12:00:00Z") });
+const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 
 beforeAll(async () => {
-  const clock = createTestClock("2026-11-20T12:00:00Z");
-  admin = await startAdmin({ clock });
-  commands = await commandsOn(admin.testDatabase, clock);
   const { licenseUuid } = await admin.issue({ tier: "research" });
   const days = Array.from({ length: 31 }, (_, index) => (index === 17 ? 4_000 : index === 18 ? 1_000 : 0));
   await admin.database.query(
@@ -21,10 +16,6 @@ beforeAll(async () => {
       insert into usage (license_id, month, used, by_day)
       values (${licenseUuid}::uuid, '2026-11-01', 5012, ${`{${days}}`}::bigint[])`,
   );
-});
-afterAll(async () => {
-  await commands.close();
-  await admin.close();
 });
 
 const count = () => countUse(admin.database, { clock: admin.clock, isStopping: () => false });
