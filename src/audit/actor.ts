@@ -29,6 +29,9 @@ export function nameOfActor({ kind, name }: Actor): string {
 const KINDS = Object.keys(DOORS);
 const LINE = lineOf(1, 300);
 
+/** The rule for the reason of a change. */
+export const REASON_TEXT = lineOf(0, 2_000);
+
 /** The form of an actor in the audit log. */
 export const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
 

@@ -1,5 +1,6 @@
 /** Options that many commands share, and readers of option values whose errors say which values are allowed. */
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { REASON_TEXT } from "../audit/mod.ts";
 import { MONTH, TIMESTAMP } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { lineOf, type TextRule } from "../database/mod.ts";
@@ -46,7 +47,7 @@ export function withJsonOptions(command: Command): Command {
 
 /** Adds the option `--reason`; {@linkcode withDatabase} adds the reason to the actor. */
 export function withReason(command: Command): Command {
-  return command.option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));
+  return command.option("--reason <text>", "the reason, for the audit log", ruledOption(REASON_TEXT));
 }
 
 /** Reads an e-mail address, and returns it as it is stored. */

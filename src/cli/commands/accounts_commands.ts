@@ -1,5 +1,6 @@
 /** `claviger accounts …`: list, usage, update, renew and erase. */
 import type { Command } from "commander";
+import { REASON_TEXT } from "../../audit/mod.ts";
 import { type Month, monthOf } from "../../calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import {
@@ -23,7 +24,7 @@ import {
   fieldOption,
   type JsonOptions,
   monthOption,
-  textOption,
+  ruledOption,
   withJsonOptions,
   withReason,
 } from "../options.ts";
@@ -86,7 +87,11 @@ export function addAccountsCommands(program: Command, invocation: Invocation): v
   withConfirmation(withJsonOptions(accounts.command("erase")))
     .description("remove a person's name, e-mail and organization for good, and keep the counts of use")
     .argument("<account>", "the account's id or e-mail", accountOption)
-    .option("--reason <text>", "the reason, for the audit log; do not name the person", textOption(0, 2_000))
+    .option(
+      "--reason <text>",
+      "the reason, for the audit log; do not name the person",
+      ruledOption(REASON_TEXT),
+    )
     .action((who: string, options: EraseOptions) => erase(invocation, who, options));
 }
 

@@ -4,6 +4,7 @@
  * `list_fields.ts` has the fields of lists.
  */
 import * as v from "valibot";
+import { REASON_TEXT } from "../../../audit/mod.ts";
 import { MONTH } from "../../../calendar.ts";
 import { lineOf, type TextRule } from "../../../database/mod.ts";
 import { EXPIRY, MODES, MONTHLY_LIMIT, parseEmail, TEXTS, TIERS } from "../../../licensing/mod.ts";
@@ -44,7 +45,7 @@ export function ruledField(name: string, { must, range: [minLength, maxLength], 
 }
 
 /** The reason of a change, for the audit log. */
-export const REASON = { reason: v.optional(lineField("reason", 0, 2_000)) } as const;
+export const REASON = { reason: v.optional(ruledField("reason", REASON_TEXT)) } as const;
 
 /** Returns the schema of a change with at least one of the values, and a reason if there is one. */
 export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { DAY, NEVER_EXPIRES } from "../../../calendar.ts";
 import { MONTHLY_LIMIT } from "../../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import { lineField, parsedField } from "../api/fields.ts";
+import { parsedField, REASON } from "../api/fields.ts";
 
 export const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
@@ -17,7 +17,7 @@ export const TEXT_OR_NOTHING = v.pipe(
 
 /** The reason, which the form of every action has. */
 export const REASON_ENTRY = {
-  reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))),
+  reason: v.pipe(TEXT_OR_NOTHING, REASON.reason),
 } as const;
 
 /** The fields of an expiry. */

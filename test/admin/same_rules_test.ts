@@ -1,0 +1,202 @@
+/** Each value has one rule: every door accepts the same texts, and refuses the others with the same sentence. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readImportFile } from "../../src/cli/import_file.ts";
+import { generateApiKey } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { BRAND } from "../support/issue.ts";
+import { useAdmin } from "../support/use.ts";
+import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { newIdempotencyKey } from "./sample_requests.ts";
+
+const admin = useAdmin();
+let commands: CommandsOn;
+let client: ReturnType<typeof createConsoleClient>;
+let cookie: string;
+let accountId: string;
+let keyId: string;
+
+beforeAll(async () => {
+  commands = await commandsOn(admin.testDatabase, admin.clock);
+  client = createConsoleClient(admin);
+  ({ cookie } = await client.logIn());
+  const issued = await admin.issue({ email: "rules@example.org" });
+  accountId = issued.userId;
+  keyId = issued.id;
+});
+afterAll(() => commands.close());
+
+/** Sends the text in a field. Returns "accepted", or the sentence of the refusal after the name of the field. */
+type Door = (field: string, text: string) => Promise<string>;
+
+/** Finds the sentence in an answer, without the name of the field and without the reference to the help of a command. */
+function sentenceIn(answer: string): string {
+  const plain = answer.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
+  return /(?:[Ii]t|\b[a-z_]+) (must [^\n<"]*)/.exec(plain)?.[1]?.replace(/; see .*$/, "") ?? plain;
+}
+
+async function command(args: readonly string[]): Promise<string> {
+  const { status, err } = await commands.run(args);
+  return status === 0 ? "accepted" : sentenceIn(err);
+}
+
+async function call(
+  method: string,
+  path: string,
+  sent: Parameters<typeof admin.call>[2] = {},
+): Promise<string> {
+  const { status, body } = await admin.call(method, path, sent);
+  return status < 300 ? "accepted" : sentenceIn(body.details?.[0]?.error ?? JSON.stringify(body));
+}
+
+async function page(path: string, form?: Record<string, string>): Promise<string> {
+  const { status, text } = await client.send(path, { cookie, ...(form && { form }) });
+  if (status < 400) return "accepted";
+  return sentenceIn(/<p class="error"[^>]*>([^<]*)/.exec(text)?.[1] ?? text);
+}
+
+async function importOf(content: string): Promise<string> {
+  async function* input() {
+    yield new TextEncoder().encode(content);
+  }
+  const read = await readImportFile({ workingFolder: "/", input: input() }, "-", BRAND);
+  return isRefusal(read) ? sentenceIn(read.sentence) : "accepted";
+}
+
+let made = 0;
+const newKey = () => ({ email: `rules-${++made}@example.org`, tier: "free" });
+const optionsOf = (fields: object) =>
+  Object.entries(fields).map(([name, value]) => `--${name.replaceAll("_", "-")}=${value}`);
+/** In JSON a number is no text. */
+const toJson = (field: string, text: string) =>
+  field === "monthly_limit" && /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+
+const IMPORT: Door = (field, text) => {
+  const api_key = generateApiKey(BRAND, "live").apiKey;
+  return importOf(JSON.stringify({ api_key, ...newKey(), [field]: toJson(field, text) }));
+};
+
+const ISSUING: Readonly<Record<string, Door>> = {
+  "keys issue": (field, text) => command(["keys", "issue", ...optionsOf({ ...newKey(), [field]: text })]),
+  "POST /keys": (field, text) => {
+    const body = { ...newKey(), [field]: toJson(field, text) };
+    return call("POST", "/keys", { headers: newIdempotencyKey(), body });
+  },
+  "keys import of JSON": IMPORT,
+};
+const FORM: Door = (field, text) =>
+  page("/keys/issue", { ...newKey(), mode: "live", last_day: "2999-01-01", [field]: text });
+const CSV: Door = (field, text) => {
+  const fields = { api_key: generateApiKey(BRAND, "live").apiKey, ...newKey(), [field]: text };
+  const cells = Object.values(fields).map((cell) => `"${cell.replaceAll('"', '""')}"`);
+  return importOf(`${Object.keys(fields).join(",")}\n${cells.join(",")}\n`);
+};
+
+const LINES = { "keys import of CSV": CSV };
+const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
+  name: { ...ISSUING, ...LINES, form: FORM },
+  organization: { ...ISSUING, ...LINES, form: FORM },
+  email: { ...ISSUING, ...LINES, form: FORM },
+  // A condition of the list, because only one license can have an external id.
+  external_id: {
+    "keys import of JSON": IMPORT,
+    ...LINES,
+    "keys list": (_, text) => command(["keys", "list", `--external-id=${text}`]),
+    "GET /keys": (_, text) => call("GET", `/keys?external_id=${encodeURIComponent(text)}`),
+    "the list of keys": (_, text) => page(`/keys?external_id=${encodeURIComponent(text)}`),
+  },
+  monthly_limit: { ...ISSUING, ...LINES, form: FORM },
+  // The form has a day instead.
+  expires_at: { ...ISSUING, ...LINES },
+  reason: {
+    "keys tier": (_, text) => command(["keys", "tier", keyId, "free", `--reason=${text}`]),
+    "PATCH /accounts/{id}": (_, text) =>
+      call("PATCH", `/accounts/${accountId}`, { body: { name: "n", reason: text } }),
+    form: (_, reason) => page(`/accounts/${accountId}/change`, { name: "n", organization: "", reason }),
+  },
+  month: {
+    "keys usage": (_, text) => command(["keys", "usage", keyId, `--month=${text}`]),
+    "GET /usage": (_, text) => call("GET", `/usage?month=${encodeURIComponent(text)}`),
+    "the page of use": (_, text) => page(`/usage?month=${encodeURIComponent(text)}`),
+  },
+  day: {
+    "usage daily": (_, text) => command(["usage", "daily", `--to=${text}`]),
+    "GET /usage/daily": (_, text) => call("GET", `/usage/daily?to=${encodeURIComponent(text)}`),
+    "the audit log": (_, text) => page(`/audit?since=${encodeURIComponent(text)}`),
+    "the last day": (_, text) => page("/keys/issue", { ...newKey(), mode: "live", last_day: text }),
+  },
+};
+
+const TIME = "must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
+const NUMBER = "must be a whole number, at least 0";
+const NAME = "must be one line of 1 to 200 characters, and no API key";
+const ORGANIZATION = "must be one line of at most 200 characters, and no API key";
+const EXTERNAL_ID = "must have 1 to 255 printable characters, and no API key";
+const EMAIL = "must be an e-mail address, and no API key";
+const REASON = "must be one line of at most 2000 characters";
+const MONTH = "must be a month such as 2026-11";
+const DAY = "must be a day such as 2026-11-20";
+const OK = "accepted";
+
+const TABLE: readonly (readonly [field: string, text: string, answer: string])[] = [
+  ["name", "Ada", OK],
+  ["name", " Ada", OK],
+  ["name", "😀".repeat(150), OK],
+  ["name", "x".repeat(200), OK],
+  ["name", "x".repeat(201), NAME],
+  ["name", "two\u0085lines", NAME],
+  ["name", "a\u200bb", OK],
+  ["organization", "😀".repeat(200), OK],
+  ["organization", "😀".repeat(201), ORGANIZATION],
+  ["organization", "a\u0000b", ORGANIZATION],
+  ["organization", "a\tb", ORGANIZATION],
+  ["email", "Ada@Example.org", OK],
+  ["email", "ada", EMAIL],
+  ["email", `${"x".repeat(65)}@example.org`, EMAIL],
+  ["email", "ädä@example.org", EMAIL],
+  ["external_id", "order 17", OK],
+  ["external_id", "x".repeat(255), OK],
+  ["external_id", "x".repeat(256), EXTERNAL_ID],
+  ["external_id", "a\u200bb", EXTERNAL_ID],
+  ["external_id", "a\u2028b", EXTERNAL_ID],
+  ["monthly_limit", "0", OK],
+  ["monthly_limit", "9007199254740991", OK],
+  ["monthly_limit", "9007199254740992", NUMBER],
+  ["monthly_limit", "-1", NUMBER],
+  ["monthly_limit", "1.5", NUMBER],
+  ["monthly_limit", "9e3", NUMBER],
+  ["monthly_limit", "never", NUMBER],
+  ["expires_at", "never", OK],
+  ["expires_at", "2999-01-31", OK],
+  ["expires_at", "2999-01-31T00:00:00+02:00", OK],
+  ["expires_at", "2999-02-29", TIME],
+  ["expires_at", "2999-01-31T00:00:00", TIME],
+  ["expires_at", "Never", TIME],
+  ["reason", "because", OK],
+  ["reason", "😀".repeat(2_000), OK],
+  ["reason", "x".repeat(2_001), REASON],
+  ["reason", "two\nlines", REASON],
+  ["month", "2026-11", OK],
+  ["month", "2026-13", MONTH],
+  ["month", "2026-11-01", MONTH],
+  ["month", "0999-11", MONTH],
+  ["month", "26-11", MONTH],
+  ["day", "2026-11-31", DAY],
+  ["day", "2026-11-20T00:00:00Z", DAY],
+  ["day", "20.11.2026", DAY],
+];
+
+describe("Every door", () => {
+  const rows = TABLE.map(
+    ([field, text, answer]) => [field, text.slice(0, 20), text.length, { text, answer }] as const,
+  );
+  test.each(rows)(
+    "decides the same for the %s %j (length %d)",
+    async (field, _start, _length, { text, answer }) => {
+      const doors = Object.entries(DOORS[field] ?? {});
+      const answers = await Promise.all(doors.map(async ([name, door]) => [name, await door(field, text)]));
+      expect(doors.length).toBeGreaterThan(2);
+      expect(Object.fromEntries(answers)).toEqual(Object.fromEntries(doors.map(([name]) => [name, answer])));
+    },
+  );
+});
