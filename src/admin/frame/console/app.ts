@@ -6,6 +6,7 @@
  * Each thing has its pages. A page is a function that takes a visit and returns a title and a body.
  */
 import { type Context, Hono } from "hono";
+import type { Session } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { discardBody, statusOf, toWireCode } from "../../../wire/mod.ts";
 import { logFailure } from "../log_failure.ts";
@@ -42,7 +43,9 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
     const { retryAfterSeconds } = refusal;
     if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
     // Only a request with a session is refused with a remedy.
-    const may = (need: Need) => mayUse(c.get("session").role, need);
+    // Before the login there is no session.
+    const session: Session | undefined = c.get("session");
+    const may = (need: Need) => session !== undefined && mayUse(session.role, need);
     return show(c, refusalPage(refusal, may));
   }
 
