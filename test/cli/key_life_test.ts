@@ -73,10 +73,11 @@ describe("claviger keys suspend and resume", () => {
     await expectSoon(key.api_key, { status: 401, code: "INVALID_KEY" });
     await line.json(["keys", "resume", key.id]);
     await expectSoon(key.api_key, { status: 200 });
-    expect((await auditOf(key.id)).map(({ action, reason }) => [action, reason])).toEqual([
-      ["key.resume", null],
-      ["key.suspend", "invoice open"],
-      ["key.issue", null],
+    const [active, suspended] = [{ state: "active" }, { state: "suspended" }];
+    expect(await auditOf(key.id)).toMatchObject([
+      { action: "key.resume", before: suspended, after: active, reason: null },
+      { action: "key.suspend", before: active, after: suspended, reason: "invoice open" },
+      { action: "key.issue", before: null, reason: null },
     ]);
   });
 

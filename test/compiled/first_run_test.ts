@@ -87,6 +87,8 @@ describe.skipIf(!isBuilt)("the executable", () => {
     const body = JSON.stringify({ api_key: issued.api_key });
     const answer = await place.shell(`curl -s http://${service.address}/v1/auth/validate -d '${body}'`);
     expect(JSON.parse(answer.out)).toMatchObject({ valid: true, email: "ada@example.org" });
+    const audit = await place.run(["audit", "--key", issued.id, "--json", "--data-dir", dataDir]);
+    expect(JSON.parse(audit.out)).toMatchObject([{ actor: expect.stringMatching(/^command:./) }]);
   });
 
   test("refuses a second service on the same folder, and leaves the first alone", async () => {
