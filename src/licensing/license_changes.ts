@@ -7,9 +7,9 @@ export interface LicenseCache {
 }
 
 /**
- * Changes licenses and their keys. The functions that change them take this instead of a database, so that no caller has
- * to remember the cache: before a change returns, the cache of this process has forgotten the changed licenses. The pulse
- * tells the other processes within a second.
+ * Changes licenses and their keys. The functions that change them take this instead of a database, so that no caller
+ * has to remember the cache: before a change returns, the cache of this process has forgotten the changed licenses. The
+ * pulse tells the other processes within a second.
  */
 export interface LicenseChanges {
   /** For what has to be read besides. */
@@ -24,7 +24,7 @@ export interface LicenseChanges {
   ): Promise<Row[]>;
 }
 
-/** Creates the changes of a process. One without a cache, such as a command, passes none. */
+/** Creates the changes of a process. A process without a cache, such as a command, leaves `cache` out. */
 export function createLicenseChanges(database: Database, cache?: LicenseCache): LicenseChanges {
   return {
     database,

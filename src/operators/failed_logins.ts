@@ -1,7 +1,8 @@
 /**
- * Counts failed logins, and writes them to the audit log when their hour has ended or the service stops: one row for each
- * group of addresses, and for each hour at most a thousand rows of all processes together, so that an attacker cannot fill
- * the log. The counts of the last hour are lost if the process is killed.
+ * Counts failed logins, and writes them to the audit log when their hour has ended or the service stops: one row for
+ * each group of addresses. All processes together write at most a thousand rows for an hour, and each of them one more
+ * for the rest of its groups. So an attacker cannot fill the log. The counts of the last hour are lost if the process
+ * is killed.
  */
 import { auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
@@ -23,7 +24,7 @@ interface Failures {
 
 const HOUR_MS = 3_600_000;
 const INTERVAL_MS = 60_000;
-/** The most rows of an hour. A process that finds no place for more groups adds them up in a row of its own. */
+/** The most rows of an hour, without the rows in which processes add up the groups for which there is no place. */
 const MOST_ROWS = 1_000;
 /** The most groups that a process remembers, beside the row of the others. */
 const MOST_GROUPS = MOST_ROWS - 1;

@@ -1,6 +1,6 @@
 /**
  * Operators: people with roles, their login codes and sessions, tokens of programs, and scopes. Owns the tables
- * `operators`, `login_codes`, `operator_sessions`, `tokens` and `idempotent_answers`.
+ * `operators`, `login_codes`, `operator_sessions`, `tokens`, `idempotent_answers` and `failed_login_hours`.
  */
 export { operatorsUpkeep } from "./delete_ended.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";

@@ -187,7 +187,8 @@ function toFailure(
   if (status === 401) {
     return { ...failed, reason: WRONG_KEY, hostAheadMs: hostNowMs && hostNowMs - nowMs };
   }
-  // By GitHub's documentation, both statuses may mean too many requests; 403 without a time to wait does not.
+  // By GitHub's documentation, both statuses may mean too many requests. A 403 means it only with a time to wait, or
+  // with no request left.
   if (status === 429 || (status === 403 && (retryAfterMs > 0 || isUsedUp))) {
     return { ...failed, kind: "limited", reason: `The GitHub host limits requests (status ${status})` };
   }

@@ -6,7 +6,7 @@ import type { Log } from "../log.ts";
 export interface UpkeepTask {
   /** The name of the task in the metrics and in the log. */
   readonly name: string;
-  /** The pause between two runs. After a failure the pause is shorter. */
+  /** The pause between two runs. After a failure it is at most a minute at first, and doubles up to this. */
   readonly everyMs: number;
   /** The time from the start of the service to the first run; `everyMs` by default. */
   readonly firstMs?: number;

@@ -1,7 +1,7 @@
 /**
  * Sends one event of a claim to the database at a time. If several events with one claim wait at the same time, the
- * first is committed, and the others wait for its outcome, which usually is theirs as well. Two of them in one statement
- * would violate the unique constraint.
+ * first is committed, and the others wait for its outcome, which is usually their outcome, too. Two of them in one
+ * statement would violate the unique constraint.
  *
  * The events that wait keep the time of their arrival and count as waiting. So they are not answered later, and do
  * not take more memory, than events without a claim.

@@ -2,7 +2,7 @@
  * The tables of the demo. All customers are invented. Days count back from the day when the demo is added: a key was
  * issued `since` days ago and was used last `until` days ago. `per_day` are the inferences of a working day at the end,
  * `weekend` is the part of them on a day of a weekend, and `quota_part` is the part of this month's quota that is used.
- * A change without `by` is by the user who adds the demo. No operator has the other names, because the audit log keeps
+ * A change without `by` is by the user who adds the demo. The names in `by` are invented, because the audit log keeps
  * them for ever. `per_hour` are the refusals of a busy hour; those without an e-mail had no key, or an unknown one.
  */
 import { parseCsvLine } from "../../text/mod.ts";
