@@ -55,11 +55,20 @@ async function daysOf(database: Database): Promise<DayOfUse[]> {
   );
 }
 
+/** Returns the activity of the days before today. */
+function hoursOf(database: Database) {
+  return database.query(
+    (sql) => sql`select * from activity_hours where hour < '2026-11-22' order by 1, 2, 3, 4`,
+  );
+}
+
 const server = useTestDatabase();
 let days: DayOfUse[];
+let hours: Awaited<ReturnType<typeof hoursOf>>;
 beforeAll(async () => {
   await addDemo(server, NOW);
   days = await daysOf(server.database);
+  hours = await hoursOf(server.database);
 });
 
 describe("The use of the demo's customers", () => {
@@ -68,11 +77,6 @@ describe("The use of the demo's customers", () => {
     await addDemo(early, new Date("2026-11-22T08:00:00Z"));
     const isOver = ({ day }: DayOfUse) => day < "2026-11-22";
     expect((await daysOf(early.database)).filter(isOver)).toEqual(days.filter(isOver));
-    const hoursOf = (database: Database) =>
-      database.query(
-        (sql) => sql`select * from activity_hours where hour < '2026-11-22' order by 1, 2, 3, 4`,
-      );
-    const hours = await hoursOf(server.database);
     expect(hours.length).toBeGreaterThan(10_000);
     expect(await hoursOf(early.database)).toEqual(hours);
     await early.close();

@@ -172,6 +172,8 @@ describe("closeDataFolder()", () => {
   test("refuses a folder that its user has closed to itself", () => {
     make(dataDir, me === 0 ? OTHER : me, 0o300);
     const sentence = asUser(OTHER, () => sentenceOf(closeDataFolder(dataDir)));
+    // So that an ordinary user can remove it after the test.
+    chmodSync(dataDir, 0o700);
     expect(sentence).toEndWith(`; \`chmod u+rwx ${dataDir}\``);
   });
 
