@@ -5,7 +5,7 @@
  * is killed.
  */
 import { auditCte } from "../audit/mod.ts";
-import { toTimestamp } from "../calendar.ts";
+import { HOUR_MS, toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import { createWriteBehind, type Database, toTextArray, type WriteBehind } from "../database/mod.ts";
 import { noSubject } from "./_no_subject.ts";
@@ -22,7 +22,6 @@ interface Failures {
   count: number;
 }
 
-const HOUR_MS = 3_600_000;
 const INTERVAL_MS = 60_000;
 /** The most rows of an hour, without the rows in which processes add up the groups for which there is no place. */
 const MOST_ROWS = 1_000;
@@ -39,6 +38,8 @@ export function createFailedLogins({
   readonly clock: Clock;
 }): FailedLogins {
   let waiting = new Map<string, Failures>();
+  /** Writes run one after another, so a stop waits for the write in progress. */
+  let writing = Promise.resolve();
 
   function add({ hourMs, group, count }: Failures): void {
     const isFull = waiting.size >= MOST_GROUPS && !waiting.has(`${hourMs} ${group}`);
@@ -48,7 +49,12 @@ export function createFailedLogins({
     else waiting.set(`${hourMs} ${shown}`, { hourMs, group: shown, count });
   }
 
-  async function write(isDue: (row: Failures) => boolean): Promise<void> {
+  function write(isDue: (row: Failures) => boolean): Promise<void> {
+    writing = writing.then(() => writeDue(isDue));
+    return writing;
+  }
+
+  async function writeDue(isDue: (row: Failures) => boolean): Promise<void> {
     const rows = [...waiting.values()].filter(isDue);
     if (rows.length === 0) return;
     waiting = new Map([...waiting].filter(([, row]) => !isDue(row)));

@@ -53,6 +53,21 @@ test("a failed login is a row for each address and hour when the hour ends, and 
   await on.close();
 });
 
+test("the stop waits for a write in progress, and writes again what it could not write", async () => {
+  const { clock, database } = admin;
+  const { promise, reject } = Promise.withResolvers<never>();
+  const answers: Promise<never>[] = [promise];
+  const query: typeof database.query = (...call) => answers.shift() ?? database.query(...call);
+  const failed = createFailedLogins({ database: { query }, clock });
+  failed.note("127.0.0.1");
+  clock.advance(HOUR_MS);
+  const flushed = failed.flush();
+  const stopped = failed.stop();
+  reject(new Error("does not answer"));
+  await Promise.all([flushed, stopped]);
+  expect(await rows()).toMatchObject([{ after: { address: "127.0.0.1", failed_logins: 1 } }]);
+});
+
 test("failed logins from a million addresses are a thousand rows, and wait while the database does not answer", async () => {
   const { clock, database } = admin;
   let fails = true;
