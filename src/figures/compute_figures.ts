@@ -115,7 +115,10 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
   };
 }
 
-/** Computes and stores all figures now, one statement for each. Takes seconds with a million keys. */
+/**
+ * Computes and stores all figures now, one statement for each. Takes seconds with a million keys. The database must be
+ * a pool of one connection for this alone: its settings stay with the connection.
+ */
 export async function computeFigures(
   database: Database,
   { clock }: { readonly clock: Clock },

@@ -184,7 +184,7 @@ async function showDemo(
   } else if (config.logFormat === "json") {
     say("Demo keys", Object.fromEntries(keys.map(({ label, apiKey }) => [label, apiKey])));
   } else out(renderDemo(keys, { address, config }));
-  if (added !== undefined) await completeDemo(opened.database, clock);
+  if (added !== undefined) await completeDemo(opened, clock);
 }
 
 const LOGIN = "operators login your-name --role admin";

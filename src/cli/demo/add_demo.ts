@@ -4,11 +4,12 @@ import { type Actor, nameOfActor } from "../../audit/mod.ts";
 import type { Brand } from "../../brand.ts";
 import type { Clock } from "../../clock.ts";
 import type { Config } from "../../config/mod.ts";
-import { type Database, type DatabaseSession, openSession } from "../../database/mod.ts";
+import { type DatabaseSession, openDatabase, openSession } from "../../database/mod.ts";
 import { computeFigures } from "../../figures/mod.ts";
 import { newUuid } from "../../ids.ts";
 import { countKeys, generateApiKey } from "../../keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
+import { silentLog } from "../../log.ts";
 import { addModel, parseNewModel, storeBytes, toMegabytes } from "../../models/mod.ts";
 import { setInstallerToken } from "../../repository_token/mod.ts";
 import type { OpenInstallation } from "../../service/mod.ts";
@@ -92,8 +93,16 @@ export async function addHistory(
  * Computes the figures of a demo at once, so that the console shows them when it is opened for the first time. A
  * function of its own, so that the keys are printed first.
  */
-export async function completeDemo(database: Database, clock: Clock): Promise<void> {
+export async function completeDemo(
+  { installation, database }: OpenInstallation,
+  clock: Clock,
+): Promise<void> {
   await countUse(database, { clock, isStopping: () => false });
   // Not by the service's own computation: it has just computed the figures of the empty database, and now pauses.
-  await computeFigures(database, { clock });
+  const own = openDatabase(installation.address, { clock, log: silentLog, maxConnections: 1 });
+  try {
+    await computeFigures(own, { clock });
+  } finally {
+    await own.close();
+  }
 }
