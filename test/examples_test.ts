@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createTestDatabase, type TestDatabase } from "./support/database.ts";
+import { createTestDatabase } from "./support/database.ts";
 import { ACTOR, BRAND, NOW } from "./support/issue.ts";
 
 setDefaultTimeout(30_000);
@@ -34,10 +34,8 @@ for (const path of [...new Bun.Glob("src/**/*.ts").scanSync(root)].sort()) {
 }
 
 let folder: string;
-let place: TestDatabase;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "claviger-examples-"));
-  place = await createTestDatabase();
   const paths = [...MODULES, ...ROOMS.map((room) => `src/${room}/mod.ts`)];
   const names = (await Promise.all(paths.map((path) => import(join(root, path))))).map(Object.keys);
   const code = examples.map(({ code }) => code).join("\n");
@@ -61,10 +59,7 @@ beforeAll(async () => {
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
 });
-afterAll(async () => {
-  await place.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Reads the lines of an example. `EXPRESSION; // VALUE` shows the value of the expression. */
 function readExample(name: string, block: string): Example {
@@ -89,17 +84,19 @@ test("the examples compile", () => {
   expect(stdout.toString()).toBe("");
 });
 
-test.each(examples.map(({ name, values }) => [name, values] as const))("%s() %j", async (name, values) => {
+test.each(examples)("$name() does what its example says", async ({ name, values }) => {
   const module = await import(join(folder, "examples.ts"));
   const shown: unknown[] = [];
+  // Its own database, because an example may list what others have made.
+  const { address, database, close } = await createTestDatabase();
   await module[`${name}Example`]({
-    address: place.address,
-    database: place.database,
+    address,
+    database,
     brand: BRAND,
     actor: ACTOR,
     now: NOW,
     show: (value: unknown) => void shown.push(value),
-  });
+  }).finally(close);
   expect(shown).toStrictEqual([...values]);
   expect(values.length).toBeGreaterThan(0);
 });

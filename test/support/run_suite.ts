@@ -28,8 +28,6 @@ const SUITE_FLAGS = [
 const PROOF_FLAGS = ["--timeout=1200000"];
 /** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
 const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
-/** Not the files that say that each test builds on the tests before it. */
-const RUNS_IN_ANY_ORDER = /^(?![\s\S]*\/\/ Each test builds on the tests before it\.)/;
 /** Always the same, so that a run fails only because of what has changed. */
 const SEEDS = [1, 2, 3];
 const ROOT = join(import.meta.dir, "../..");
@@ -41,7 +39,7 @@ const shuffles = first === "--any-order";
 const patterns = proves
   ? filesNamedBy(rest, "_proof.ts")
   : shuffles
-    ? filesNamedBy(rest, "_test.ts", RUNS_IN_ANY_ORDER)
+    ? rest
     : first === "--as-root"
       ? ["--path-ignore-patterns=", ...filesNamedBy(rest, "_test.ts", ASKS_FOR_ROOT)]
       : process.argv.slice(2);
