@@ -32,6 +32,6 @@ export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
 export { findRevocable, revokeKey } from "./revoke_key.ts";
-export { type RotatedKey, repeatRotation, rotateKey } from "./rotate_key.ts";
+export { type RotatedKey, repeatRotation, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
 export type { MadeKey, StoreAnswer } from "./store_answer.ts";
 export { watchPulse } from "./watch_pulse.ts";

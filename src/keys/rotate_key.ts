@@ -19,6 +19,9 @@ import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
 import { answerCte, type StoreAnswer } from "./store_answer.ts";
 
+/** How long the old key works if nothing is said: a week, long enough for a customer to install the new key. */
+export const USUAL_OVERLAP = "7d";
+
 export interface RotatedKey {
   /** `key_…` of the new key. */
   readonly id: string;

@@ -10,6 +10,7 @@ import {
   revokeKey,
   rotateKey,
   suspendKey,
+  USUAL_OVERLAP,
 } from "../../keys/mod.ts";
 import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
@@ -63,9 +64,6 @@ function changeOfState({ verb, summary, perform }: StateChange): Operation {
   });
 }
 
-/** A week: long enough for a customer to install the new key. */
-const OVERLAP = "7d";
-
 export const rotate = operation({
   id: "rotateKey",
   summary: "Issue a second key for the same license; the old key works until the overlap ends",
@@ -75,7 +73,7 @@ export const rotate = operation({
       parsedField("overlap", SPAN, {
         description: "How long the old key still works, in days or hours, at most ten years",
       }),
-      OVERLAP,
+      USUAL_OVERLAP,
     ),
     ...REASON,
   }),

@@ -2,7 +2,7 @@
 import { Argument, type Command, Option } from "commander";
 import { type Month, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { findKey, resumeKey, rotateKey, suspendKey } from "../../keys/mod.ts";
+import { findKey, resumeKey, rotateKey, suspendKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
@@ -25,9 +25,6 @@ import {
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
-
-/** A week: long enough for a customer to install the new key. */
-const OVERLAP = "7d";
 
 export function addKeyLifeCommands(keys: Command, invocation: Invocation): void {
   const command = (name: string, description: string) =>
@@ -61,7 +58,7 @@ export function addKeyLifeCommands(keys: Command, invocation: Invocation): void 
     .addOption(
       new Option("--overlap <span>", "how long the old key still works, in days or hours, such as 7d or 12h")
         .argParser(parsedOption(SPAN))
-        .default(SPAN.parse(OVERLAP), OVERLAP),
+        .default(SPAN.parse(USUAL_OVERLAP), USUAL_OVERLAP),
     )
     .action((uuid: string, options: ChangeOptions & { readonly overlap: number }) =>
       rotate(invocation, uuid, options),

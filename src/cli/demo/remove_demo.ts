@@ -1,6 +1,6 @@
 /** Removes the data of `serve --demo`. */
 import { deleteActivity } from "../../activity/mod.ts";
-import type { Actor } from "../../audit/mod.ts";
+import type { By } from "../../audit/mod.ts";
 import { systemClock } from "../../clock.ts";
 import type { Database } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
@@ -15,11 +15,6 @@ import { orRefuse } from "../run.ts";
 import { DEMO_REASON, DEMO_TOKEN } from "./add_demo.ts";
 import models from "./models.json" with { type: "json" };
 import { TABLES } from "./tables.ts";
-
-interface By {
-  readonly actor: Actor;
-  readonly now: Date;
-}
 
 /** The e-mails of a demo's accounts. Every demo has the last one, also that of an earlier version. */
 const EMAILS = TABLES.customers.map(({ email = "" }) => email);
