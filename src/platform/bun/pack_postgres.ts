@@ -36,7 +36,7 @@ const LIBRARIES = [
 /** `dict_snowball` is needed because initdb installs the text search dictionaries. */
 const MODULES = ["dict_snowball.so", "plpgsql.so"];
 const EXTENSIONS = /^plpgsql[.-]/;
-const recipe = JSON.stringify([1, LIBRARIES, MODULES, EXTENSIONS.source]);
+const recipe = JSON.stringify([2, LIBRARIES, MODULES, EXTENSIONS.source]);
 
 /**
  * Returns the path of the archive `postgres-<label>.tar.zst`, and packs it if it does not exist yet. Undefined if the
@@ -56,6 +56,7 @@ export async function packPostgres(options: PackOptions): Promise<string | undef
   const files = collectFiles(join(packageDir, "native"));
   const label = `${/^\d+\.\d+/.exec(version)?.[0] ?? version}-${digestFiles(files)}`;
   const tar = await new Bun.Archive(Object.fromEntries(files)).bytes();
+  clearTimes(tar);
   const path = join(folder, `postgres-${label}.tar.zst`);
   mkdirSync(folder, { recursive: true });
   // Renamed into place, because two processes may pack at once, and one of them may be stopped before the end.
@@ -68,6 +69,24 @@ export async function packPostgres(options: PackOptions): Promise<string | undef
 /** Returns the label in the name of an archive, such as `18.4-3f2a9c1d`; undefined for another file. */
 export function parseArchiveLabel(path: string): string | undefined {
   return /^postgres-(\d+\.\d+-[0-9a-f]{8})\.tar\.zst$/.exec(basename(path))?.[1];
+}
+
+/**
+ * Sets the time of each entry of a tar to 0, so that the same files give the same bytes at any time. `Bun.Archive`
+ * writes the time of packing. The places of the fields are those of the ustar format (POSIX.1-1988).
+ */
+function clearTimes(tar: Uint8Array): void {
+  const block = 512;
+  for (let start = 0; start + block <= tar.length && tar[start] !== 0; ) {
+    const header = Buffer.from(tar.buffer, tar.byteOffset + start, block);
+    const size = Number.parseInt(header.toString("latin1", 124, 136), 8);
+    header.write("00000000000\0", 136, "latin1");
+    // The checksum is the sum of all bytes, with blanks in its own place.
+    header.fill(" ", 148, 156);
+    const sum = header.reduce((total, byte) => total + byte, 0);
+    header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
+    start += block + Math.ceil(size / block) * block;
+  }
 }
 
 function defaultPackageDir(): string {
