@@ -73,7 +73,7 @@ build: dist/claviger ## Compile the one executable, dist/claviger.
 dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
 
-release: $(INSTALLED) ## Build a release, dist/release: an executable for each platform, sums and notices.
+release: $(INSTALLED) ## Build a release, dist/release: executables, images, sums and notices.
 	$(BUN) src/build/release.ts --outdir dist/release
 
 test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").

@@ -1,4 +1,4 @@
-/** Reads the commit that a build is made from, for `claviger version`. */
+/** Reads the commit that a build is made from, for `claviger version`, and its time, for the files of a release. */
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 
@@ -24,4 +24,14 @@ export function readCommit(folder: string = CHECKOUT): string {
   const changes = git("status", "--porcelain");
   if (commit === undefined || changes === undefined) return "unknown";
   return commit.slice(0, 12) + (changes === "" ? "" : " and changes");
+}
+
+/** Returns the time of a release in seconds since 1970: `SOURCE_DATE_EPOCH`, else of the commit; 0 without git. */
+export function readSourceDate(folder: string = CHECKOUT): number {
+  const given = process.env.SOURCE_DATE_EPOCH;
+  if (given !== undefined && given !== "") return Number(given);
+  const git = Bun.which("git");
+  if (git === null) return 0;
+  const run = Bun.spawnSync([git, "log", "-1", "--format=%ct"], { cwd: folder, stderr: "ignore" });
+  return Number(run.stdout.toString().trim());
 }

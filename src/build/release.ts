@@ -1,9 +1,9 @@
 /**
  * Builds a release: `bun src/build/release.ts [--outdir dist/release]`.
  *
- * A release has an executable for each platform, each with a PostgreSQL for that platform, `SHA256SUMS` and
- * `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the package registry. The
- * machine and the glibc that this prints are read from the headers of the finished executable.
+ * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine,
+ * `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
+ * package registry. The machine and the glibc that this prints are read from the headers of the finished executable.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -11,10 +11,13 @@ import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
 import { packPostgres } from "../platform/bun/pack_postgres.ts";
+import { readCommit, readSourceDate } from "./commit.ts";
 import { compileExecutable, glibcOfPostgres } from "./compile.ts";
 import { readElfNeeds } from "./elf.ts";
 import { renderNotices } from "./notices.ts";
 import { fetchPackage } from "./packages.ts";
+import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
+import { requireTools } from "./run.ts";
 
 const TARGETS = [
   { name: "linux-x64", machine: "x64", target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
@@ -27,7 +30,14 @@ const TARGETS = [
   { name: "linux-arm64", machine: "arm64", target: "bun-linux-arm64", runtime: "@oven/bun-linux-aarch64" },
 ] as const;
 
+/** The executable in each image; the baseline one, because an image does not know its host's processor. */
+const IMAGES = [
+  { architecture: "amd64", name: "linux-x64-baseline" },
+  { architecture: "arm64", name: "linux-arm64" },
+] as const;
+
 const CHECKOUT = join(import.meta.dir, "../..");
+const CACHE = join(CHECKOUT, ".cache/debian");
 const { values } = parseArgs({
   options: { outdir: { type: "string", default: join(CHECKOUT, "dist/release") } },
 });
@@ -40,6 +50,7 @@ try {
 }
 
 async function release(outdir: string): Promise<void> {
+  requireTools(IMAGE_TOOLS);
   rmSync(outdir, { recursive: true, force: true });
   mkdirSync(outdir, { recursive: true });
   const files: string[] = [];
@@ -48,6 +59,12 @@ async function release(outdir: string): Promise<void> {
     const { path, postgresPackage } = await build(each, outdir);
     files.push(path);
     notices ||= renderNotices({ postgresPackage });
+  }
+  for (const { architecture, name } of IMAGES) {
+    const { version } = packageJson;
+    const executable = join(outdir, `claviger-${version}-${name}`);
+    const image = { executable, architecture, version, commit: readCommit(), cache: CACHE };
+    files.push(buildReleaseImage({ ...image, createdAtSeconds: readSourceDate() }, outdir));
   }
   const noticesPath = join(outdir, "NOTICES.txt");
   writeFileSync(noticesPath, notices);
