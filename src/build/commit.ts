@@ -9,7 +9,26 @@ const CHECKOUT = join(import.meta.dir, "../..");
  * since. Returns `unknown` without git, and if the folder is not the top of a repository.
  */
 export function readCommit(folder: string = CHECKOUT): string {
-  const git = (...args: string[]): string | undefined => {
+  const commit = askGit(folder, "rev-parse", "--verify", "HEAD");
+  const changes = askGit(folder, "status", "--porcelain");
+  if (commit === undefined || changes === undefined) return "unknown";
+  return commit.slice(0, 12) + (changes === "" ? "" : " and changes");
+}
+
+/**
+ * Returns the time of a release in seconds since 1970: `SOURCE_DATE_EPOCH`, or else the time of the commit; 0 where
+ * {@linkcode readCommit} returns `unknown`. Throws if `SOURCE_DATE_EPOCH` is no such number, as its specification
+ * demands (https://reproducible-builds.org/specs/source-date-epoch/).
+ */
+export function readSourceDate(folder: string = CHECKOUT): number {
+  const given = process.env.SOURCE_DATE_EPOCH || askGit(folder, "log", "-1", "--format=%ct") || "0";
+  if (/^\d{1,10}$/.test(given)) return Number(given);
+  throw new Error("Cannot build: SOURCE_DATE_EPOCH must be a number of seconds since 1970");
+}
+
+/** Returns what git prints; undefined if it fails or is missing, or if the folder is not the top of a repository. */
+function askGit(folder: string, ...command: string[]): string | undefined {
+  const ask = (...args: string[]): string | undefined => {
     try {
       const run = Bun.spawnSync(["git", ...args], { cwd: folder, stderr: "ignore" });
       return run.exitCode === 0 ? run.stdout.toString().trim() : undefined;
@@ -17,21 +36,7 @@ export function readCommit(folder: string = CHECKOUT): string {
       return undefined; // git is not installed.
     }
   };
-  const top = git("rev-parse", "--show-toplevel");
+  const top = ask("rev-parse", "--show-toplevel");
   // The sources may be unpacked inside another repository, whose commit is not theirs.
-  if (top === undefined || realpathSync(top) !== realpathSync(folder)) return "unknown";
-  const commit = git("rev-parse", "--verify", "HEAD");
-  const changes = git("status", "--porcelain");
-  if (commit === undefined || changes === undefined) return "unknown";
-  return commit.slice(0, 12) + (changes === "" ? "" : " and changes");
-}
-
-/** Returns the time of a release in seconds since 1970: `SOURCE_DATE_EPOCH`, else of the commit; 0 without git. */
-export function readSourceDate(folder: string = CHECKOUT): number {
-  const given = process.env.SOURCE_DATE_EPOCH;
-  if (given !== undefined && given !== "") return Number(given);
-  const git = Bun.which("git");
-  if (git === null) return 0;
-  const run = Bun.spawnSync([git, "log", "-1", "--format=%ct"], { cwd: folder, stderr: "ignore" });
-  return Number(run.stdout.toString().trim());
+  return top !== undefined && realpathSync(top) === realpathSync(folder) ? ask(...command) : undefined;
 }

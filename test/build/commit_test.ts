@@ -1,11 +1,21 @@
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, afterEach, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readCommit } from "../../src/build/commit.ts";
+import { readCommit, readSourceDate } from "../../src/build/commit.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "claviger-commit-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const checkout = mkdtempSync(join(tmpdir(), "claviger-dated-"));
+afterAll(() => {
+  for (const each of [folder, checkout]) rmSync(each, { recursive: true, force: true });
+});
+const given = process.env.SOURCE_DATE_EPOCH;
+afterEach(() => setSourceDate(given));
+
+function setSourceDate(value: string | undefined): void {
+  if (value === undefined) delete process.env.SOURCE_DATE_EPOCH;
+  else process.env.SOURCE_DATE_EPOCH = value;
+}
 
 function git(...args: string[]): string {
   const who = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"];
@@ -33,4 +43,26 @@ test("readCommit() returns the commit of a checkout, and marks it when a file di
 test("readCommit() returns no commit when the sources were only unpacked inside another repository", () => {
   mkdirSync(join(folder, "unpacked"));
   expect(readCommit(join(folder, "unpacked"))).toBe("unknown");
+});
+
+test("readSourceDate() returns SOURCE_DATE_EPOCH, or else the time of the commit, or else 0", () => {
+  const date = (...args: string[]) => {
+    const env = { ...process.env, GIT_COMMITTER_DATE: "1800000000 +0300" };
+    const who = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"];
+    expect(Bun.spawnSync(["git", ...who, ...args], { cwd: checkout, env }).exitCode).toBe(0);
+  };
+  setSourceDate("");
+  expect(readSourceDate(checkout)).toBe(0);
+  date("init", "-q");
+  expect(readSourceDate(checkout)).toBe(0);
+  date("commit", "-q", "--allow-empty", "-m", "first");
+  expect(readSourceDate(checkout)).toBe(1_800_000_000);
+  setSourceDate("1700000000");
+  expect(readSourceDate(checkout)).toBe(1_700_000_000);
+  for (const wrong of ["yesterday", "-1", "1.5", "17000000000"]) {
+    setSourceDate(wrong);
+    expect(() => readSourceDate(checkout)).toThrow(
+      "SOURCE_DATE_EPOCH must be a number of seconds since 1970",
+    );
+  }
 });
