@@ -21,8 +21,7 @@ export async function commandsOn(
 ): Promise<CommandsOn> {
   const proxy: FaultyProxy = await startFaultyProxy(address);
   const line: CommandLine = createCommandLine();
-  const url = "url" in proxy.address ? proxy.address.url : "";
-  const env = { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET, ...settings };
+  const env = { DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET, ...settings };
   return {
     run: (args, options) => line.here(args, { ...options, env, clock }),
     json: (args) => line.json(args, { env, clock }),

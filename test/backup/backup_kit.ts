@@ -19,10 +19,10 @@ import { proveSecret } from "../../src/installation/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import type { Refusal } from "../../src/refusal.ts";
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
-import { ACTOR, issue, NOW } from "../support/issue.ts";
+import { ACTOR, issue, NOW, orThrow } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
 import { openSecrets } from "../support/secrets.ts";
 
@@ -91,11 +91,6 @@ export async function restore(
   options: Partial<RestoreOptions> = {},
 ): Promise<void> {
   orThrow(await tryRestore(address, await prove(path), options));
-}
-
-export function orThrow<Result>(outcome: Result | Refusal): Result {
-  if (isRefusal(outcome)) throw new Error(outcome.sentence);
-  return outcome;
 }
 
 /** Texts that `copy` must escape, that look like its escapes, or that sort differently by language. */

@@ -47,7 +47,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   target = await createTestDatabase({ empty: true });
   proxy = await startFaultyProxy(target.address);
-  external = { env: { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "" } };
+  external = { env: { DATABASE_URL: proxy.address.url } };
 });
 afterEach(async () => {
   await proxy.close();

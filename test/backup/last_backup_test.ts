@@ -48,7 +48,6 @@ const hoursAfter = (at: Date, hours: number) => new Date(at.getTime() + hours * 
 
 /** Runs a command of the program in a process of its own. */
 function start(args: readonly string[]): Bun.Subprocess<"ignore", "pipe", "pipe"> {
-  const url = "url" in proxy.address ? proxy.address.url : "";
   const command = [
     process.execPath,
     "src/main.ts",
@@ -58,7 +57,7 @@ function start(args: readonly string[]): Bun.Subprocess<"ignore", "pipe", "pipe"
   ];
   return Bun.spawn(command, {
     cwd: join(import.meta.dir, "../.."),
-    env: { PATH: "/usr/bin:/bin", DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET },
+    env: { PATH: "/usr/bin:/bin", DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }

@@ -14,9 +14,9 @@ import {
 } from "../../src/operators/mod.ts";
 import { enter, login } from "../operators/login.ts";
 import { dumpText } from "../support/dump.ts";
-import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
+import { ACTOR, BRAND, NOW, orThrow, sentenceOf } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
-import { backUp, makeFolder, orThrow, prove, tryRestore } from "./backup_kit.ts";
+import { backUp, makeFolder, prove, tryRestore } from "./backup_kit.ts";
 
 const BY = { actor: ACTOR, now: NOW };
 const folder = makeFolder();

@@ -1,25 +1,16 @@
 import { expect, test } from "bun:test";
 import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo/console.ts";
-import { type Config, readConfig } from "../../src/config/mod.ts";
 import { findSession, loginOperator, type Role, redeemCode } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { configOf } from "../support/config.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { ACTOR, issue, NOW as now } from "../support/issue.ts";
+import { ACTOR, issue, NOW as now, orThrow } from "../support/issue.ts";
 import { useForEach } from "../support/use.ts";
 
 const by = { actor: ACTOR, now };
 const own = useForEach(createTestDatabase);
 
 async function codeFor(name: string, role: Role): Promise<string> {
-  const login = await loginOperator(own.database, { name, role }, by);
-  if (isRefusal(login)) throw new Error(login.sentence);
-  return login.code;
-}
-
-function configOf(env: Readonly<Record<string, string>>): Config {
-  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  return config;
+  return orThrow(await loginOperator(own.database, { name, role }, by)).code;
 }
 
 async function portsFor(env: Readonly<Record<string, string>>, columns?: number): Promise<number[]> {

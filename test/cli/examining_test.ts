@@ -321,7 +321,7 @@ describe("claviger doctor", () => {
     const target = await createTestDatabase({ empty: true });
     const proxy = await startFaultyProxy(target.address);
     const outside = createCommandLine();
-    const DATABASE_URL = "url" in proxy.address ? proxy.address.url : "";
+    const DATABASE_URL = proxy.address.url;
     const env = { DATABASE_URL, CLAVIGER_SECRET: SECRET };
     const serviceOf = async () => {
       const { findings } = JSON.parse((await outside.here(["doctor", "--json"], { env })).out);

@@ -54,7 +54,6 @@ beforeAll(async () => {
   served = createCommandLine({ prepared: true });
   sealed = await createTestDatabase();
   proxy = await startFaultyProxy(sealed.address);
-  if (!("url" in proxy.address)) throw new Error("The proxy has no address");
   url = proxy.address.url;
   taken = createServer().listen(0, "127.0.0.1");
   const held = join(line.folder, "held");
@@ -124,7 +123,7 @@ async function databaseWith(...statements: string[]): Promise<string> {
     () => way.close(),
   );
   for (const text of statements) await made.database.query((sql) => sql.unsafe(text));
-  return "url" in way.address ? way.address.url : "";
+  return way.address.url;
 }
 
 async function lockMigrations(): Promise<string> {
@@ -137,7 +136,7 @@ async function lockMigrations(): Promise<string> {
     () => way.close(),
     () => session.close(),
   );
-  return "url" in way.address ? way.address.url : "";
+  return way.address.url;
 }
 
 const portOf = (server: Server) => String((server.address() as { port: number }).port);

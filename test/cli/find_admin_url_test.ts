@@ -2,9 +2,8 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { findAdminUrl } from "../../src/cli/find_admin_url.ts";
-import { type Config, readConfig } from "../../src/config/mod.ts";
 import { leaveServingNote } from "../../src/installation/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { configOf } from "../support/config.ts";
 import { testFolder } from "../support/postgres.ts";
 
 setDefaultTimeout(30_000);
@@ -12,35 +11,27 @@ setDefaultTimeout(30_000);
 const dataDir = mkdtempSync(join(testFolder(), "admin-url-"));
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
-function configOf(env: Readonly<Record<string, string>>): Config {
-  const config = readConfig({
-    env: { CLAVIGER_DATA_DIR: dataDir, ...env },
-    envFile: "/dev/null",
-    workingFolder: "/",
-    isRoot: false,
-  });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  return config;
-}
+const foundFor = (env: Readonly<Record<string, string>>) =>
+  findAdminUrl(configOf({ CLAVIGER_DATA_DIR: dataDir, ...env }));
 
 test("findAdminUrl() takes the setting, the running service's listener, or the settings' listener", () => {
   const listen = { CLAVIGER_ADMIN_LISTEN: "127.0.0.1:8081" };
   const tls = { CLAVIGER_TLS_CERT: "/c", CLAVIGER_TLS_KEY: "/k" };
-  expect(findAdminUrl(configOf({}))).toBeUndefined();
-  expect(findAdminUrl(configOf(listen))).toBe("http://127.0.0.1:8081");
-  expect(findAdminUrl(configOf({ ...listen, ...tls }))).toBe("http://127.0.0.1:8081");
-  expect(findAdminUrl(configOf({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:0" }))).toBeUndefined();
+  expect(foundFor({})).toBeUndefined();
+  expect(foundFor(listen)).toBe("http://127.0.0.1:8081");
+  expect(foundFor({ ...listen, ...tls })).toBe("http://127.0.0.1:8081");
+  expect(foundFor({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:0" })).toBeUndefined();
   const named = { ...listen, CLAVIGER_ADMIN_URL: "https://admin.example.org" };
-  expect(findAdminUrl(configOf(named))).toBe("https://admin.example.org");
+  expect(foundFor(named)).toBe("https://admin.example.org");
 
   const at = { host: "127.0.0.1", port: 8080 };
   const note = leaveServingNote(dataDir, { ...at, admin: { host: "::1", port: 9000 } });
-  expect(findAdminUrl(configOf({ ...listen, ...tls }))).toBe("http://[::1]:9000");
-  expect(findAdminUrl(configOf(named))).toBe("https://admin.example.org");
+  expect(foundFor({ ...listen, ...tls })).toBe("http://[::1]:9000");
+  expect(foundFor(named)).toBe("https://admin.example.org");
   leaveServingNote(dataDir, at);
-  expect(findAdminUrl(configOf(listen))).toBeUndefined();
+  expect(foundFor(listen)).toBeUndefined();
   // The service's user can write any note.
   leaveServingNote(dataDir, { ...at, admin: { host: "evil.example", port: 9000 } });
-  expect(findAdminUrl(configOf(listen))).toBeUndefined();
+  expect(foundFor(listen)).toBeUndefined();
   note.remove();
 });

@@ -398,7 +398,6 @@ describe("claviger with an operator's own PostgreSQL", () => {
     const made = await createTestDatabase(options);
     const proxy = await startFaultyProxy(made.address);
     closing.push(proxy.close, made.close);
-    if (!("url" in proxy.address)) throw new Error("The proxy has no address");
     const address = new URL(proxy.address.url);
     address.password = "do-not-show";
     const name = `${address.host}${address.pathname}`;

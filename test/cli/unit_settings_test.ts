@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { checkFiles } from "../../src/cli/commands/config_command.ts";
 import { parseUnit, withUnitSettings } from "../../src/cli/unit_settings.ts";
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
+import { configOf } from "../support/config.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { createCommandLine, refusalOf } from "./command_line.ts";
 
@@ -135,19 +135,15 @@ describe("withUnitSettings()", () => {
 
 test("config check says when the service may have settings that this user cannot see", () => {
   const unseen = { why: "this user may not read them", remedy: "run as root" };
-  const config = readConfig({ env: {}, envFile: "/dev/null", workingFolder: "/", isRoot: false, unseen });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  expect(checkFiles(config, { clock: systemClock })).toEqual({
+  expect(checkFiles(configOf({}, { unseen }), { clock: systemClock })).toEqual({
     warnings: ["The service may have other settings: this user may not read them; run as root"],
   });
 });
 
 test("config check does not examine a certificate that only systemd can read", () => {
   const { certFile, keyFile } = makeCertificate(line.folder, "closed", 60);
-  const config = readConfig({ env: {}, envFile: "/dev/null", workingFolder: "/", isRoot: false });
-  if (isRefusal(config)) throw new Error(config.sentence);
   const check = (isCopy?: true) =>
-    checkFiles({ ...config, tls: { certFile, keyFile, isCopy } }, { clock: systemClock });
+    checkFiles({ ...configOf({}), tls: { certFile, keyFile, isCopy } }, { clock: systemClock });
   const isRoot = process.getuid?.() === 0;
   chmodSync(keyFile, 0);
   if (isRoot) process.seteuid?.(65_534);

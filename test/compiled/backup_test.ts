@@ -83,7 +83,7 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
   test("can be restored into an operator's PostgreSQL, and a service runs on it", async () => {
     env = {
       ...PUBLIC,
-      DATABASE_URL: "url" in proxy.address ? proxy.address.url : "",
+      DATABASE_URL: proxy.address.url,
       CLAVIGER_SECRET: readFileSync(join(source.dataDir, "secret"), "utf8").trim(),
     };
     const restored = await inside.run(["restore", saved("b.tar.zst")], env);

@@ -198,7 +198,7 @@ describe("openDatabase()", () => {
   test("openDatabase() makes the operating system probe idle connections", async () => {
     const { database, proxy, close } = await openThroughProxy();
     await ask(database);
-    const port = Number("url" in proxy.address ? new URL(proxy.address.url).port : 0);
+    const port = Number(new URL(proxy.address.url).port);
     expect(await timerOf(port)).toBe(KEEP_ALIVE_TIMER);
     await close();
   });

@@ -13,6 +13,7 @@ import {
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { orThrow } from "../support/issue.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
 
 const undo: (() => Promise<void> | void)[] = [];
@@ -68,9 +69,7 @@ export async function open(
 
 /** Opens the folder, and throws on a refusal. */
 export async function start(dataDir: string, options?: TestOptions): Promise<EmbeddedServer> {
-  const server = await open(dataDir, options);
-  if (isRefusal(server)) throw new Error(server.sentence);
-  return server;
+  return orThrow(await open(dataDir, options));
 }
 
 /** Runs one statement on its own connection. */

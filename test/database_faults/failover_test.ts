@@ -30,7 +30,7 @@ beforeEach(async () => {
   replication = await startReplication();
   const { primary, standby } = replication;
   proxies = [await startFaultyProxy(primary), await startFaultyProxy(standby)];
-  const places = proxies.map(({ address }) => ("url" in address ? new URL(address.url).host : ""));
+  const places = proxies.map(({ address }) => new URL(address.url).host);
   const address = { url: `postgres://claviger@${places.join(",")}/postgres` };
   database = openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
   service = await startTestService({ on: { address, database, close: async () => {} } });

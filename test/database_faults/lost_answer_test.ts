@@ -1,10 +1,11 @@
 /** A lost or refused connection has no effect on the connection that replaces it. */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { type Database, type DatabaseAddress, openDatabase } from "../../src/database/mod.ts";
+import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type MessageProxy, startMessageProxy, type Target } from "../support/message_proxy.ts";
+import { addressThrough, whereIs } from "../support/faulty_proxy.ts";
+import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
@@ -15,26 +16,15 @@ let database: Database;
 
 beforeEach(async () => {
   testDatabase = await createTestDatabase();
-  proxy = await startMessageProxy(targetOf(testDatabase.address));
-  const url = urlOf(testDatabase.address);
-  url.host = `127.0.0.1:${proxy.port}`;
-  database = openDatabase({ url: url.href }, { clock: systemClock, log: silentLog, maxConnections: 1 });
+  proxy = await startMessageProxy(whereIs(testDatabase.address));
+  const url = addressThrough(testDatabase.address, `127.0.0.1:${proxy.port}`);
+  database = openDatabase({ url }, { clock: systemClock, log: silentLog, maxConnections: 1 });
 });
 afterEach(async () => {
   await database.close();
   await proxy.close();
   await testDatabase.close();
 });
-
-function targetOf(address: DatabaseAddress): Target {
-  if (!("url" in address)) return { path: address.socketPath };
-  const { hostname, port } = urlOf(address);
-  return { host: hostname, port: Number(port || 5432) };
-}
-
-function urlOf(address: DatabaseAddress): URL {
-  return new URL("url" in address ? address.url : `postgres://${address.user}@127.0.0.1/${address.database}`);
-}
 
 /** Returns the error's message. Not `rejects`: while it waits, the runner delays the clean-up of a refused connection. */
 const failureOf = (query: Promise<unknown>) =>
@@ -62,7 +52,7 @@ test("Database.query() gets its answer at once from a server that refused connec
   for (let refused = 0; refused < 3; refused++) {
     expect(await failureOf(count(1))).toBe("The database does not answer: ECONNREFUSED");
   }
-  proxy = await startMessageProxy(targetOf(testDatabase.address), proxy.port);
+  proxy = await startMessageProxy(whereIs(testDatabase.address), proxy.port);
   expect(await count(1)).toEqual([{ n: 1 }]);
   expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });

@@ -1,24 +1,13 @@
 /** The finding of `doctor` about the connection to an external database. */
 import { describe, expect, test } from "bun:test";
-import { readConfig } from "../../src/config/config.ts";
-import { examineDatabase } from "../../src/doctor/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
-import { createTestClock } from "../support/clock.ts";
-import { TEST_SECRET } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { examineAll } from "./doctor_kit.ts";
 
 const opened = useTestDatabase();
 
 /** Examines with `address` in the settings only: the connection itself goes to the test's own database. */
-async function examined(address: string | undefined) {
-  const { address: at, database } = opened;
-  const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: address };
-  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  const context = { config, clock: createTestClock(), address: at, database, place: "a test" };
-  const findings = await examineDatabase(context);
-  return findings.find(({ name }) => name === "connection");
-}
+const examined = async (address: string | undefined) =>
+  (await examineAll(opened, { env: { DATABASE_URL: address } }))("connection");
 
 describe("doctor's connection", () => {
   const remedy = "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own";

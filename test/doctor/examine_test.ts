@@ -3,13 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readConfig } from "../../src/config/mod.ts";
-import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import type { Finding } from "../../src/doctor/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { examineAll } from "./doctor_kit.ts";
 
 const DAY_MS = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), "claviger-examine-"));
@@ -40,18 +39,9 @@ async function examined(
   name: string,
   { movedMs = 0, env = {}, other = opened }: ExaminedOptions = {},
 ): Promise<Finding | undefined> {
-  const config = readConfig({
-    env: { CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0", ...env },
-    envFile: "/dev/null",
-    workingFolder: folder,
-    isRoot: false,
-  });
-  if (isRefusal(config)) throw new Error(config.sentence);
   const clock = createTestClock();
   clock.advance(movedMs);
-  const host = await examineHost({ config, clock });
-  const database = await examineDatabase({ config, clock, ...other, place: "here" });
-  return [...host, ...database].find((finding) => finding.name === name);
+  return (await examineAll(other, { env: { CLAVIGER_DATA_DIR: dataDir, ...env }, clock }))(name);
 }
 
 describe("doctor's data folder", () => {

@@ -4,10 +4,9 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config/mod.ts";
 import { examineHost } from "../../src/doctor/mod.ts";
 import { findSystemUser } from "../../src/host/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { configOf } from "../support/config.ts";
 import { isRoot } from "../support/is_root.ts";
 
 setDefaultTimeout(30_000);
@@ -19,9 +18,7 @@ const dataDir = join(folder, "data");
 afterAll(() => rmSync(folder, { recursive: true }));
 
 async function examineFolder(uid: number) {
-  const env = { CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0" };
-  const config = readConfig({ env, envFile: "/dev/null", workingFolder: folder, isRoot: false });
-  if (isRefusal(config)) throw new Error(config.sentence);
+  const config = configOf({ CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0" });
   process.seteuid?.(uid);
   try {
     const findings = await examineHost({ config, clock: systemClock });

@@ -1,15 +1,13 @@
 /** The finding of `doctor` about the keys that sign licenses. */
 import { beforeAll, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { examineDatabase, type Finding } from "../../src/doctor/mod.ts";
 import { proveSecret } from "../../src/installation/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { ensureSigningKeys, listSigningKeys, retireSigningKey } from "../../src/signed_licenses/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { examineAll } from "./doctor_kit.ts";
 
 const secrets = openSecrets();
 const now = systemClock.now();
@@ -18,13 +16,8 @@ beforeAll(async () => {
   await proveSecret(target.database, secrets, now);
 });
 
-async function examineKeys(secret = TEST_SECRET): Promise<Finding | undefined> {
-  const env = { CLAVIGER_SECRET: secret };
-  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  const context = { ...target, config, clock: systemClock, place: "here" };
-  return (await examineDatabase(context)).find(({ name }) => name === "signing keys");
-}
+const examineKeys = async (secret = TEST_SECRET) =>
+  (await examineAll(target, { env: { CLAVIGER_SECRET: secret } }))("signing keys");
 
 test("claviger doctor opens every signing key that is not retired, and compares it with its public key", async () => {
   expect(await examineKeys()).toMatchObject({ state: "warn", remedy: "start the service once" });

@@ -1,24 +1,15 @@
 /** The finding of `doctor` about tokens that older versions issued with more scopes than a restricted token can have. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config/mod.ts";
-import { examineDatabase } from "../../src/doctor/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
 import { issueToken, revokeToken } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
-import { TEST_SECRET } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { examineAll } from "./doctor_kit.ts";
 
 const target = useTestDatabase();
 
-async function examineTokens() {
-  const env = { CLAVIGER_SECRET: TEST_SECRET };
-  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  const context = { ...target, config, clock: systemClock, place: "here" };
-  return (await examineDatabase(context)).find(({ name }) => name === "tokens");
-}
+const examineTokens = async () => (await examineAll(target))("tokens");
 
 test("claviger doctor names restricted tokens with scopes beyond keys, until they are revoked", async () => {
   const { database } = target;

@@ -4,14 +4,13 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { type Config, readConfig, type Unseen } from "../../src/config/mod.ts";
+import type { Unseen } from "../../src/config/mod.ts";
 import { examine } from "../../src/doctor/finding.ts";
-import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
 import type { ServingAt } from "../../src/installation/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { isRoot } from "../support/is_root.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { examineAll } from "./doctor_kit.ts";
 
 const asRoot = isRoot("doctor on files of other users");
 
@@ -27,26 +26,8 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function examineAll(
-  env: Record<string, string>,
-  unseen?: Unseen,
-  serving?: ServingAt,
-): Promise<(name: string) => Finding> {
-  const config = readConfig({
-    env: { CLAVIGER_DATA_DIR: folder, CLAVIGER_PORT: "0", ...env },
-    envFile: "/dev/null",
-    workingFolder: folder,
-    isRoot: false,
-    unseen,
-  });
-  if (isRefusal(config)) throw new Error(config.sentence);
-  const context = { config: config satisfies Config, clock: systemClock };
-  const findings = [
-    ...(await examineHost({ ...context, serving })),
-    ...(await examineDatabase({ ...context, ...target, place: "here" })),
-  ];
-  return (name) => findings.find((finding) => finding.name === name) ?? { name, state: "fail", message: "" };
-}
+const examineFolder = (env: Record<string, string>, unseen?: Unseen, serving?: ServingAt) =>
+  examineAll(target, { env: { CLAVIGER_DATA_DIR: folder, ...env }, unseen, serving });
 
 const APP = {
   CLAVIGER_GITHUB_APP_ID: "1",
@@ -59,7 +40,7 @@ describe("claviger doctor and settings that this user may not read", () => {
   test("says that they cannot be seen, not that they are missing", async () => {
     const unseen = UNSEEN;
     for (const env of [{}, APP]) {
-      const of = await examineAll(env, unseen);
+      const of = await examineFolder(env, unseen);
       for (const name of CLOSED_TO_US) {
         expect(of(name)).toEqual({
           name,
@@ -75,16 +56,16 @@ describe("claviger doctor and settings that this user may not read", () => {
     const key = join(folder, "claviger-github-key");
     writeFileSync(key, "");
     const env = { CREDENTIALS_DIRECTORY: folder };
-    const of = await examineAll(env, UNSEEN);
-    expect(of("github app").state).toBe("skip");
-    expect(examineAll(env)).rejects.toThrow("Some settings of the GitHub App are given");
+    const of = await examineFolder(env, UNSEEN);
+    expect(of("github app")?.state).toBe("skip");
+    expect(examineFolder(env)).rejects.toThrow("Some settings of the GitHub App are given");
     rmSync(key);
   });
 
   test("still checks the settings that can be seen", async () => {
     const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org", CLAVIGER_SECRET: SECRET };
-    const of = await examineAll(env, UNSEEN);
-    expect(of("public address").state).toBe("ok");
+    const of = await examineFolder(env, UNSEEN);
+    expect(of("public address")?.state).toBe("ok");
     expect(of("secret")).toMatchObject({
       state: "fail",
       message: "another secret sealed this database",
@@ -92,9 +73,9 @@ describe("claviger doctor and settings that this user may not read", () => {
   });
 
   test("says what is missing if this user can see everything", async () => {
-    const of = await examineAll(APP);
+    const of = await examineFolder(APP);
     expect(
-      ["tls", "github app", "secret", "installer token", "public address"].map((name) => of(name).state),
+      ["tls", "github app", "secret", "installer token", "public address"].map((name) => of(name)?.state),
     ).toEqual(["ok", "fail", "fail", "fail", "ok"]);
   });
 
@@ -105,8 +86,8 @@ describe("claviger doctor and settings that this user may not read", () => {
       for (const path of [cert, key]) writeFileSync(path, "", { mode: 0o600 });
       const files = { CLAVIGER_TLS_CERT: cert, CLAVIGER_TLS_KEY: key, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key };
       const all = async (serving?: ServingAt) => {
-        const of = await examineAll({ ...APP, ...files }, undefined, serving);
-        return ["tls", "github app"].map((name) => of(name).state);
+        const of = await examineFolder({ ...APP, ...files }, undefined, serving);
+        return ["tls", "github app"].map((name) => of(name)?.state);
       };
       const { certificate, privateKey } = makeCertificate(folder, "served", 3);
       const tls = { cert: certificate, key: privateKey };
@@ -118,8 +99,8 @@ describe("claviger doctor and settings that this user may not read", () => {
       process.seteuid?.(65_534);
       try {
         expect(await all()).toEqual(["skip", "skip"]);
-        const of = await examineAll({ ...APP, ...files });
-        expect(of("tls").message).toStartWith(`this user may not read ${key}, and no running service`);
+        const of = await examineFolder({ ...APP, ...files });
+        expect(of("tls")?.message).toStartWith(`this user may not read ${key}, and no running service`);
         expect(await all(serving)).toEqual(["warn", "skip"]);
       } finally {
         process.seteuid?.(0);

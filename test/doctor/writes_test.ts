@@ -1,11 +1,10 @@
 /** The finding of `doctor` about a database that answers but refuses writes. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config/config.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { type Check, type DatabaseContext, examineDatabase } from "../../src/doctor/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { configOf } from "../support/config.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 
@@ -23,14 +22,7 @@ const FULL_DISK: Check<DatabaseContext> = {
 
 test("doctor fails if the database refuses writes, and says why", async () => {
   const opened = await createTestDatabase();
-  const config = readConfig({
-    env: { CLAVIGER_SECRET: TEST_SECRET },
-    // No file of this machine is read.
-    envFile: "/dev/null",
-    workingFolder: "/",
-    isRoot: false,
-  });
-  if (isRefusal(config)) throw new Error(config.sentence);
+  const config = configOf({ CLAVIGER_SECRET: TEST_SECRET });
   const look = async (more?: Check<DatabaseContext>) => {
     // A new connection: settings of the database apply only to new connections.
     const database = openDatabase(opened.address, { clock: systemClock, log: silentLog, maxConnections: 1 });

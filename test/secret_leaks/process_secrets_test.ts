@@ -13,10 +13,9 @@ import { openDatabase } from "../../src/database/mod.ts";
 import { generateApiKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
-import { BRAND } from "../support/issue.ts";
+import { BRAND, orThrow } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
@@ -158,15 +157,16 @@ test("A service with its own database writes no secret to its log, its process l
   expect(files).toBeGreaterThan(500);
   expect(leaks).toEqual([]);
 
-  const server = await openEmbedded({
-    dataDir,
-    holder: "serve",
-    create: false,
-    platform: bunPlatform,
-    clock: systemClock,
-    log: silentLog,
-  });
-  if (isRefusal(server)) throw new Error(server.sentence);
+  const server = orThrow(
+    await openEmbedded({
+      dataDir,
+      holder: "serve",
+      create: false,
+      platform: bunPlatform,
+      clock: systemClock,
+      log: silentLog,
+    }),
+  );
   const database = openDatabase(server.address, { clock: systemClock, log: silentLog });
   try {
     const { found, searched } = await searchTables(database, search);

@@ -51,7 +51,6 @@ export async function createInstallation(): Promise<Installation> {
   const clock = createTestClock();
   const server = await start(folder, { clock });
   const proxy: FaultyProxy = await startFaultyProxy(server.address);
-  const url = "url" in proxy.address ? proxy.address.url : "";
   const database = openDatabase(server.address, { clock: systemClock, log: silentLog, maxConnections: 2 });
   const commandLine = createCommandLine();
   const replicas: Replica[] = [];
@@ -99,7 +98,7 @@ export async function createInstallation(): Promise<Installation> {
     serve,
     run: (args) =>
       commandLine.run([...args, "--env-file", "/dev/null"], {
-        env: { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET },
+        env: { DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET },
       }),
     async restart(signal) {
       const { restarts, pid } = server.check();

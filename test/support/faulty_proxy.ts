@@ -27,8 +27,8 @@ export type Fault =
 export const FORGOTTEN_MS = 2_000;
 
 export interface FaultyProxy {
-  /** The database's address through the proxy. */
-  readonly address: DatabaseAddress;
+  /** The database's address through the proxy, which another process can use, too. */
+  readonly address: { readonly url: string };
   set(fault: Fault): void;
   /** `lost` counts the chunks that were dropped, `forgotten` the connections that were idle for too long. */
   stats(): {
@@ -142,13 +142,15 @@ function resume({ client, server }: Link): void {
   server.resume();
 }
 
-function whereIs(target: DatabaseAddress): { path: string } | { host: string; port: number } {
+/** Returns where to connect to a server. */
+export function whereIs(target: DatabaseAddress): { path: string } | { host: string; port: number } {
   if (!("url" in target)) return { path: target.socketPath };
   const { hostname, port } = new URL(target.url);
   return { host: hostname, port: Number(port || 5432) };
 }
 
-function addressThrough(target: DatabaseAddress, hostAndPort: string): string {
+/** Returns the address of a database through a proxy that listens there. */
+export function addressThrough(target: DatabaseAddress, hostAndPort: string): string {
   if (!("url" in target)) return `postgres://${target.user}@${hostAndPort}/${target.database}`;
   const url = new URL(target.url);
   url.host = hostAndPort;

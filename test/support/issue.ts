@@ -30,9 +30,13 @@ export function tryToIssue(
 
 /** Issues a key like {@linkcode tryToIssue}; throws if the service refuses. */
 export async function issue(database: Database, request: Partial<IssueRequest> = {}): Promise<IssuedKey> {
-  const key = await tryToIssue(database, request);
-  if (isRefusal(key)) throw new Error(key.sentence);
-  return key;
+  return orThrow(await tryToIssue(database, request));
+}
+
+/** Returns the result; throws if the outcome is a refusal. */
+export function orThrow<Result>(outcome: Result | Refusal): Result {
+  if (isRefusal(outcome)) throw new Error(outcome.sentence);
+  return outcome;
 }
 
 /** Returns the sentence of a refusal; throws if `outcome` is not a refusal. */

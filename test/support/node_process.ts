@@ -62,7 +62,7 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
       cwd: folder,
       env: {
         ...toSettings(options.config),
-        DATABASE_URL: "url" in proxy.address ? proxy.address.url : "",
+        DATABASE_URL: proxy.address.url,
         TEST_CLOCK_OFFSETS: JSON.stringify(offsets),
       },
       stdio: ["ignore", "pipe", logFile, "ipc"],

@@ -2,17 +2,18 @@
  * Starts a service in this process on port 0, with its own database: real HTTP, real PostgreSQL. With
  * `TEST_PLATFORM=node` the service runs as a process on Node instead (see `node_process.ts`).
  */
-import { type Config, readConfig } from "../../src/config/config.ts";
+import type { Config } from "../../src/config/mod.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
 import { type IssuedKey, issueKey } from "../../src/keys/mod.ts";
 import type { KeyMode, Tier } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Platform } from "../../src/platform/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { type Service, startService } from "../../src/service/mod.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
+import { configOf } from "./config.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { orThrow } from "./issue.ts";
 import { type NodeProcessOptions, startNodeProcess } from "./node_process.ts";
 import { TEST_SECRET } from "./secrets.ts";
 
@@ -89,14 +90,7 @@ export const ON_NODE = process.env.TEST_PLATFORM === "node";
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const testDatabase = options.on ?? (await createTestDatabase());
   const clock = options.clock ?? createTestClock();
-  const base = readConfig({
-    env: { CLAVIGER_SECRET: TEST_SECRET },
-    // No file of this machine is read.
-    envFile: "/dev/null",
-    workingFolder: "/",
-    isRoot: false,
-  });
-  if (isRefusal(base)) throw new Error(base.sentence);
+  const base = configOf({ CLAVIGER_SECRET: TEST_SECRET });
   const config: Config = {
     ...base,
     port: 0,
@@ -127,20 +121,16 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       return started.logLines;
     },
     async issue(issue = {}) {
-      const key = await issueKey(
-        database,
-        {
-          email: `person-${++issued}@example.org`,
-          tier: "research",
-          mode: "live",
-          expiresAt: new Date(clock.now().getTime() + 365 * 86_400_000),
-          ...issue,
-          now: clock.now(),
-        },
-        { brand: config.brand, actor: { kind: "command", name: "test" } },
-      );
-      if (isRefusal(key)) throw new Error(key.sentence);
-      return key;
+      const request = {
+        email: `person-${++issued}@example.org`,
+        tier: "research",
+        mode: "live",
+        expiresAt: new Date(clock.now().getTime() + 365 * 86_400_000),
+        ...issue,
+        now: clock.now(),
+      } as const;
+      const by = { brand: config.brand, actor: { kind: "command", name: "test" } } as const;
+      return orThrow(await issueKey(database, request, by));
     },
     async post(path, body, headers = {}) {
       await ready();
@@ -176,8 +166,7 @@ async function startHere({ config, clock, address }: NodeProcessOptions, options
   const log = createLog({ format: "json", clock, write, gathers: options.gathersLog ?? false });
   const platform = { ...bunPlatform, ...options.platform };
   const installation = { address, place: "a test", close: async () => {} };
-  const service = await startService({ config, platform, clock, log, installation });
-  if (isRefusal(service)) throw new Error(service.sentence);
+  const service = orThrow(await startService({ config, platform, clock, log, installation }));
   return { pid: process.pid, service, logLines, ready: async () => {} };
 }
 
