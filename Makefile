@@ -73,8 +73,8 @@ build: dist/claviger ## Compile the one executable, dist/claviger.
 dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
 
-release: $(INSTALLED) ## Build a release, dist/release: executables, images, sums and notices.
-	$(BUN) src/build/release.ts --outdir dist/release
+release: $(INSTALLED) ## Build a release, dist/release: executables, images, SBOM, sums, notices (ARGS="--sign-key FILE").
+	$(BUN) src/build/release.ts --outdir dist/release $(ARGS)
 
 test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
 	$(TEST) --path-ignore-patterns= $(or $(ARGS),./test/compiled)

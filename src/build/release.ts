@@ -1,11 +1,10 @@
 /**
- * Builds a release: `bun src/build/release.ts [--outdir dist/release]`.
+ * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
  * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine, the
  * SBOM, `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
  * package registry. The machine and the glibc that this prints are read from the headers of the finished executable.
  */
-import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
@@ -20,6 +19,7 @@ import { fetchPackage } from "./packages.ts";
 import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
 import { requireTools } from "./run.ts";
 import { type ReleaseFile, renderSbom } from "./sbom.ts";
+import { writeSums } from "./sign.ts";
 
 const TARGETS = [
   { name: "linux-x64", machine: "x64", target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
@@ -41,7 +41,10 @@ const IMAGES = [
 const CHECKOUT = join(import.meta.dir, "../..");
 const CACHE = join(CHECKOUT, ".cache/debian");
 const { values } = parseArgs({
-  options: { outdir: { type: "string", default: join(CHECKOUT, "dist/release") } },
+  options: {
+    outdir: { type: "string", default: join(CHECKOUT, "dist/release") },
+    "sign-key": { type: "string" },
+  },
 });
 
 try {
@@ -52,7 +55,7 @@ try {
 }
 
 async function release(outdir: string): Promise<void> {
-  requireTools(IMAGE_TOOLS);
+  requireTools([...IMAGE_TOOLS, ...(values["sign-key"] === undefined ? [] : ["ssh-keygen"])]);
   rmSync(outdir, { recursive: true, force: true });
   mkdirSync(outdir, { recursive: true });
   const { version } = packageJson;
@@ -71,10 +74,14 @@ async function release(outdir: string): Promise<void> {
     [`claviger-${version}.cdx.json`]: renderSbom({ ...about, files }),
   };
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(outdir, name), text);
-  const paths = [...files.map(({ path }) => path), ...Object.keys(texts).map((name) => join(outdir, name))];
-  const sums = paths.map((path) => `${sha256(path)}  ${basename(path)}\n`).join("");
-  writeFileSync(join(outdir, "SHA256SUMS"), sums);
+  const names = [...files.map(({ path }) => basename(path)), ...Object.keys(texts)];
+  const signer = writeSums(outdir, { files: names, key: values["sign-key"] });
   console.log(`${outdir}: SHA256SUMS, ${Object.keys(texts).join(", ")}`);
+  console.log(
+    signer === undefined
+      ? 'The release is not signed: name a key of OpenSSH, as in make release ARGS="--sign-key FILE"'
+      : `The release is signed. Give customers this line on another way, for their file allowed_signers:\n${signer}`,
+  );
 }
 
 async function build(
@@ -104,8 +111,4 @@ async function build(
     `${path}: ${megabytes} MB, needs glibc ${found.glibc ?? "any"}, its PostgreSQL ${glibc ?? "any"}`,
   );
   return { path, runtime, postgres: { name: postgres, version, folder: postgresPackage } };
-}
-
-function sha256(path: string): string {
-  return createHash("sha256").update(readFileSync(path)).digest("hex");
 }

@@ -1,7 +1,11 @@
 /** Runs the Debian tools of a release, and says which package has one that is missing. */
 
 /** The tools by the Debian package that has them, if the package has another name. */
-const PACKAGES: Readonly<Record<string, string>> = { "apt-get": "apt", "dpkg-deb": "dpkg" };
+const PACKAGES: Readonly<Record<string, string>> = {
+  "apt-get": "apt",
+  "dpkg-deb": "dpkg",
+  "ssh-keygen": "openssh-client",
+};
 
 /** Throws if one of the tools is missing, with what to install. */
 export function requireTools(tools: readonly string[]): void {

@@ -19,6 +19,7 @@ import service from "./service.md" with { type: "text" };
 import settings from "./settings.md" with { type: "text" };
 import systemd from "./systemd.md" with { type: "text" };
 import troubleshooting from "./troubleshooting.md" with { type: "text" };
+import verify from "./verify.md" with { type: "text" };
 
 export interface GuidePage {
   /** The NAME in `claviger guide NAME`, and the file's name without `.md`. */
@@ -31,6 +32,7 @@ export interface GuidePage {
 
 export const PAGES: readonly GuidePage[] = [
   { name: "first-key", summary: "from the file to a first key, in five minutes", text: firstKey },
+  { name: "verify", summary: "check who made a release, and what is in it", text: verify },
   { name: "service", summary: "a service with TLS, a model and a nightly backup", text: service },
   { name: "systemd", summary: "the unit: what it restricts, and how to change it", text: systemd },
   { name: "postgres", summary: "the PostgreSQL inside, or your own, and failover", text: postgres },
