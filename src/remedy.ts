@@ -33,6 +33,7 @@ const OF_THING = {
   list_keys_of_account: undefined,
   change_account: "leave them out, or change the account first",
   change_role: "change the role first",
+  log_in_again: "log in again first",
 } as const;
 
 /** The words of each remedy. */

@@ -16,6 +16,7 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   appoint_admin: () => "make another operator an admin first with `claviger operators role NAME admin`",
   give_role: () => "give it with --role",
   change_role: (name) => `change the role first with \`claviger operators role ${name} ROLE\``,
+  log_in_again: (name) => `log in again first with a code from \`claviger operators login ${name}\``,
   list_tokens: () => "see `claviger tokens list`",
   extend_token: () => "give a later expiry with --expires-at",
   require_commercial: () => "give --requires-license commercial",

@@ -34,6 +34,7 @@ export {
   type ListedSession,
   listSessions,
   redeemCode,
+  refuseOldProof,
   type Session,
 } from "./sessions.ts";
 export {

@@ -5,6 +5,7 @@
 import { type Actor, auditCte, type By } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, parseId, toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
@@ -16,14 +17,23 @@ export interface Session {
   readonly id: string;
   readonly operator: string;
   readonly role: Role;
+  readonly proof: Proof;
 }
 
-export interface BegunSession extends Session {
+/** How and when the person of a session proved who they are. */
+export interface Proof {
+  readonly how: "login code";
+  readonly at: Date;
+}
+
+export interface BegunSession extends Omit<Session, "proof"> {
   /** The value of the cookie, 64 hexadecimal digits. It is not stored, so it cannot be sent again. */
   readonly cookieValue: string;
 }
 
 const COOKIE_BITS = 256;
+/** Lasting access is given only by somebody whose proof is at most this old. */
+const FRESH_PROOF_MS = 5 * 60_000;
 
 /**
  * Begins a session with a code, in one statement that also deletes the code, so a code works once. Undefined for any
@@ -78,10 +88,10 @@ export async function findSession(
   options: { readonly now: Date; readonly extends: boolean },
 ): Promise<Session | undefined> {
   const { now } = options;
-  const [row] = await database.query<{ uuid: string; operator: string; role: Role }>(
+  const [row] = await database.query<{ uuid: string; operator: string; role: Role; createdAt: Date }>(
     (sql) => sql`
       with found as (
-        select s.id, s.operator, o.role, s.last_seen_at
+        select s.id, s.operator, o.role, s.created_at, s.last_seen_at
           from operator_sessions s join operators o on o.name = s.operator
          where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isLiveSession(sql, now)} and o.removed_at is null
       ),
@@ -96,9 +106,19 @@ export async function findSession(
       seen as (
         update operator_sessions s set last_seen_at = ${now}::timestamptz from person where s.id = person.id
       )
-      select id as uuid, operator, role from found`,
+      select id as uuid, operator, role, created_at as "createdAt" from found`,
   );
-  return row && { id: toId("ses", row.uuid), operator: row.operator, role: row.role };
+  if (row === undefined) return undefined;
+  const { uuid, createdAt, ...who } = row;
+  return { id: toId("ses", uuid), ...who, proof: { how: "login code", at: createdAt } };
+}
+
+/** Refuses a session whose person proved who they are more than five minutes ago; otherwise undefined. */
+export function refuseOldProof({ operator, proof }: Session, now: Date): Refusal | undefined {
+  if (now.getTime() - proof.at.getTime() <= FRESH_PROOF_MS) return undefined;
+  return refuse("NOT_ALLOWED", "Only an operator who logged in within the last five minutes may do this", {
+    remedy: { name: "log_in_again", of: operator },
+  });
 }
 
 /**
@@ -127,7 +147,7 @@ export async function endSession(
   return row !== undefined;
 }
 
-export interface ListedSession extends Session {
+export interface ListedSession extends Omit<Session, "proof"> {
   readonly createdAt: Date;
   /** Exact to the minute. */
   readonly lastSeenAt: Date;

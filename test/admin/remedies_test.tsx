@@ -41,6 +41,7 @@ beforeAll(async () => {
     list_keys_of_account: key.userId,
     change_account: "o'hara@example.org",
     change_role: operator,
+    log_in_again: operator,
   };
 });
 

@@ -84,7 +84,14 @@ describe("redeemCode()", () => {
 describe("findSession()", () => {
   test("finds a session by its cookie in one statement, and nothing for other texts", async () => {
     const { id, cookieValue } = await enter(server.database, "finder", { role: "viewer" });
-    expect(await find(cookieValue)).toEqual({ id, operator: "finder", role: "viewer" });
+    const session = {
+      id,
+      operator: "finder",
+      role: "viewer",
+      proof: { how: "login code", at: NOW },
+    } as const;
+    expect(await find(cookieValue)).toEqual(session);
+    expect(await find(cookieValue, 20)).toEqual(session);
     expect(await statementsOf(() => find(cookieValue))).toBe(1);
     for (const wrong of ["", "0".repeat(64), cookieValue.toUpperCase(), `${cookieValue} `]) {
       expect(await find(wrong)).toBeUndefined();

@@ -7,6 +7,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
 import type { By } from "../../../audit/mod.ts";
+import { refuseOldProof } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import { repeatEntry } from "./form_fields.ts";
@@ -30,6 +31,8 @@ interface Described<Target, Shown extends Target> {
   readonly repeat?: { readonly what: string; textOf(of: Target): string };
   /** The change cannot be undone. */
   readonly isFinal?: true;
+  /** The change gives lasting access, so it needs a fresh proof of who the operator is. */
+  readonly needsFreshProof?: true;
   /** The answer is a file, so the page stays. */
   readonly isDownload?: true;
   /**
@@ -70,7 +73,7 @@ export interface Change<Target> {
 }
 
 export interface Action<Target, Shown extends Target> extends Described<Target, Shown> {
-  /** Checks the form and makes the change. */
+  /** Checks the proof if the change needs a fresh one, checks the form, and makes the change. */
   carryOut(of: Target, visit: Visit): Promise<Result>;
 }
 
@@ -80,10 +83,12 @@ export function action<Target, Shown extends Target, Entries extends v.ObjectEnt
   perform,
   ...described
 }: Specification<Target, Shown, Entries>): Action<Target, Shown> {
-  const { repeat } = described;
+  const { repeat, needsFreshProof } = described;
   return {
     ...described,
     async carryOut(of, visit) {
+      const refusal = needsFreshProof && refuseOldProof(visit.session, visit.now);
+      if (refusal) return refusal;
       const parsed = parseForm({ ...entries, ...(repeat && repeatEntry(repeat.textOf(of))) }, visit);
       if (isRefusal(parsed)) return parsed;
       // The compiler cannot tell that these are the fields of `entries`.

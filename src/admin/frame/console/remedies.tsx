@@ -33,6 +33,7 @@ const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   },
   list_operators: OPERATORS,
   appoint_admin: OPERATORS,
+  log_in_again: { scope: "any", label: "Log in again", to: () => "/enter" },
   list_tokens: { scope: "admin", label: "Show all tokens", to: () => "/access" },
 };
 
