@@ -12,12 +12,12 @@
  * The number of downloads in progress is bounded for each key and for all keys together. Each download holds a
  * connection and an open file for as long as the client keeps reading.
  */
+import type { LookUpOptions } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
 import { CountedOnce, InFlight } from "../limits/mod.ts";
 import {
   type FileProblem,
-  type FindOptions,
   type FoundVersion,
   type HostedFile,
   isHosted,
@@ -70,8 +70,8 @@ export function download(deps: HandlerDeps): Handler {
 
   return async (exchange, body) => {
     const { name = "", version = "", file: fileName } = exchange.context.req.param();
-    const findFile = async (how?: FindOptions) => {
-      const found = await files.find(name, version, how);
+    const findFile = async (how?: LookUpOptions) => {
+      const found = await files.find({ name, version }, authenticator.addressOf(exchange), how);
       return found === null || fileName === undefined || fileName === toFileName(found) ? found : null;
     };
     const query = readQuery(exchange.request);

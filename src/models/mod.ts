@@ -16,7 +16,6 @@ export {
 export {
   createFileDirectory,
   type FileDirectory,
-  type FindOptions,
   type FoundVersion,
   type HostedFile,
   isHosted,
