@@ -9,8 +9,9 @@ export interface AuditCte {
   readonly actor: Omit<Actor, "name"> & { readonly name: string | Fragment };
   readonly at: Date;
   /**
-   * The CTE that makes the change: a row for each changed thing, with the columns `account_id`, `license_id`,
-   * `key_id`, `before` and `after` (the last two `jsonb`).
+   * The CTE that makes the change: a row for each changed thing, with the columns `before` and `after` (`jsonb`),
+   * for an action on an account or a model also `account_id`, and for an action on a key or a license also
+   * `account_id`, `license_id` and `key_id`.
    */
   readonly from: Fragment;
 }
@@ -22,10 +23,13 @@ export interface AuditCte {
 export function auditCte(sql: Sql, { action, actor, at, from }: AuditCte): Fragment {
   const reason = actor.reason === undefined ? null : redactKeys(actor.reason);
   const name = typeof actor.name === "string" ? sql`${actor.name}::text` : actor.name;
+  const hasKey = /^(key|license)\./.test(action);
+  const hasAccount = hasKey || /^(account|model)\./.test(action);
   return sql`
     insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason, door, request, address)
     select ${at}::timestamptz, ${`${actor.kind}:`}::text || ${name}, ${action}::text,
-           account_id, license_id, key_id, before, after, ${reason}::text,
+           ${hasAccount ? sql`account_id` : sql`null::uuid`},
+           ${hasKey ? sql`license_id, key_id` : sql`null::uuid, null::uuid`}, before, after, ${reason}::text,
            ${DOORS[actor.kind]}::text, ${actor.request ?? null}::text, ${actor.address ?? null}::text
       from ${from}`;
 }

@@ -271,9 +271,7 @@ async function finishRestore(address: DatabaseAddress, options: RestoreOptions):
       ...(options.withoutSealed && { without_sealed: true }),
     };
     await database.query((sql) => {
-      const none = sql`null::uuid as account_id, null::uuid as license_id, null::uuid as key_id`;
-      const from = sql`
-        (select ${none}, null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after) as restored`;
+      const from = sql`(select null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after) as restored`;
       return sql`${auditCte(sql, { action: "database.restore", actor, at: clock.now(), from })}`;
     });
     for (const { name } of head.tables) await database.query((sql) => sql`analyze ${sql(name)}`);

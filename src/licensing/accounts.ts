@@ -152,8 +152,7 @@ export async function updateAccount(
         update accounts a set name = new_name, organization = new_organization
           from old
          where a.id = old.id and not is_erased and (new_name, new_organization) <> (old.name, old.organization)
-        returning a.id as account_id, null::uuid as license_id, null::uuid as key_id,
-                  null::jsonb as before,
+        returning a.id as account_id, null::jsonb as before,
                   -- The names of the fields without their values: a person can be erased from the account, but not from
                   -- the log, which only grows.
                   jsonb_build_object('changed', array_remove(array[

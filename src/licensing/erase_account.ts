@@ -39,8 +39,7 @@ export async function eraseAccount(
            set email = ${erasedEmail(sql, sql`a.id`)}, name = 'erased', organization = ''
           from old, in_use
          where a.id = old.id and in_use.keys = 0 and old.is_personal and old.is_same and not ${isDryRun}::boolean
-        returning a.id as account_id, a.email, null::uuid as license_id, null::uuid as key_id,
-                  null::jsonb as before, null::jsonb as after
+        returning a.id as account_id, a.email, null::jsonb as before, null::jsonb as after
       ),
       logged as (${auditCte(sql, { action: "account.erase", actor, at: now, from: sql`changed` })})
       select old.is_personal as "isPersonal", old.is_same as "isSame", in_use.keys as "keysInUse" from old, in_use`,

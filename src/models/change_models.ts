@@ -49,8 +49,7 @@ export async function addModel(
             from model
         ),
         made as (
-          select owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
-                 null::jsonb as before,
+          select owner_account_id as account_id, null::jsonb as before,
                  jsonb_build_object('name', ${model.name}::text, 'version', ${model.version}::text,
                    'requires_license', ${model.requiresLicense}::text, 'checksum', ${model.checksum}::text) as after
             from model
@@ -122,7 +121,7 @@ export async function removeModel(
       ),
       changed as (
         update models m set listed_version = null from old where m.id = old.id and not ${isDryRun}::boolean
-        returning old.owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
+        returning old.owner_account_id as account_id,
                   jsonb_build_object('name', m.name, 'listed_version', old.listed_version) as before,
                   jsonb_build_object('name', m.name, 'listed_version', null) as after
       ),

@@ -37,8 +37,8 @@ export async function retireVersion(
       changed as (
         update model_versions v set retired_at = ${now}::timestamptz
           from old where v.id = old.id and old.retired_at is null and not ${isDryRun}::boolean
-        returning old.owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
-                  null::jsonb as before, jsonb_build_object('name', old.name, 'version', v.version) as after
+        returning old.owner_account_id as account_id, null::jsonb as before,
+                  jsonb_build_object('name', old.name, 'version', v.version) as after
       ),
       logged as (${auditCte(sql, { action: "model.retire", actor, at: now, from: sql`changed` })})
       select retired_at as "retiredAt" from old`,
@@ -76,8 +76,8 @@ export async function purgeFiles(database: Database, dataDir: string, { actor, n
       ),
       changed as (
         update model_versions v set file = null from due where v.file = due.sha256
-        returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
-                  jsonb_build_object('version', v.version, 'file', due.sha256) as before, null::jsonb as after
+        returning null::uuid as account_id, null::jsonb as after,
+                  jsonb_build_object('version', v.version, 'file', due.sha256) as before
       ),
       logged as (${auditCte(sql, { action: "model.purge", actor, at: now, from: sql`changed` })})
       delete from model_files f using due where f.sha256 = due.sha256`,

@@ -8,7 +8,6 @@ import { auditCte } from "../audit/mod.ts";
 import { HOUR_MS, toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import { createWriteBehind, type Database, toTextArray, type WriteBehind } from "../database/mod.ts";
-import { noSubject } from "./_no_subject.ts";
 
 /** Its `flush` writes the counts of the hours that have ended. */
 export interface FailedLogins extends WriteBehind {
@@ -102,7 +101,7 @@ async function insertFailures(
         delete from failed_login_hours where hour < ${now}::timestamptz - interval '1 day'
       ),
       failed as (
-        select ${noSubject(sql)}, null::jsonb as before,
+        select null::jsonb as before,
                jsonb_build_object('address', shown.address, 'failed_logins', sum(count), 'hour', hour) as after
           from noted
           join counted using (hour_at)

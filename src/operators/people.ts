@@ -6,7 +6,6 @@ import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { isLiveSession } from "./_is_live_session.ts";
-import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { ROLES, type Role } from "./scopes.ts";
 
@@ -68,14 +67,14 @@ export async function loginOperator(
         select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from person
       ),
       created as (
-        select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name, 'role', role) as after
+        select null::jsonb as before, jsonb_build_object('operator', name, 'role', role) as after
           from person where is_new
       ),
       logged_creation as (
         ${auditCte(sql, { action: "operator.create", actor, at: now, from: sql`created` })} returning id
       ),
       asked as (
-        select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name) as after
+        select null::jsonb as before, jsonb_build_object('operator', name) as after
           from person
          -- This condition is always true. It makes the statement write the row of the creation first.
          where (select count(*) from logged_creation) < 2
@@ -182,7 +181,7 @@ export async function setRole(
         update operators o set role = ${role}
           from was, admins
          where o.name = was.name and was.role <> ${role} and (was.role <> 'admin' or admins.count > 1)
-        returning ${noSubject(sql)}, jsonb_build_object('operator', o.name, 'role', was.role) as before,
+        returning jsonb_build_object('operator', o.name, 'role', was.role) as before,
                   jsonb_build_object('operator', o.name, 'role', o.role) as after
       ),
       logged as (${auditCte(sql, { action: "operator.role", actor, at: now, from: sql`changed` })})
@@ -218,7 +217,7 @@ export async function removeOperator(
         update operators o set removed_at = ${now}::timestamptz
           from removable
          where o.name = removable.name and not ${isDryRun}::boolean
-        returning o.name, ${noSubject(sql)}, jsonb_build_object('operator', o.name, 'role', o.role) as before,
+        returning o.name, jsonb_build_object('operator', o.name, 'role', o.role) as before,
                   null::jsonb as after
       ),
       no_codes as (delete from login_codes c using changed where c.operator = changed.name),

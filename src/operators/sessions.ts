@@ -7,7 +7,6 @@ import type { Database } from "../database/mod.ts";
 import { newUuid, parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { isLiveSession } from "./_is_live_session.ts";
-import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import type { Role } from "./scopes.ts";
 
@@ -62,7 +61,7 @@ export async function redeemCode(
         insert into operator_sessions (id, hash, operator, created_at, last_seen_at)
         select ${uuid}::uuid, ${hashOf(cookieValue)}::text::bytea, name, ${now}::timestamptz, ${now}::timestamptz
           from person
-        returning operator, ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('session', ${id}::text) as after
+        returning operator, null::jsonb as before, jsonb_build_object('session', ${id}::text) as after
       ),
       seen as (update operators o set last_seen_at = ${now}::timestamptz from begun where o.name = begun.operator),
       logged as (
@@ -137,8 +136,8 @@ export async function endSession(
       with ended as (
         delete from operator_sessions s
          where s.id = ${uuid}::uuid and s.operator = coalesce(${operator ?? null}::text, s.operator)
-        returning ${isLiveSession(sql, now)} as was_alive, ${noSubject(sql)},
-                  jsonb_build_object('session', ${id}::text, 'operator', operator) as before, null::jsonb as after
+        returning ${isLiveSession(sql, now)} as was_alive, null::jsonb as after,
+                  jsonb_build_object('session', ${id}::text, 'operator', operator) as before
       ),
       alive as (select * from ended where was_alive),
       logged as (${auditCte(sql, { action: "session.end", actor, at: now, from: sql`alive` })})

@@ -5,7 +5,6 @@ import { toTimestamp } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import type { Restriction } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { noSubject } from "./_no_subject.ts";
 import { hashOf } from "./_secret_text.ts";
 import { SCOPES_OF_RESTRICTED, SCOPES_RULE, type Scope } from "./scopes.ts";
 import { generateToken, type IssuedToken, type TokenColumns, toRestriction } from "./tokens.ts";
@@ -83,8 +82,7 @@ export async function renewToken(
           from old
          where t.id = old.id and old.state <> 'revoked' and (old.ends_at is null or old.ends_at > ${now}::timestamptz)
            and not old.is_too_wide
-        returning ${noSubject(sql)},
-                  jsonb_build_object('token', t.name, 'expires_at', old.expires_at) as before,
+        returning jsonb_build_object('token', t.name, 'expires_at', old.expires_at) as before,
                   jsonb_build_object('token', t.name, 'expires_at', t.expires_at) as after
       ),
       logged as (${auditCte(sql, { action: "token.renew", actor, at: now, from: sql`changed` })})
@@ -169,7 +167,7 @@ async function changeState(
         update tokens t set state = ${to}
           from old
          where t.id = old.id and old.state in ${sql(from)} and not ${isDryRun}::boolean
-        returning ${noSubject(sql)}, jsonb_build_object('token', t.name, 'state', old.state) as before,
+        returning jsonb_build_object('token', t.name, 'state', old.state) as before,
                   jsonb_build_object('token', t.name, 'state', t.state) as after
       ),
       logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})

@@ -6,7 +6,6 @@ import { newUuid } from "../ids.ts";
 import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
 import { parseTrustedProxies } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { isName, NAME_RULE } from "./people.ts";
 import { isTooWide, SCOPES, SCOPES_RULE, type Scope } from "./scopes.ts";
@@ -70,7 +69,7 @@ export async function issueToken(
                   ${restriction.tiers ? toTextArray(restriction.tiers) : null}::text[], ${restriction.mode ?? null},
                   ${sources ? toTextArray(sources) : null}::text[], ${nameOfActor(actor)}, ${now}::timestamptz,
                   ${now}::timestamptz, ${expiresAt ?? null}::timestamptz)
-          returning ${noSubject(sql)}, null::jsonb as before,
+          returning null::jsonb as before,
                     jsonb_build_object('token', name, 'scopes', scopes, 'tiers', tiers, 'mode', mode,
                       'sources', sources, 'expires_at', expires_at) as after
         )

@@ -38,8 +38,7 @@ export async function setInstallerToken(
         values (${secrets.seal(TOKEN_PURPOSE, token.token)}, ${expiresAt}::timestamptz, ${now}::timestamptz)
         on conflict (only_row) do update
           set sealed = excluded.sealed, expires_at = excluded.expires_at, set_at = excluded.set_at
-        returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
-                  null::jsonb as before, jsonb_build_object('expires_at', expires_at) as after
+        returning null::jsonb as before, jsonb_build_object('expires_at', expires_at) as after
       )
       ${auditCte(sql, { action: "installer.set_token", actor, at: now, from: sql`changed` })}`,
   );
@@ -55,8 +54,7 @@ export async function clearInstallerToken(
     (sql) => sql`
       with old as (delete from installer_token returning only_row, expires_at),
       changed as (
-        select null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
-               jsonb_build_object('expires_at', expires_at) as before, null::jsonb as after
+        select jsonb_build_object('expires_at', expires_at) as before, null::jsonb as after
           from old
       ),
       logged as (${auditCte(sql, { action: "installer.clear_token", actor, at: now, from: sql`changed` })})

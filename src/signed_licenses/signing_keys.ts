@@ -123,8 +123,7 @@ async function rotate(
         returning kid
       ),
       changed as (
-        select null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
-               jsonb_build_object('signing_key', previous.kid) as before,
+        select jsonb_build_object('signing_key', previous.kid) as before,
                jsonb_build_object('signing_key', promoted.kid, 'successor', added.kid) as after
           from promoted, previous, added
       ),
@@ -201,7 +200,7 @@ export async function retireSigningKey(
     await sql`
       with changed as (
         update signing_keys set retired_at = ${now}::timestamptz where kid = ${kid}
-        returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id, null::jsonb as before,
+        returning null::jsonb as before,
                   jsonb_build_object('signing_key', kid, 'licenses_still_valid', ${stillValid}::bigint) as after
       )
       ${auditCte(sql, { action: "signing_key.retire", actor, at: now, from: sql`changed` })}`;
