@@ -3,21 +3,23 @@ import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import type { Restriction } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { hashOf } from "./_secret_text.ts";
-import { SCOPES_OF_RESTRICTED, SCOPES_RULE, type Scope } from "./scopes.ts";
-import { generateToken, type IssuedToken, type TokenColumns, toRestriction } from "./tokens.ts";
+import { SCOPES_OF_RESTRICTED, SCOPES_RULE } from "./scopes.ts";
+import {
+  generateToken,
+  type IssuedToken,
+  type Token,
+  type TokenColumns,
+  tokenColumns,
+  toToken,
+} from "./tokens.ts";
 
 /** `disabled`: restored from a backup, until it is resumed. `expired` tokens can be renewed; `revoked` is final. */
 export type TokenState = "active" | "disabled" | "expired" | "revoked";
 
-export interface ListedToken {
-  readonly name: string;
+export interface ListedToken extends Omit<Token, "uuid"> {
   readonly state: TokenState;
-  readonly scopes: readonly Scope[];
-  readonly restriction: Restriction;
-  readonly sources: readonly string[] | undefined;
   /** As in the audit log, such as `command:olga`. */
   readonly createdBy: string;
   readonly createdAt: Date;
@@ -32,24 +34,16 @@ export async function listTokens(
   database: Database,
   { now }: { readonly now: Date },
 ): Promise<readonly ListedToken[]> {
-  const rows = await database.query<ListedRow>(
+  const rows = await database.query<Omit<ListedToken, "restriction" | "sources"> & TokenColumns>(
     (sql) => sql`
-      -- As JSON: the driver does not parse arrays.
-      select name, ${stateOf(sql, now)} as state, to_json(scopes) as scopes, to_json(tiers) as tiers, mode,
-             to_json(sources) as sources, created_by as "createdBy", created_at as "createdAt",
+      select ${tokenColumns(sql)}, ${stateOf(sql, now)} as state, created_by as "createdBy", created_at as "createdAt",
              renewed_at as "renewedAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"
         from tokens
        order by name collate "C"`,
     { isRead: true },
   );
-  return rows.map(({ tiers, mode, sources, ...row }) => ({
-    ...row,
-    restriction: toRestriction({ tiers, mode, scopes: row.scopes }),
-    sources: sources ?? undefined,
-  }));
+  return rows.map(toToken);
 }
-
-type ListedRow = Omit<ListedToken, "restriction" | "sources"> & TokenColumns;
 
 function stateOf(sql: Sql, now: Date): Fragment {
   return sql`case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end`;

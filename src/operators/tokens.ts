@@ -1,7 +1,7 @@
 /** Tokens of programs: issue, and the check of each request. Only the SHA-256 of a token is stored. */
 import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import { constraintOf, type Database, toTextArray } from "../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
 import { parseTrustedProxies } from "../limits/mod.ts";
@@ -60,29 +60,23 @@ export async function issueToken(
   const wrong = findWrong(request, now);
   if (wrong !== undefined) return refuse("INVALID_REQUEST", `Cannot issue token: ${wrong}`);
   const token = generateToken(brand);
-  try {
-    await database.query(
-      (sql) => sql`
-        with made as (
-          insert into tokens (id, name, hash, scopes, tiers, mode, sources, created_by, created_at, renewed_at, expires_at)
-          values (${newUuid()}::uuid, ${name}, ${hashOf(token)}::text::bytea, ${toTextArray(scopes)}::text[],
-                  ${restriction.tiers ? toTextArray(restriction.tiers) : null}::text[], ${restriction.mode ?? null},
-                  ${sources ? toTextArray(sources) : null}::text[], ${nameOfActor(actor)}, ${now}::timestamptz,
-                  ${now}::timestamptz, ${expiresAt ?? null}::timestamptz)
-          returning null::jsonb as before,
-                    jsonb_build_object('token', name, 'scopes', scopes, 'tiers', tiers, 'mode', mode,
-                      'sources', sources, 'expires_at', expires_at) as after
-        )
-        ${auditCte(sql, { action: "token.issue", actor, at: now, from: sql`made` })}`,
-    );
-  } catch (error) {
-    if (constraintOf(error) !== "token_name_unique") throw error;
-    return refuse(
-      "ALREADY_EXISTS",
-      `Cannot issue token: the name ${name} was used before; choose another name`,
-    );
-  }
-  return { token };
+  const [issued] = await database.query(
+    (sql) => sql`
+      with made as (
+        insert into tokens (id, name, hash, scopes, tiers, mode, sources, created_by, created_at, renewed_at, expires_at)
+        values (${newUuid()}::uuid, ${name}, ${hashOf(token)}::text::bytea, ${toTextArray(scopes)}::text[],
+                ${restriction.tiers ? toTextArray(restriction.tiers) : null}::text[], ${restriction.mode ?? null},
+                ${sources ? toTextArray(sources) : null}::text[], ${nameOfActor(actor)}, ${now}::timestamptz,
+                ${now}::timestamptz, ${expiresAt ?? null}::timestamptz)
+        on conflict on constraint token_name_unique do nothing
+        returning null::jsonb as before,
+                  jsonb_build_object('token', name, 'scopes', scopes, 'tiers', tiers, 'mode', mode,
+                    'sources', sources, 'expires_at', expires_at) as after
+      )
+      ${auditCte(sql, { action: "token.issue", actor, at: now, from: sql`made` })} returning id`,
+  );
+  const used = `Cannot issue token: the name ${name} was used before; choose another name`;
+  return issued === undefined ? refuse("ALREADY_EXISTS", used) : { token };
 }
 
 /** Returns the fault of a request, as a phrase. */
@@ -112,7 +106,8 @@ export async function findTokens(
   texts: readonly string[],
   { now }: { readonly now: Date },
 ): Promise<ReadonlyMap<string, Token>> {
-  const rows = await database.query<Row>(
+  // `n` is the number of the token's text among those that were asked for, from 1.
+  const rows = await database.query<TokenColumns & { readonly n: number; readonly uuid: string }>(
     (sql) => sql`
       with found as (
         select n, id, name, scopes, tiers, mode, sources
@@ -128,35 +123,26 @@ export async function findTokens(
            for no key update skip locked
       ),
       used as (update tokens t set last_used_at = ${now}::timestamptz from idle where t.id = idle.id)
-      -- As JSON: the driver does not parse arrays.
-      select n::int, id as uuid, name, to_json(scopes) as scopes, to_json(tiers) as tiers, mode,
-             to_json(sources) as sources
-        from found`,
+      select n::int, id as uuid, ${tokenColumns(sql)} from found`,
   );
-  return new Map(
-    rows.map(({ n, ...row }) => {
-      const { uuid, name, scopes, sources } = row;
-      return [
-        texts[n - 1] ?? "",
-        { uuid, name, scopes, restriction: toRestriction(row), sources: sources ?? undefined },
-      ];
-    }),
-  );
+  return new Map(rows.map(({ n, ...row }) => [texts[n - 1] ?? "", toToken(row)]));
 }
 
-/** Turns the columns of a token into its restriction. */
-export function toRestriction({ tiers, mode, scopes }: Omit<TokenColumns, "sources">): Restriction {
-  return { tiers: tiers ?? undefined, mode: mode ?? undefined, joins: scopes.includes("accounts:join") };
+/** Returns the columns of a token from which {@linkcode toToken} makes its facts. */
+export function tokenColumns(sql: Sql): Fragment {
+  // As JSON: the driver does not parse arrays.
+  return sql`name, to_json(scopes) as scopes, to_json(tiers) as tiers, mode, to_json(sources) as sources`;
 }
 
-interface Row extends TokenColumns {
-  /** The number of its text among those that were asked for, from 1. */
-  readonly n: number;
-  readonly uuid: string;
-  readonly name: string;
+/** Turns the columns of a token into its facts; other columns stay as they are. */
+export function toToken<Row extends TokenColumns>({ tiers, mode, sources, ...row }: Row) {
+  const joins = row.scopes.includes("accounts:join");
+  const restriction: Restriction = { tiers: tiers ?? undefined, mode: mode ?? undefined, joins };
+  return { ...row, restriction, sources: sources ?? undefined };
 }
 
 export interface TokenColumns {
+  readonly name: string;
   readonly scopes: readonly Scope[];
   readonly tiers: readonly Tier[] | null;
   readonly mode: KeyMode | null;
