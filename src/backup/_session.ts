@@ -26,5 +26,3 @@ export async function inTransaction<Result>(
     await session.close();
   }
 }
-
-export const LOCKED = "another process is changing the tables; try again when it is done";

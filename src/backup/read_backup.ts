@@ -8,10 +8,11 @@ import { pipeline } from "node:stream";
 // Node it needs.
 import * as zlib from "node:zlib";
 import * as v from "valibot";
+import { isLockTimeout } from "../database/mod.ts";
 import type { StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf } from "../system_error.ts";
-import { BadBackup, DAMAGED } from "./_errors.ts";
+import { BackupFailure, BadBackup, DAMAGED } from "./_errors.ts";
 import { explained, FileFailure } from "./_files.ts";
 import { unseal } from "./_seal.ts";
 import { createRowSum } from "./_sums.ts";
@@ -58,6 +59,7 @@ export interface ProvenBackup {
   readonly canary: string | undefined;
 }
 
+const LOCKED = "another process is changing the tables; try again when it is done";
 const MAX_JSON_BYTES = 64 * 1024 * 1024;
 const MAX_SECRET_BYTES = 4_096;
 
@@ -89,7 +91,7 @@ export async function verifyBackup(
       }
     }
   } catch (error) {
-    return toRefusal(error, name);
+    return toRefusal(error, name, "verify");
   }
   if (head === undefined || sums === undefined) throw new Error("A backup ended without its sums");
   return { path, name, head, sums, secret, canary };
@@ -107,11 +109,13 @@ async function readCanary(
   return row.toString("utf8").split(/[\t\n]/)[columns.indexOf("sealed")] || undefined;
 }
 
-/** Turns an error that the file caused into a refusal; throws every other error again. */
-export function toRefusal(error: unknown, name: string): Refusal {
+/** Turns an error whose cause the operator can remove into a refusal; throws every other error again. */
+export function toRefusal(error: unknown, name: string, doing: "verify" | "back up" | "restore"): Refusal {
   if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
   if (error instanceof BadBackup)
     return refuse("INVALID_REQUEST", `Cannot use the backup ${name}: ${error.message}`);
+  if (error instanceof BackupFailure) return refuse("INVALID_REQUEST", `Cannot ${doing}: ${error.message}`);
+  if (isLockTimeout(error)) return refuse("INVALID_REQUEST", `Cannot ${doing}: ${LOCKED}`);
   throw error;
 }
 

@@ -9,25 +9,23 @@ import { type Actor, auditCte } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import {
-  checksumOf,
   copyIn,
   type DatabaseAddress,
-  isLockTimeout,
+  findForeignMigration,
   type Migration,
   migrate,
   migrationStatus,
-  openDatabase,
   openSession,
   type Sql,
 } from "../database/mod.ts";
-import type { Log } from "../log.ts";
 import { storeBytes } from "../models/mod.ts";
 import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
 import { sumTable } from "./_content.ts";
+import { BackupFailure } from "./_errors.ts";
 import { explain } from "./_files.ts";
-import { inTransaction, LOCKED } from "./_session.ts";
+import { inTransaction } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
 import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
@@ -45,7 +43,6 @@ export interface RestoreOptions {
   readonly place: string;
   readonly actor: Actor;
   readonly clock: Clock;
-  readonly log: Log;
   /** How long to wait while another process locks a table; 30 s by default. */
   readonly lockWaitMs?: number;
   readonly watch: Watch;
@@ -58,22 +55,10 @@ export function checkBackupSchema(
   { name, head }: ProvenBackup,
   migrations: readonly Migration[],
 ): string | undefined {
-  const newest = migrations.at(-1)?.number ?? 0;
-  const own = head.migrations.at(-1)?.number ?? 0;
-  if (own > newest) {
-    return (
-      `Cannot restore ${name}: it has schema ${own} and this program knows only ${newest}; ` +
-      `use Claviger ${head.claviger} or newer`
-    );
-  }
-  const differs = head.migrations.find(({ number, checksum }, index) => {
-    const migration = migrations[index];
-    return migration === undefined || migration.number !== number || checksumOf(migration) !== checksum;
-  });
-  return differs === undefined
-    ? undefined
-    : `Cannot restore ${name}: its migration ${differs.number} (${differs.name}) is not the one inside ` +
-        `this program; use Claviger ${head.claviger}, which wrote it`;
+  const foreign = findForeignMigration(head.migrations, migrations);
+  if (foreign === undefined) return undefined;
+  const program = `Claviger ${head.claviger}${foreign.isNewer ? " or newer" : ", which wrote it"}`;
+  return `Cannot restore ${name}: ${foreign.why}; use ${program}`;
 }
 
 export interface Restored {
@@ -94,7 +79,7 @@ export async function restoreBackup(
   const status = await migrationStatus(address, migrations);
   if (status.refusal !== undefined) return status.refusal;
   const contents = await readContents(address);
-  if (contents !== undefined) return cannot(notEmpty(options.place, contents));
+  if (contents !== undefined) return cannot(notEmpty(options, contents));
   if (status.applied.length > schema) {
     return cannot(
       `the database in ${options.place} is empty but has schema ${status.applied.length} already, and the ` +
@@ -107,9 +92,7 @@ export async function restoreBackup(
   try {
     restored = await inTransaction(address, (sql) => load(sql, own, options));
   } catch (error) {
-    if (error instanceof NotEmpty) return cannot(notEmpty(options.place, error.message));
-    if (isLockTimeout(error)) return cannot(LOCKED);
-    return toRefusal(error, proven.name);
+    return toRefusal(error, proven.name, "restore");
   }
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) return migrated;
@@ -117,7 +100,7 @@ export async function restoreBackup(
   return restored;
 }
 
-function notEmpty(place: string, contents: string): string {
+function notEmpty({ place }: RestoreOptions, contents: string): string {
   return (
     `the database in ${place} is not empty (${contents}); give an empty one: another folder with ` +
     "--data-dir, or a new database in DATABASE_URL"
@@ -134,8 +117,6 @@ async function readContents(address: DatabaseAddress): Promise<string | undefine
   }
 }
 
-class NotEmpty extends Error {}
-
 async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<Restored> {
   const { proven, watch } = options;
   const { tables } = proven.head;
@@ -144,7 +125,7 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   const names = [...tableNamesOf(migrations), "schema_migrations"].map(quoted);
   await sql.unsafe(`lock table ${names.join(", ")} in access exclusive mode`);
   const contents = await findContents(sql);
-  if (contents !== undefined) throw new NotEmpty(contents);
+  if (contents !== undefined) throw new BackupFailure(notEmpty(options, contents));
   await makePartitions(sql, tables);
 
   const triggers = await listInsertTriggers(sql, tables);
@@ -260,22 +241,21 @@ async function setSequences(sql: Sql, { name }: BackedUpTable): Promise<void> {
 
 /** Finishes a restore: writes a row of the audit log, and updates the planner's statistics. */
 async function finishRestore(address: DatabaseAddress, options: RestoreOptions): Promise<void> {
-  const { proven, actor, clock, log } = options;
-  const database = openDatabase(address, { clock, log, maxConnections: 1, deadlineMs: 600_000 });
-  try {
-    const { head, sums } = proven;
-    const after = {
-      made_at: head.made_at,
-      claviger: head.claviger,
-      sha256: sums.sha256,
-      ...(options.withoutSealed && { without_sealed: true }),
-    };
-    await database.query((sql) => {
-      const from = sql`(select null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after) as restored`;
-      return sql`${auditCte(sql, { action: "database.restore", actor, at: clock.now(), from })}`;
-    });
-    for (const { name } of head.tables) await database.query((sql) => sql`analyze ${sql(name)}`);
-  } finally {
-    await database.close();
-  }
+  const { actor, clock, withoutSealed } = options;
+  const { head, sums } = options.proven;
+  const after = {
+    made_at: head.made_at,
+    claviger: head.claviger,
+    sha256: sums.sha256,
+    ...(withoutSealed && { without_sealed: true }),
+  };
+  await inTransaction(
+    address,
+    (sql) => sql`
+      with restored as (select null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after)
+      ${auditCte(sql, { action: "database.restore", actor, at: clock.now(), from: sql`restored` })}`,
+  );
+  await inTransaction(address, async (sql) => {
+    for (const { name } of head.tables) await sql`analyze ${sql(name)}`;
+  });
 }

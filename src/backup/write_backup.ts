@@ -11,7 +11,6 @@ import * as zlib from "node:zlib";
 import {
   checksumOf,
   type DatabaseAddress,
-  isLockTimeout,
   type Migration,
   migrationStatus,
   type Sql,
@@ -23,7 +22,7 @@ import { type ContentOptions, renderTar } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
 import { checkPlace, type WholeOptions, type WrittenFile, writeThrough, writeWhole } from "./_files.ts";
 import { seal } from "./_seal.ts";
-import { inTransaction, LOCKED } from "./_session.ts";
+import { inTransaction } from "./_session.ts";
 import { listTables, quoted, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { FORMAT, FORMAT_VERSION, type Head, type Sums } from "./format.ts";
 import { noteBackup } from "./last_backup.ts";
@@ -94,9 +93,7 @@ export async function writeBackup(
         : await inTransaction(address, note).catch(reasonOf);
     return { ...written, isVerified, notNoted };
   } catch (error) {
-    if (error instanceof BackupFailure) return refuse("INVALID_REQUEST", `Cannot back up: ${error.message}`);
-    if (isLockTimeout(error)) return refuse("INVALID_REQUEST", `Cannot back up: ${LOCKED}`);
-    return toRefusal(error, options.path);
+    return toRefusal(error, options.path, "back up");
   }
 }
 

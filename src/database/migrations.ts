@@ -220,35 +220,32 @@ async function listApplied(sql: Sql): Promise<AppliedMigration[]> {
 }
 
 function compare(applied: readonly AppliedMigration[], migrations: readonly Migration[]): MigrationStatus {
-  const last = applied.at(-1);
-  const newest = migrations.at(-1)?.number ?? 0;
   const pending = migrations.slice(applied.length);
-  if (last !== undefined && last.number > newest) {
-    return {
-      applied,
-      pending: [],
-      refusal: cannot(
-        `Cannot use this database: it has schema ${last.number} and this program knows only ${newest}; ` +
-          "start the newer Claviger that migrated it, or restore a backup from before",
-      ),
-    };
+  const fault = findForeignMigration(applied, migrations);
+  if (fault === undefined) return { applied, pending };
+  const program = fault.isNewer ? "the newer Claviger" : "the Claviger";
+  const remedy = `start ${program} that migrated it, or restore a backup from before`;
+  return { applied, pending, refusal: cannot(`Cannot use this database: ${fault.why}; ${remedy}`) };
+}
+
+/** Says why applied migrations are not the first ones of this program, as a phrase; undefined if they are. */
+export function findForeignMigration(
+  applied: readonly Omit<AppliedMigration, "appliedAt">[],
+  migrations: readonly Migration[],
+): { readonly why: string; readonly isNewer: boolean } | undefined {
+  const last = applied.at(-1)?.number ?? 0;
+  const newest = migrations.at(-1)?.number ?? 0;
+  if (last > newest) {
+    return { why: `it has schema ${last} and this program knows only ${newest}`, isNewer: true };
   }
-  for (const [index, row] of applied.entries()) {
-    const migration = migrations[index];
-    if (
-      migration === undefined ||
-      migration.number !== row.number ||
-      checksumOf(migration) !== row.checksum
-    ) {
-      return {
-        applied,
-        pending,
-        refusal: cannot(
-          `Cannot use this database: its migration ${row.number} (${row.name}) is not the one inside this ` +
-            "program; start the Claviger that migrated it, or restore a backup from before",
-        ),
-      };
+  const foreign = applied.find(({ number, checksum }, index) => {
+    const own = migrations[index];
+    return own?.number !== number || checksumOf(own) !== checksum;
+  });
+  return (
+    foreign && {
+      why: `its migration ${foreign.number} (${foreign.name}) is not the one inside this program`,
+      isNewer: false,
     }
-  }
-  return { applied, pending };
+  );
 }

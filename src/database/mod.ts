@@ -25,7 +25,7 @@ export {
 } from "./errors.ts";
 export { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 export { type Migration, migrations } from "./migration_files.ts";
-export { checkSchema, checksumOf, migrate, migrationStatus } from "./migrations.ts";
+export { checkSchema, checksumOf, findForeignMigration, migrate, migrationStatus } from "./migrations.ts";
 export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf, type TextRule } from "./storable.ts";

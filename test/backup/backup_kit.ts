@@ -17,7 +17,6 @@ import { systemClock } from "../../src/clock.ts";
 import { type Database, type DatabaseAddress, migrations } from "../../src/database/mod.ts";
 import { proveSecret } from "../../src/installation/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Refusal } from "../../src/refusal.ts";
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
@@ -77,7 +76,6 @@ export function tryRestore(
     place: "the test",
     actor: ACTOR,
     clock: systemClock,
-    log: silentLog,
     watch,
     beforeCommit() {},
     ...options,

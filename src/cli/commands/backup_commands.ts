@@ -163,7 +163,6 @@ async function load(
       place: placeOf(config),
       actor: { kind: "command", name: userName },
       clock,
-      log: opened.log,
       watch: progress,
       beforeCommit() {
         opened.stopIfInterrupted();
