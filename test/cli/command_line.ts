@@ -35,7 +35,8 @@ export interface RunOptions {
   readonly onOut?: () => void;
 }
 
-export interface RunningService {
+/** It is stopped at the end of an `await using` block, too. */
+export interface RunningService extends AsyncDisposable {
   readonly url: string;
   /** The output up to the moment when it was ready. */
   readonly out: string;
@@ -43,7 +44,8 @@ export interface RunningService {
   stop(): Promise<Ended>;
 }
 
-export interface CommandLine {
+/** It is removed at the end of a `using` block, too. */
+export interface CommandLine extends Disposable {
   /** A new folder with the data folder and the files that a test writes. */
   readonly folder: string;
   readonly dataDir: string;
@@ -84,6 +86,7 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
     return { status: await runCommandLine(args, invocation), ...seen };
   }
   const here = (args: readonly string[], options?: RunOptions) => run([...args, ...place], options);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
 
   return {
     folder,
@@ -119,17 +122,35 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
       await Promise.race([ready.promise, ended]);
       const url = /serves at ([^\s"]+)/.exec(seen.out)?.[1];
       if (url === undefined) throw new Error(seen.err);
+      const stop = async () => {
+        terminate.resolve("SIGTERM");
+        return { status: await ended, ...seen };
+      };
       return {
         url,
         out: seen.out,
-        async stop() {
-          terminate.resolve("SIGTERM");
-          return { status: await ended, ...seen };
+        stop,
+        async [Symbol.asyncDispose]() {
+          await stop();
         },
       };
     },
-    remove: () => rmSync(folder, { recursive: true, force: true }),
+    remove,
+    [Symbol.dispose]: remove,
   };
+}
+
+interface Found {
+  readonly name: string;
+  readonly state: string;
+  readonly message: string;
+  readonly remedy?: string;
+}
+
+/** Reads the output of `doctor --json`: all findings, and a function that returns the finding with a name. */
+export function readFindings({ status, out, err }: Ended) {
+  const { findings } = JSON.parse(out) as { findings: Found[] };
+  return { status, err, findings, of: (name: string) => findings.find((finding) => finding.name === name) };
 }
 
 /** A key that `keys issue --json` has issued. */

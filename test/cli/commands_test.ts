@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";
 import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
-import { useServing } from "./use_serving.ts";
+import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], { env: { CLAVIGER_LIMIT_VALIDATE: "0" } });
 

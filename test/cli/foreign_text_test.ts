@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { refusalOf, usageErrorOf } from "./command_line.ts";
-import { useServing } from "./use_serving.ts";
+import { useServing } from "./use_command_line.ts";
 
 /** A line that looks like a line of `doctor`, both kinds of terminal sequences, and changes of direction. */
 const FORGED = "gone\r\nok    all is well\u001b[2J\u009b31m\u007f\u061c\u200e\u200f\u202e\u2066\u2028\u0085";

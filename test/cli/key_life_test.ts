@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, createIssuer, type Issued, refusalOf, usageErrorOf } from "./command_line.ts";
-import { useServing } from "./use_serving.ts";
+import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], {
   env: { CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_LIMIT_ANALYTICS: "0" },

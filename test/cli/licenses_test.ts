@@ -10,7 +10,7 @@ import { signSample, TRUSTED } from "../signed_licenses/forgeries.ts";
 import { createTestClock } from "../support/clock.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, createIssuer, type Issued } from "./command_line.ts";
-import { useServing } from "./use_serving.ts";
+import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], { env: { CLAVIGER_STOP_GRACE: "0", CLAVIGER_LIMIT_LICENSE: "0" } });
 let firstKeys: JSONWebKeySet;

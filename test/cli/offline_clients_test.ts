@@ -9,7 +9,7 @@ import { toJwk, toPem } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { shortest } from "../support/shortest.ts";
 import { createIssuer, type Issued } from "./command_line.ts";
-import { useServing } from "./use_serving.ts";
+import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], { env: { CLAVIGER_STOP_GRACE: "0" } });
 const root = join(import.meta.dir, "../..");

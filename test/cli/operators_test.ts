@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { SCOPES } from "../../src/operators/mod.ts";
 import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
-import { useServing } from "./use_serving.ts";
+import { useServing } from "./use_command_line.ts";
 
 const { line } = useServing(["--admin-listen", "127.0.0.1:0"]);
 let consoleLink: string;

@@ -28,8 +28,10 @@ let admin: postgres.Sql | undefined;
 /** Any fixed number works: test processes that share a server take turns to make the template. */
 const TEMPLATE_LOCK = 1_853_002_771;
 
-/** Makes a copy of the migrated template, or an empty database. */
-export async function createTestDatabase(options: { readonly empty?: boolean } = {}): Promise<TestDatabase> {
+/** Makes a copy of the migrated template, or an empty database. It is closed at the end of an `await using` block, too. */
+export async function createTestDatabase(
+  options: { readonly empty?: boolean } = {},
+): Promise<TestDatabase & AsyncDisposable> {
   const server = await testServer();
   template ??= makeTemplate(server);
   const source = options.empty ? "template1" : await template;
@@ -43,14 +45,11 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
     maxConnections: 4,
     deadlineMs: 15_000,
   });
-  return {
-    address,
-    database,
-    async close() {
-      await database.close();
-      await asAdmin(server, `drop database if exists ${name} with (force)`);
-    },
-  };
+  async function close(): Promise<void> {
+    await database.close();
+    await asAdmin(server, `drop database if exists ${name} with (force)`);
+  }
+  return { address, database, close, [Symbol.asyncDispose]: close };
 }
 
 /** Returns the name of the migrated template, and makes it if the server has none yet. */

@@ -26,7 +26,8 @@ export type Fault =
 
 export const FORGOTTEN_MS = 2_000;
 
-export interface FaultyProxy {
+/** It is closed at the end of an `await using` block, too. */
+export interface FaultyProxy extends AsyncDisposable {
   /** The database's address through the proxy, which another process can use, too. */
   readonly address: { readonly url: string };
   set(fault: Fault): void;
@@ -113,6 +114,10 @@ export async function startFaultyProxy(
   await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
   const bound = listener.address();
   const port = typeof bound === "object" ? bound?.port : undefined;
+  async function close(): Promise<void> {
+    for (const { client } of links) client.destroy();
+    await new Promise((resolve) => listener.close(resolve));
+  }
 
   return {
     address: { url: addressThrough(target, `127.0.0.1:${port}`) },
@@ -125,10 +130,8 @@ export async function startFaultyProxy(
       }
     },
     stats: () => ({ accepted, open: links.size, lost, forgotten }),
-    async close() {
-      for (const { client } of links) client.destroy();
-      await new Promise((resolve) => listener.close(resolve));
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }
 
