@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
+import type { Ended } from "../cli/command_line.ts";
 import { until } from "../support/until.ts";
 
 export const builtExecutable = join(import.meta.dir, "../../dist/claviger");
@@ -23,12 +24,6 @@ export interface RunningProcess {
   readonly err: () => string;
   /** Sends a signal; returns the exit status, or the signal's number above 128. */
   stop(signal?: NodeJS.Signals): Promise<number>;
-}
-
-export interface Ended {
-  readonly status: number;
-  readonly out: string;
-  readonly err: string;
 }
 
 export interface Place {

@@ -6,6 +6,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Ended } from "../cli/command_line.ts";
 import { builtExecutable } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
@@ -23,12 +24,6 @@ export const canActAsBoth =
   process.getuid?.() === 0 &&
   spawnSync("test", ["-x", builtExecutable], { ...NOBODY, cwd: "/" }).status === 0;
 if (!canActAsBoth) console.error("Skipped: root and other users' folders are tested by root");
-
-export interface Ended {
-  readonly status: number;
-  readonly out: string;
-  readonly err: string;
-}
 
 export interface RunOptions {
   readonly input?: string | Uint8Array;
