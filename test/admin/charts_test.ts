@@ -1,16 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { Bars, StackedBars } from "../../src/admin/frame/console/components/charts.tsx";
+import { Bars } from "../../src/admin/frame/console/components/charts.tsx";
 import { roundTicks, toShort, widthsOfLabels } from "../../src/admin/frame/console/components/scale.ts";
 
 const months = (values: readonly number[]) =>
-  values.map((value, index) => ({ label: `2026-${String(index + 1).padStart(2, "0")}`, value }));
+  values.map((value, index) => ({ label: `2026-${String(index + 1).padStart(2, "0")}`, values: [value] }));
 
 const bars = (props: Partial<Parameters<typeof Bars>[0]>) =>
   String(
     Bars({
       caption: "Inferences by month",
       columnName: "Month",
-      valueName: "Inferences",
+      parts: ["Inferences"],
       series: [],
       ...props,
     }),
@@ -103,19 +103,19 @@ describe("Bars()", () => {
   });
 
   test("shows text of others as text", () => {
-    const html = bars({ caption: "<b>", series: [{ label: "<i>", title: "</title><script>", value: 1 }] });
+    const html = bars({ caption: "<b>", series: [{ label: "<i>", title: "</title><script>", values: [1] }] });
     expect(html).not.toMatch(/<b>|<i>|<script>/);
   });
 
   test("keeps ninety days small", () => {
-    const series = Array.from({ length: 90 }, (_, day) => ({ label: `2026-11-${day}`, value: day * 997 }));
+    const series = Array.from({ length: 90 }, (_, day) => ({ label: `2026-11-${day}`, values: [day * 997] }));
     expect(bars({ series }).length).toBeLessThan(40_000);
   });
 });
 
-describe("StackedBars()", () => {
+describe("Bars() of several parts", () => {
   const html = String(
-    StackedBars({
+    Bars({
       id: "use",
       caption: "Inferences by tier",
       columnName: "Day",

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { serveAsset } from "../../src/admin/frame/console/assets.ts";
-import { Bars, StackedBars } from "../../src/admin/frame/console/components/charts.tsx";
+import { Bars } from "../../src/admin/frame/console/components/charts.tsx";
 import { Heading } from "../../src/admin/frame/console/components/layout.tsx";
 import { renderPage } from "../../src/admin/frame/console/page.tsx";
 import type { AdminEnv } from "../../src/admin/frame/options.ts";
@@ -14,7 +14,7 @@ import { type Browser, openBrowser, takeScreenshots } from "./support/browser.ts
 
 const MONTHS = Array.from({ length: 12 }, (_, index) => ({
   label: toTimestamp(new Date(Date.UTC(2026, index - 1))).slice(0, 7),
-  value: [0, 0, 120, 340, 333, 560, 800, 790, 1_000, 1_040, 12, 1][index] ?? 0,
+  values: [[0, 0, 120, 340, 333, 560, 800, 790, 1_000, 1_040, 12, 1][index] ?? 0],
 }));
 const DAYS = Array.from({ length: 90 }, (_, index) => ({
   label: toTimestamp(new Date(Date.UTC(2026, 7, 1 + index))).slice(0, 10),
@@ -31,19 +31,19 @@ const page = renderPage(
         <Bars
           caption="Inferences by month"
           columnName="Month"
-          valueName="Inferences"
+          parts={["Inferences"]}
           series={MONTHS}
           limit={LIMIT}
         />
-        <StackedBars id="days" caption="Inferences by day" columnName="Day" parts={TIERS} series={DAYS} />
-        <StackedBars
+        <Bars id="days" caption="Inferences by day" columnName="Day" parts={TIERS} series={DAYS} />
+        <Bars
           id="weeks"
           caption="Refusals by week"
           columnName="Week"
           parts={["expired", "over quota", "revoked", "suspended", "too fast", "unknown"]}
           series={[6, 1, 3, 2].map((n, week) => ({ label: `Week ${week}`, values: [n, 2, n, 3, 1, 2] }))}
         />
-        <Bars caption="Downloads" columnName="Day" valueName="Downloads" series={[]} />
+        <Bars caption="Downloads" columnName="Day" parts={["Downloads"]} series={[]} />
       </>
     ),
   },

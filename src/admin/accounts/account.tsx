@@ -120,8 +120,8 @@ function AccountBody({ visit, account, refused, keys, months, log }: AccountProp
         <Bars
           caption="Inferences by month, over all licenses"
           columnName="Month"
-          valueName="Inferences"
-          series={months.map(({ month, used }) => ({ label: month, value: used }))}
+          parts={["Inferences"]}
+          series={months.map(({ month, used }) => ({ label: month, values: [used] }))}
           empty="No inference was reported in the last twelve months."
         />
       ) : (

@@ -19,7 +19,7 @@ import { toTimestamp } from "../../calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { Bars, Marked, StackedBars } from "../frame/console/components/charts.tsx";
+import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
 import { Table } from "../frame/console/components/table.tsx";
@@ -219,11 +219,16 @@ function Chart({ query, counts, unusual, id, caption, has }: ChartProps) {
     const [mark] = marks;
     return { label, values, ...(mark && { mark: MARKS[mark.kind], title: titleOf(label, marks) }) };
   });
-  const props = { caption, columnName: STEPS[query.step], empty: "There was none in this time." };
-  if (parts.length > 1) return <StackedBars id={id} parts={parts} series={series} {...props} />;
-  const [valueName = "Answers"] = parts;
-  const bars = series.map(({ values, ...column }) => ({ ...column, value: values[0] ?? 0 }));
-  return <Bars valueName={valueName === OK ? "Answers" : valueName} series={bars} {...props} />;
+  return (
+    <Bars
+      id={id}
+      caption={caption}
+      columnName={STEPS[query.step]}
+      parts={parts.map((name) => (name === OK ? "Answers" : name))}
+      series={series}
+      empty="There was none in this time."
+    />
+  );
 }
 
 /** Returns the names with the highest counts, and one for all others, the highest first. */

@@ -37,11 +37,11 @@ export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
       <Bars
         caption={`Inferences of the license by day: ${renderCount(usage.used)} ${of}`}
         columnName="Day"
-        valueName="Inferences"
+        parts={["Inferences"]}
         series={usage.days.map(({ day, used }) => ({
           label: day.slice(5),
           title: `${day}: ${renderCount(used)}`,
-          value: used,
+          values: [used],
         }))}
         limit={
           limit === null

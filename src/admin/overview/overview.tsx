@@ -9,7 +9,7 @@ import { TIERS } from "../../licensing/mod.ts";
 import { listProcesses } from "../../processes/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
-import { StackedBars } from "../frame/console/components/charts.tsx";
+import { Bars } from "../frame/console/components/charts.tsx";
 import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { AsOf, Column, Columns } from "../frame/console/components/panel.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
@@ -145,7 +145,7 @@ function Use({ use, now }: OverviewProps) {
   const series = days.map((day) => ({ label: day, values: TIERS.map((tier) => used(day, tier)) }));
   return (
     <>
-      <StackedBars
+      <Bars
         id="use"
         caption="Inferences per day, last 90 days"
         columnName="Day"

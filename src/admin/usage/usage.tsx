@@ -6,7 +6,7 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { idField } from "../frame/api/list_fields.ts";
-import { StackedBars } from "../frame/console/components/charts.tsx";
+import { Bars } from "../frame/console/components/charts.tsx";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
@@ -208,7 +208,7 @@ function Year({ year, now }: UsageProps) {
   );
   const series = months.map((label) => ({ label, values: TIERS.map((tier) => used(label, tier)) }));
   return (
-    <StackedBars
+    <Bars
       id="year"
       caption="Inferences per month, the last twelve months"
       columnName="Month"

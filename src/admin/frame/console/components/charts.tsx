@@ -17,66 +17,41 @@ export interface Mark {
   readonly word: string;
 }
 
-/** A column of a chart. */
-interface Column {
+/** A column of a chart: a bar, composed of one value for each part. */
+interface Bar {
   /** Short, such as `2026-11`: a few of the labels stand below the chart, and all of them in the table. */
   readonly label: string;
   /** The text of the mark; by default the label with its numbers. */
   readonly title?: string;
   /** A mark above the bar, whose word is in the table; the title should say why. */
   readonly mark?: Mark | undefined;
-}
-
-export interface Bar extends Column {
-  readonly value: number;
-}
-
-export interface StackedBar extends Column {
   /** As many as the chart has parts. */
   readonly values: readonly number[];
 }
 
-interface ChartProps {
+interface BarsProps {
   readonly caption: string;
   /** What a column is, such as `Month`: the heading of the labels in the table. */
   readonly columnName: string;
+  /** What the numbers count, such as `Inferences`; or the names of up to six parts, from the bottom up. */
+  readonly parts: readonly string[];
+  readonly series: readonly Bar[];
+  /** A chart of several parts needs one that differs from that of every other chart of the page. */
+  readonly id?: string;
   /** A line across the bars. It is left out if the bars are far below it, because they would be invisible. */
   readonly limit?: { readonly value: number; readonly label: string } | undefined;
   /** The sentence that takes the place of a chart without any number. */
   readonly empty?: string;
 }
 
-interface BarsProps extends ChartProps {
-  /** What the numbers count, such as `Inferences`: their heading in the table. */
-  readonly valueName: string;
-  readonly series: readonly Bar[];
-}
-
-/** A bar for each value. */
-export function Bars({ valueName, series, ...props }: BarsProps) {
-  const columns = series.map(({ value, ...column }) => ({ ...column, values: [value] }));
-  return <Chart id="" parts={[valueName]} series={columns} {...props} />;
-}
-
-interface StackedBarsProps extends ChartProps {
-  /** Differs from that of every other chart of the page. */
-  readonly id: string;
-  /** The names of the parts, from the bottom up; at most six. */
-  readonly parts: readonly string[];
-  readonly series: readonly StackedBar[];
-}
-
-/** A bar for each column, composed of one value for each part. */
-export function StackedBars(props: StackedBarsProps) {
-  return <Chart {...props} />;
-}
-
-const sumOf = ({ values }: StackedBar) => values.reduce((sum, value) => sum + value, 0);
+const sumOf = ({ values }: Bar) => values.reduce((sum, value) => sum + value, 0);
 /** No line is drawn if the limit is more than this many times the highest bar. */
 const LIMIT_REACH = 4;
 
-function Chart({ caption, columnName, limit, empty, ...stack }: StackedBarsProps) {
-  const highest = Math.max(0, ...stack.series.map(sumOf));
+/** A bar chart, with its numbers in a table. */
+export function Bars({ caption, columnName, parts, series, id = "", limit, empty }: BarsProps) {
+  const stack = { id, parts, series };
+  const highest = Math.max(0, ...series.map(sumOf));
   const line = limit && limit.value <= highest * LIMIT_REACH ? limit : undefined;
   return (
     <figure class="chart">
@@ -94,7 +69,7 @@ function Chart({ caption, columnName, limit, empty, ...stack }: StackedBarsProps
   );
 }
 
-type Stack = Pick<StackedBarsProps, "id" | "parts" | "series">;
+type Stack = Required<Pick<BarsProps, "id" | "parts" | "series">>;
 
 function Legend({ id, parts, limit, hasLine }: LegendProps) {
   if (parts.length === 1 && limit === undefined) return null;
@@ -125,13 +100,13 @@ function Legend({ id, parts, limit, hasLine }: LegendProps) {
 }
 
 interface LegendProps extends Stack {
-  readonly limit: ChartProps["limit"];
+  readonly limit: BarsProps["limit"];
   readonly hasLine: boolean;
 }
 
 interface PlotProps extends Stack {
   readonly caption: string;
-  readonly limit: ChartProps["limit"];
+  readonly limit: BarsProps["limit"];
   /** The highest bar, or the limit's line if that is higher. */
   readonly highest: number;
 }
@@ -167,7 +142,7 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps) {
 }
 
 interface MarksProps extends Stack {
-  readonly column: StackedBar;
+  readonly column: Bar;
   readonly index: number;
   readonly top: number;
 }
@@ -219,7 +194,7 @@ export function Marked({ points, word }: Mark) {
   );
 }
 
-function describeColumn(column: StackedBar, parts: readonly string[]): string {
+function describeColumn(column: Bar, parts: readonly string[]): string {
   if (parts.length === 1) return `${column.label}: ${renderCount(sumOf(column))}`;
   const values = parts.map((name, part) => `${name} ${renderCount(column.values[part] ?? 0)}`);
   return `${column.label}: ${values.join(", ")}`;
@@ -247,15 +222,15 @@ function Labels({ labels }: { readonly labels: readonly string[] }) {
 }
 
 function Numbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
-  const number = (label: string, numberOf: (bar: StackedBar) => number) => ({
+  const number = (label: string, numberOf: (bar: Bar) => number) => ({
     label,
     isNumeric: true,
-    cell: (bar: StackedBar) => renderCount(numberOf(bar)),
+    cell: (bar: Bar) => renderCount(numberOf(bar)),
   });
   const columns = [
     {
       label: columnName,
-      cell: ({ label, mark }: StackedBar) => (
+      cell: ({ label, mark }: Bar) => (
         <>
           {label}
           {mark && " "}
