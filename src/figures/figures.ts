@@ -1,7 +1,7 @@
 /** The stored figures: their types, and how they are read. `compute_figures.ts` computes them. */
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import type { Tier } from "../licensing/mod.ts";
+import type { ListedState, Tier } from "../licensing/mod.ts";
 
 /** For how many days keys are unused in the stored figures. */
 export const UNUSED_DAYS = [30, 90, 180, 365] as const;
@@ -9,8 +9,6 @@ export const UNUSED_DAYS = [30, 90, 180, 365] as const;
 export const NEAR_QUOTA_PERCENT = 80;
 /** The stored figures have the licenses that expire within this number of days. */
 export const EXPIRING_DAYS = 90;
-
-export type KeyStateOfFigures = "active" | "suspended" | "revoked" | "expired";
 
 /** A figure is exact for one instant, in which the database counted it. */
 interface AsOf {
@@ -24,7 +22,7 @@ export interface Figures {
     /** Every tier and state that has keys. */
     readonly rows: readonly {
       readonly tier: Tier;
-      readonly state: KeyStateOfFigures;
+      readonly state: ListedState;
       readonly count: number;
     }[];
   };

@@ -14,9 +14,8 @@
 
 import { DAY_MS } from "../calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
-import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
-import { KEY_STATES } from "./key_record.ts";
+import { KEY_STATES, type ListedState, MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
+import { directionOf, type KeyFilter } from "./key_filter.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 1_000;

@@ -4,6 +4,7 @@ import {
   ERASED,
   isErased,
   isLiving,
+  type KeyState,
   type LicenseChanges,
   REVOKED,
   type Restriction,
@@ -11,7 +12,6 @@ import {
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
-import type { KeyState } from "./key_record.ts";
 
 interface Options extends By {
   readonly restriction?: Restriction | undefined;

@@ -1,8 +1,7 @@
 /** Explains why a key works or does not work, as data and codes with which support can answer a customer. */
 import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
-import type { Reading } from "../licensing/mod.ts";
-import type { KeyState } from "./key_record.ts";
+import type { KeyState, Reading } from "../licensing/mod.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 import { listRefusals, type RefusalCount } from "./refusals.ts";
 

@@ -1,8 +1,8 @@
 import { monthOf } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
-import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { type KeyState, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 import { parseKeyHash } from "./key_hash.ts";
-import type { KeyRecord, KeyState } from "./key_record.ts";
+import type { KeyRecord } from "./key_record.ts";
 
 interface Row {
   readonly hash: string;

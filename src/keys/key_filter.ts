@@ -1,10 +1,5 @@
 import type { Fragment, Sql } from "../database/mod.ts";
-import type { KeyMode, ListPart, Restriction, Tier } from "../licensing/mod.ts";
-import { KEY_STATES } from "./key_record.ts";
-
-/** The states of a key in lists: `expired` for an active key after its expiry. */
-export const LISTED_STATES = [...KEY_STATES, "expired"] as const;
-export type ListedState = (typeof LISTED_STATES)[number];
+import type { KeyMode, ListedState, ListPart, Restriction, Tier } from "../licensing/mod.ts";
 
 /** The conditions of a list: it contains the keys that meet all given conditions. */
 export interface KeyFilter extends ListPart {

@@ -7,13 +7,9 @@
  * than the rest of the answer. So at run time a record is one flat object; its type has one interface per owner.
  */
 import type { Month } from "../calendar.ts";
-import type { Tier } from "../licensing/mod.ts";
+import type { KeyState, Tier } from "../licensing/mod.ts";
 import type { Sender } from "../limits/mod.ts";
 import type { KeyHash } from "./key_hash.ts";
-
-/** The states that are stored. */
-export const KEY_STATES = ["active", "suspended", "revoked"] as const;
-export type KeyState = (typeof KEY_STATES)[number];
 
 export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Sender {}
 

@@ -5,13 +5,14 @@ import {
   allowsRow,
   effectiveLimit,
   type KeyMode,
+  type ListedState,
   monthlyLimitOf,
   type Reading,
   type Tier,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { isListed } from "./_listed_keys.ts";
-import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
+import { directionOf, type KeyFilter } from "./key_filter.ts";
 
 /** The data of a key for lists, without the key itself. */
 export interface KeySummary {

@@ -1,6 +1,7 @@
 import { monthOf, toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
+import type { ListedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
@@ -25,7 +26,7 @@ export interface LicenseSummary {
 export interface LicenseKey {
   readonly id: string;
   readonly mode: KeyMode;
-  readonly state: "active" | "suspended" | "revoked" | "expired";
+  readonly state: ListedState;
 }
 
 /** A license gets another key by each rotation, so their number has no bound. */

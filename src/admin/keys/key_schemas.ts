@@ -1,8 +1,7 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
 
 import * as v from "valibot";
-import { LISTED_STATES } from "../../keys/mod.ts";
-import { MODES, TIERS } from "../../licensing/mod.ts";
+import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { titled } from "../frame/api/answers.ts";
 

@@ -2,8 +2,15 @@
 import * as v from "valibot";
 import { UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { KEYS_CSV_HEADING, type KeySummary, LISTED_STATES, listKeys, renderKeysCsv } from "../../keys/mod.ts";
-import { findAccountNamed, MAX_SEARCHED, MODES, searchAccounts, TIERS } from "../../licensing/mod.ts";
+import { KEYS_CSV_HEADING, type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import {
+  findAccountNamed,
+  LISTED_STATES,
+  MAX_SEARCHED,
+  MODES,
+  searchAccounts,
+  TIERS,
+} from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { idField } from "../frame/api/list_fields.ts";

@@ -3,8 +3,7 @@
 import * as v from "valibot";
 import { DAY } from "../../calendar.ts";
 import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../figures/mod.ts";
-import { LISTED_STATES } from "../../keys/mod.ts";
-import { MODES, TIERS } from "../../licensing/mod.ts";
+import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { refuse } from "../../refusal.ts";
 import {
   completePeriod,

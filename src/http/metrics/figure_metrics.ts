@@ -1,6 +1,5 @@
 import type { FigureComputer } from "../../figures/mod.ts";
-import { LISTED_STATES } from "../../keys/mod.ts";
-import { TIERS } from "../../licensing/mod.ts";
+import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import { type Family, several, single } from "./exposition.ts";
 
 /**

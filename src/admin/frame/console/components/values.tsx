@@ -2,6 +2,7 @@
 /** Values as people read them. */
 import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toTimestamp } from "../../../../calendar.ts";
+import type { ListedState } from "../../../../licensing/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
 import { distanceOf } from "../distance.ts";
@@ -43,7 +44,7 @@ export function Lines({ text, more }: { readonly text: Child; readonly more: Chi
 }
 
 /** A state as a colored word. */
-export function State({ state }: { readonly state: "active" | "suspended" | "revoked" | "expired" }) {
+export function State({ state }: { readonly state: ListedState }) {
   return <span class={`state ${state}`}>{state}</span>;
 }
 
