@@ -17,19 +17,11 @@ export {
   parseFields,
   printableText,
 } from "./fields.ts";
+export { type Json, renderSchemas } from "./json_schema.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
-export {
-  COMMON_CONDITIONS,
-  COMMON_HEADERS,
-  header,
-  type Json,
-  optionalNumber,
-  refTo,
-  renderAnswer,
-  renderRefusals,
-  renderSchemas,
-  WINDOW_HEADERS,
-} from "./openapi.ts";
+export { renderOpenApi, toPascalCase } from "./openapi.ts";
+export { COMMON_CONDITIONS, COMMON_HEADERS, header, optionalNumber } from "./openapi_facts.ts";
+export type { DescribedAnswer, DescribedOperation } from "./openapi_operation.ts";
 export {
   BODY_LIMIT_BYTES,
   hasTrailers,

@@ -1,43 +1,41 @@
 /**
- * The parts that the OpenAPI documents of both listeners share: the rendering of schemas, headers, answers and
- * refusals. Each listener has its own operations.
+ * Renders the interface of a listener as an OpenAPI 3.1 document, so that developers can generate clients from it. The
+ * listener describes its operations and states the facts of the document; nothing here knows a route.
  */
-import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
-import type { ClientCode, Code } from "../refusal.ts";
+import type { Code } from "../refusal.ts";
 import { statusOf, toWireCode } from "./error_response.ts";
-import { BODY_LIMIT_BYTES } from "./read_body.ts";
+import { type Json, refTo, renderSchemas, withoutDefaults } from "./json_schema.ts";
+import type { DescribedAnswer, DescribedOperation } from "./openapi_operation.ts";
 
-export type Json = Readonly<Record<string, unknown>>;
-
-/** Describes a header that an answer always has. It is a text unless the keywords of JSON Schema say otherwise. */
-export function header(description: string, keywords: Json = {}): Json {
-  return { description, required: true, schema: { type: "string", ...keywords } };
+/** The facts about all operations of a listener. */
+interface Facts {
+  readonly info: Json;
+  readonly servers: readonly Json[];
+  /** The description of each group of operations, by its name. */
+  readonly tags: Readonly<Record<string, string>>;
+  readonly security?: readonly Json[];
+  readonly securitySchemes: Json;
+  /** The schemas of bodies, by their names. */
+  readonly schemas: Readonly<Record<string, GenericSchema>>;
+  /** The description of each header, by its name. */
+  readonly headers: Readonly<Record<string, Json>>;
+  /** The condition under which each code is answered. */
+  readonly conditions: Readonly<Partial<Record<Code, string>>>;
+  /** The statuses of refusals that come before a request is counted. */
+  readonly uncounted: readonly number[];
+  /** True if equal refusals are described once for all operations, as a component. */
+  readonly sharesRefusals?: boolean;
+  /** Paths that are no operations of the listener, as the document has them. */
+  readonly otherPaths?: Readonly<Record<string, Json>>;
 }
 
-/** Describes a header with a whole number that an answer may lack. */
-export function optionalNumber(description: string, minimum = 0): Json {
-  return { description, required: false, schema: { type: "integer", minimum } };
-}
+/** The headers of an answer whose request was counted in a window. */
+const WINDOW_HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
-/** The headers that answers of both listeners have, each as the document describes it. */
-export const COMMON_HEADERS = {
-  "X-Request-Id": header("The identifier of the request in the service's log", {
-    pattern: "^req_[0-9a-f]{32}$",
-  }),
-  "X-RateLimit-Limit": optionalNumber(
-    "Allowed requests a minute; all three X-RateLimit headers are absent if the limit is switched off",
-    1,
-  ),
-  "X-RateLimit-Remaining": optionalNumber("How many requests are left now"),
-  "X-RateLimit-Reset": optionalNumber("The Unix second at which all requests would be available again"),
-  "Accept-Encoding": header("The only encoding that a body may have: none", { const: "identity" }),
-  Allow: header("The methods that the path accepts"),
-  ETag: header("Strong: it changes with the bytes"),
-} as const satisfies Readonly<Record<string, Json>>;
-
-/** The headers that only refusals of a status have. */
+/** The headers that only refusals of a status have. A listener that does not describe a header does not send it. */
 const HEADERS_OF_STATUS: Readonly<Record<number, string>> = {
+  401: "WWW-Authenticate",
   405: "Allow",
   415: "Accept-Encoding",
   416: "Content-Range",
@@ -45,79 +43,82 @@ const HEADERS_OF_STATUS: Readonly<Record<number, string>> = {
   503: "Retry-After",
 };
 
-/** The headers of an answer whose request was counted in a window. */
-export const WINDOW_HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] as const;
-
-/** The condition under which each code is answered, for codes that mean the same on both listeners. */
-export const COMMON_CONDITIONS = {
-  METHOD_NOT_ALLOWED: "The method is not in the list of `Allow`",
-  PAYLOAD_TOO_LARGE: `The body has more than ${BODY_LIMIT_BYTES} bytes`,
-  UNSUPPORTED_MEDIA_TYPE: "The body is encoded: leave out `Content-Encoding`",
-  RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",
-  SERVER_ERROR: "Internal error",
-  SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
-} as const satisfies Partial<Readonly<Record<ClientCode, string>>>;
-
-/**
- * Renders schemas by their names. A schema refers to the other named schemas that it contains.
- *
- * `input` renders the text that a request sends, `output` the value that this text stands for.
- */
-export function renderSchemas(
-  schemas: Readonly<Record<string, GenericSchema>>,
-  typeMode: "input" | "output" = "input",
-): Readonly<Record<string, Json>> {
-  return toJsonSchemaDefs(schemas, {
-    target: "draft-2020-12",
-    typeMode,
-    errorMode: "throw",
-    // `inJsonSchema` (`fields.ts`) describes the checks; numbers in JSON are always finite.
-    ignoreActions: ["check", "raw_check", "finite", "transform", "raw_transform"],
-    overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
-    overrideAction: ({ valibotAction, jsonSchema }) =>
-      valibotAction.type === "metadata" ? withKeywordsOf(valibotAction, { ...jsonSchema }) : undefined,
-    overrideRef: ({ referenceId }) => refTo("schemas", referenceId).$ref,
-  }) as Readonly<Record<string, Json>>;
+/** Renders the document. */
+export function renderOpenApi(operations: readonly DescribedOperation[], facts: Facts): string {
+  const { info, servers, security, securitySchemes, headers, sharesRefusals } = facts;
+  const paths: Record<string, Json> = {};
+  const responses: Record<string, Json> = {};
+  for (const operation of operations) {
+    const { path, method } = operation;
+    paths[path] = { ...paths[path], [method]: renderOperation(operation, facts, responses) };
+  }
+  const schemas = Object.entries(renderSchemas(facts.schemas));
+  return JSON.stringify({
+    openapi: "3.1.1",
+    info,
+    servers,
+    tags: Object.entries(facts.tags).map(([name, description]) => ({ name, description })),
+    security,
+    paths: { ...paths, ...facts.otherPaths },
+    components: {
+      schemas: Object.fromEntries(schemas.map(([name, schema]) => [name, withoutDefaults(schema)])),
+      headers,
+      ...(sharesRefusals && { responses }),
+      securitySchemes,
+    },
+  });
 }
 
-/**
- * Returns the schema with the keywords of `inJsonSchema` at its top level, without the property that held them. If they
- * name another type, they replace the keywords of the first one.
- */
-function withKeywordsOf(action: object, { jsonSchema: _, ...schema }: Json): Json {
-  const metadata: unknown = "metadata" in action ? action.metadata : undefined;
-  const isOurs = typeof metadata === "object" && metadata !== null && "jsonSchema" in metadata;
-  if (!isOurs) return schema;
-  const keywords = metadata.jsonSchema as Json;
-  const isSameType = (keywords.type ?? schema.type) === schema.type;
-  return isSameType ? { ...schema, ...keywords } : keywords;
+/** Renders an operation. Adds its refusals to `shared` if the operations of the document share them. */
+function renderOperation(operation: DescribedOperation, facts: Facts, shared: Record<string, Json>): Json {
+  const { id, summary, description, tag, scope, security, parameters = [], request } = operation;
+  const responses: Record<string, Json> = {};
+  for (const answer of [operation.success, ...(operation.others ?? [])])
+    responses[answer.status ?? 200] = renderAnswer(answer, operation, facts);
+  for (const [status, ofStatus] of Map.groupBy(operation.codes, statusOf)) {
+    const refusals = renderAnswer(toAnswer(status, ofStatus, facts), operation, facts);
+    const name = nameOf(ofStatus);
+    if (facts.sharesRefusals) shared[name] = refusals;
+    responses[status] = facts.sharesRefusals ? refTo("responses", name) : refusals;
+  }
+  return {
+    operationId: id,
+    summary,
+    description,
+    tags: [tag],
+    "x-required-scope": scope,
+    security,
+    parameters: parameters.length > 0 ? parameters : undefined,
+    requestBody: request && {
+      required: request.required,
+      description: request.description,
+      content: { "application/json": { schema: refTo("schemas", request.schema), example: request.example } },
+    },
+    responses,
+  };
 }
 
-export interface AnswerOptions {
-  readonly description: string;
-  /** The names of the headers, besides `X-Request-Id`. */
-  readonly headers: readonly string[];
-  /** The body by its media types; undefined if there is none. */
-  readonly content?: Json | undefined;
-}
-
-/** Renders an answer. */
-export function renderAnswer({ description, headers, content }: AnswerOptions): Json {
-  const references = ["X-Request-Id", ...headers].map((name) => [name, refTo("headers", name)]);
-  return { description, headers: Object.fromEntries(references), ...(content !== undefined && { content }) };
-}
-
-export interface RefusalsOptions<Known extends Code> {
-  /** The names of the headers, besides `X-Request-Id` and those that every refusal of the status has. */
-  readonly headers: readonly string[];
-  readonly conditions: Readonly<Partial<Record<Known, string>>>;
-}
-
-/** Renders the refusals of one status, each with its condition and an example. */
-export function renderRefusals<Known extends Code>(
-  codes: readonly Known[],
-  { headers, conditions }: RefusalsOptions<Known>,
+/** Renders an answer. That to HEAD has no body. */
+function renderAnswer(
+  answer: DescribedAnswer,
+  { method, isCounted }: DescribedOperation,
+  { uncounted }: Facts,
 ): Json {
+  const { status = 200, description, schema, example, content, headers = [] } = answer;
+  if (status === "default") return { description };
+  const window = isCounted && !uncounted.includes(status) ? WINDOW_HEADERS : [];
+  const names = ["X-Request-Id", ...window, ...headers];
+  const json = schema && { "application/json": { schema: refTo("schemas", schema), example } };
+  const hasBody = method !== "head" && (json || content);
+  return {
+    description,
+    headers: Object.fromEntries(names.map((name) => [name, refTo("headers", name)])),
+    content: hasBody ? { ...json, ...content } : undefined,
+  };
+}
+
+/** Returns the answer for the refusals of one status, each with its condition and an example. */
+function toAnswer(status: number, codes: readonly Code[], { conditions, headers }: Facts): DescribedAnswer {
   const schemas = new Set(codes.map((code) => (code === "NOT_CONFIGURED" ? "NotConfigured" : "Error")));
   const references = [...schemas].sort().map((name) => refTo("schemas", name));
   // Not an enumeration: a client that is generated today must accept codes that are added later.
@@ -127,10 +128,11 @@ export function renderRefusals<Known extends Code>(
     const code = toWireCode(internalCode);
     return [code, { value: { error, code, ...(code === "NOT_CONFIGURED" && { message: error }) } }] as const;
   });
-  const own = HEADERS_OF_STATUS[statusOf(codes[0] ?? "SERVER_ERROR")];
-  return renderAnswer({
+  const own = HEADERS_OF_STATUS[status];
+  return {
+    status,
     description: codes.map((code) => `\`${toWireCode(code)}\`: ${conditions[code]}`).join(". "),
-    headers: own === undefined ? headers : [...headers, own],
+    headers: own !== undefined && own in headers ? [own] : [],
     content: {
       "application/json": {
         // Not beside the reference: some generators of clients then ignore the reference.
@@ -138,10 +140,15 @@ export function renderRefusals<Known extends Code>(
         examples: Object.fromEntries(examples),
       },
     },
-  });
+  };
 }
 
-/** Returns the reference to a component. */
-export function refTo(kind: "schemas" | "headers" | "responses", name: string) {
-  return { $ref: `#/components/${kind}/${name}` };
+/** Returns the name of the answer with these codes, such as `NotAllowedOrScopeRequired`. */
+function nameOf(codes: readonly Code[]): string {
+  return codes.map((code) => toPascalCase(code.toLowerCase())).join("Or");
+}
+
+/** Returns a name such as `list_keys` or `listKeys` as `ListKeys`. */
+export function toPascalCase(text: string): string {
+  return text.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
 }

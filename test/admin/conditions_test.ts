@@ -208,7 +208,7 @@ describe("the API", () => {
     if (method !== "GET") continue;
     for (const { name, query } of casesOf(LISTS[path] ?? {}, { isFree: ["colour"] })) {
       test(`GET ${path}?${query.slice(0, 60)} is refused, and names the condition`, async () => {
-        const headers = operation.success.otherTypes ? { accept: "text/csv" } : undefined;
+        const headers = operation.success.content ? { accept: "text/csv" } : undefined;
         const place = path
           .replace(":id", path.startsWith("/keys") ? keyId : "usr_1")
           .replace(":name", "none");

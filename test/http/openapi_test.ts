@@ -7,7 +7,7 @@ import type { Config } from "../../src/config/config.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { AppOptions } from "../../src/http/handler.ts";
 import { createRequestMetrics } from "../../src/http/metrics/request_metrics.ts";
-import { renderOpenApi } from "../../src/http/openapi/document.ts";
+import { renderDocument } from "../../src/http/openapi/document.ts";
 import { createSchemas } from "../../src/http/openapi/schemas.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
@@ -261,7 +261,7 @@ describe("The document", () => {
 
   test("names the public URL with its prefix, or / if no public URL is set", () => {
     const serversOf = (publicUrl: string | undefined) =>
-      JSON.parse(renderOpenApi({ brand, limits: LIMITS, publicUrl })).servers;
+      JSON.parse(renderDocument({ brand, limits: LIMITS, publicUrl })).servers;
     expect(serversOf("https://licenses.example.org/prefix")).toEqual([
       { url: "https://licenses.example.org/prefix" },
     ]);
@@ -293,7 +293,7 @@ describe("The document", () => {
   test("has the brand's words and the configured limits", () => {
     const acme = createBrand("acme", { installerHost: "forge" });
     const other: Document = JSON.parse(
-      renderOpenApi({ brand: acme, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
+      renderDocument({ brand: acme, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
     );
     expect(other.paths["/v1/installer/forge-token"]).toHaveProperty("get");
     expect(other.components.schemas?.RepositoryToken.required).toContain("forge_token");
@@ -312,7 +312,7 @@ describe("The document", () => {
 
   test("has the same answers and headers if a limit is switched off", () => {
     const withoutLimits: Document = JSON.parse(
-      renderOpenApi({ brand, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
+      renderDocument({ brand, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
     );
     for (const path of ["/v1/models/list", "/v1/models/download/{name}/{version}"]) {
       const { responses } = withoutLimits.paths[path]?.get ?? { responses: {} };

@@ -16,7 +16,6 @@ export const whoami = operation({
     }),
     description: "The token's name, its scopes, and its restriction; null means no restriction",
   },
-  codes: [],
   async run(_, { token: { name, scopes, restriction } }) {
     return { name, scopes, tiers: restriction.tiers ?? null, mode: restriction.mode ?? null };
   },

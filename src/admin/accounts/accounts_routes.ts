@@ -28,7 +28,6 @@ export const listAccountsOperation = operation({
   summary: "List accounts, oldest first",
   query: v.strictObject({ search: v.optional(SEARCH_FIELD), ...PAGE_FIELDS }),
   success: { schema: pageOf(ACCOUNT), description: "A page of accounts" },
-  codes: [],
   run: ({ database }, { query, now }) =>
     findPage({
       list: "accounts",
@@ -49,7 +48,6 @@ export const getAccount = operation({
   summary: "Show one account",
   path: accountFor("show account"),
   success: { schema: ACCOUNT, description: "The account" },
-  codes: ["NOT_FOUND"],
   async run({ database }, { uuid }) {
     const account = await findAccount(database, { uuid });
     return account === undefined ? UNKNOWN : renderAccount(account);
@@ -69,7 +67,6 @@ export const getAccountUsage = operation({
     description:
       "The use of all its licenses in twelve months, oldest first; `month` is the last, by default this month",
   },
-  codes: ["NOT_FOUND"],
   async run({ database }, { uuid, query, now }) {
     const account = await findAccount(database, { uuid });
     if (account === undefined) return refuse("NOT_FOUND", "Cannot show usage: no account has that id");
@@ -96,7 +93,7 @@ export const changeAccount = operation({
     }),
     description: "The account's values after the change",
   },
-  codes: ["NOT_FOUND", "CONFLICT"],
+  codes: ["CONFLICT"],
   async run({ database }, { uuid, actor, now, body: { name, organization } }) {
     const updated = await updateAccount(database, { uuid, name, organization, actor, now });
     if (isRefusal(updated)) return updated;
@@ -120,7 +117,6 @@ export const renewAccountOperation = operation({
     }),
     description: "The licenses that this request renewed, with their new expiry, oldest first",
   },
-  codes: ["NOT_FOUND"],
   async run({ database, licenseChanges }, { uuid, restriction, actor, now }) {
     if (isRestricted(restriction)) return NO_RENEWAL;
     if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
@@ -141,7 +137,7 @@ export const eraseAccountOperation = operation({
     }),
     description: "The account is erased",
   },
-  codes: ["NOT_FOUND", "CONFLICT"],
+  codes: ["CONFLICT"],
   async run({ database }, call) {
     const { uuid } = call;
     const erased = await eraseAccount(database, uuid, call);

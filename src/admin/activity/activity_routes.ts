@@ -64,7 +64,6 @@ export const findActivityOperation = operation({
     }),
     description: "The counts, the earliest first",
   },
-  codes: [],
   async run({ database }, { query, now }) {
     const whole = completeQuery(query, now);
     const counts = await findActivity(database, whole);

@@ -21,7 +21,6 @@ export const getStatus = operation({
     }),
     description: "The findings",
   },
-  codes: [],
   async run({ examination }) {
     const { at, findings } = examination();
     const found = await findings;

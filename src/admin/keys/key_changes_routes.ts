@@ -52,7 +52,7 @@ function changeOfState({ verb, summary, perform }: StateChange): Operation {
     path: keyFor(`${verb} key`),
     body: v.strictObject(REASON),
     success: { schema: KEY_STATE, description: "The new state; `expired` if the key has expired" },
-    codes: ["KEY_NOT_FOUND", "CONFLICT"],
+    codes: ["CONFLICT"],
     async run({ database, licenseChanges }, call) {
       const { uuid, what, now } = call;
       const changed = await perform(licenseChanges, uuid, call);
@@ -82,7 +82,7 @@ export const rotate = operation({
     schema: ROTATED_KEY,
     description: "The new key, which is shown only in this answer",
   },
-  codes: ["KEY_NOT_FOUND", "CONFLICT"],
+  codes: ["CONFLICT"],
   needsIdempotencyKey: true,
   async run(options, call) {
     const { uuid, what, now, body } = call;

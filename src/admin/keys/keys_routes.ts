@@ -105,7 +105,6 @@ export const getKey = operation({
   summary: "Show a key",
   path: keyFor("show key"),
   success: { schema: KEY, description: "The key, without the key itself" },
-  codes: ["KEY_NOT_FOUND"],
   async run({ database }, call) {
     const { uuid, what } = call;
     const key = await findKey(database, { uuid }, call);
@@ -119,7 +118,6 @@ export const explainKeyOperation = operation({
   description: "Its state, who changed it, its limits, and for which reasons it was refused.",
   path: keyFor("explain key"),
   success: { schema: EXPLANATION, description: "The explanation" },
-  codes: ["KEY_NOT_FOUND"],
   async run({ database, limits }, call) {
     const { uuid, what } = call;
     const explanation = await explainKey(database, uuid, call);
@@ -134,7 +132,6 @@ export const getKeyUsage = operation({
   path: keyFor("show usage"),
   query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
   success: { schema: USAGE_BY_DAY, description: "Every day of the month, by default of this month" },
-  codes: ["KEY_NOT_FOUND"],
   async run({ database }, call) {
     const { uuid, what } = call;
     const key = await findKey(database, { uuid }, call);

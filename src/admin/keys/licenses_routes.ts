@@ -14,7 +14,6 @@ export const getLicense = operation({
   summary: "Show a license",
   path: licenseFor("show license"),
   success: { schema: LICENSE, description: "The license with its keys" },
-  codes: ["NOT_FOUND"],
   async run({ database }, call) {
     const { uuid, what } = call;
     const license = await findLicense(database, uuid, call);
@@ -36,7 +35,7 @@ export const updateLicense = operation({
     external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
   }),
   success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
-  codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
+  codes: ["ALREADY_EXISTS", "CONFLICT"],
   async run({ database, licenseChanges }, call) {
     const { uuid: licenseUuid, what, body: fields } = call;
     const change = {

@@ -42,7 +42,7 @@ export const exportLicense = operation({
     ...REASON,
   }),
   success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },
-  codes: ["KEY_NOT_FOUND", "CONFLICT"],
+  codes: ["CONFLICT"],
   async run({ licenseSigner }, { uuid: keyUuid, actor, now, restriction, body }) {
     const signed = await licenseSigner.export({
       keyUuid,

@@ -20,14 +20,13 @@ import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
 import { parsedField, REASON } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
-import { modelFor } from "../frame/api/path_ids.ts";
+import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
 
 export const listModelsOperation = operation({
   id: "listModels",
   summary: "List the models of every owner, oldest first, each with the version that clients see",
   query: v.strictObject(PAGE_FIELDS),
   success: { schema: pageOf(MODEL), description: "A page of models" },
-  codes: [],
   run: ({ database }, { query, now }) =>
     findPage({
       list: "models",
@@ -44,7 +43,6 @@ export const getModel = operation({
   summary: "Show a model with its versions, also if it is not listed",
   path: modelFor("show model"),
   success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
-  codes: ["NOT_FOUND"],
   async run({ database }, { name }) {
     const found = await findRegistered(database, name);
     return found === undefined
@@ -140,7 +138,6 @@ export const removeModelOperation = operation({
     schema: v.object({ name: v.string(), version: v.string(), listed: v.literal(false) }),
     description: "The model is no longer listed",
   },
-  codes: ["NOT_FOUND"],
   async run({ database }, call) {
     const { name } = call;
     const removed = await removeModel(database, name, call);
@@ -151,13 +148,13 @@ export const removeModelOperation = operation({
 export const retireModelVersion = operation({
   id: "retireModelVersion",
   summary: "End the downloads of a version, within a minute, and take it off the list",
-  path: modelFor("retire model"),
+  path: modelVersionFor("retire model"),
   body: v.strictObject(REASON),
   success: {
     schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
     description: "The version is retired",
   },
-  codes: ["NOT_FOUND", "CONFLICT"],
+  codes: ["CONFLICT"],
   async run({ database }, call) {
     const { name, version } = call;
     return (await retireVersion(database, { name, version }, call)) ?? { name, version, retired: true };

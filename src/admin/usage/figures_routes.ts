@@ -63,7 +63,6 @@ export const listUsageByDay = operation({
     }),
     description: "The use by day",
   },
-  codes: [],
   async run({ database }, { query, now }) {
     const period = completePeriod(query, now);
     if (period === undefined) return TOO_LONG;
@@ -126,7 +125,6 @@ export const getFigures = operation({
     }),
     description: "The last figures",
   },
-  codes: [],
   async run({ database, demandFigures }) {
     demandFigures();
     return renderFigures(await readFigures(database));

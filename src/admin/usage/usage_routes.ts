@@ -26,8 +26,11 @@ export const listUsageOperation = operation({
     "`unlimited`. With `Accept: text/csv` the answer is the whole month as comma-separated values (RFC 4180), without `limit` and " +
     "`after`. If the answer ends early, the connection is closed before its end.",
   query: v.strictObject({ month: v.optional(MONTH_FIELD), ...PAGE_FIELDS }),
-  success: { schema: pageOf(USAGE), description: "A page of licenses", otherTypes: ["text/csv"] },
-  codes: [],
+  success: {
+    schema: pageOf(USAGE),
+    description: "A page of licenses",
+    content: { "text/csv": { schema: { type: "string" } } },
+  },
   async run(options, { query, now, request, actor }) {
     const { database } = options;
     if (/\btext\/csv\b/i.test(request.headers.get("accept") ?? "")) {

@@ -1,7 +1,6 @@
 /** The operations on a model's file: downloading it, whole or in ranges, and reading its size. */
 import { DOWNLOAD_PATH } from "../download_link.ts";
-import type { HeaderName } from "./headers.ts";
-import { type EndpointOperation, type EndpointSuccess, parameters, WITH_GOOD_KEY } from "./operation.ts";
+import { type EndpointOperation, parameters, WITH_GOOD_KEY } from "./operation.ts";
 
 /**
  * Returns the operations on a model's file.
@@ -36,13 +35,9 @@ export function fileOperations(): EndpointOperation[] {
       }),
     ],
   } as const satisfies Partial<EndpointOperation>;
-  const fileHeaders: readonly HeaderName[] = ["ETag", "Accept-Ranges"];
-  const headers: readonly HeaderName[] = [...fileHeaders, "Content-Disposition"];
-  const known: EndpointSuccess = {
-    status: 304,
-    description: "`If-None-Match` names the file's tag",
-    headers: fileHeaders,
-  };
+  const fileHeaders = ["ETag", "Accept-Ranges"];
+  const headers = [...fileHeaders, "Content-Disposition"];
+  const known = { status: 304, description: "`If-None-Match` names the file's tag", headers: fileHeaders };
   const content = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
   const operations: EndpointOperation[] = [

@@ -14,5 +14,4 @@ export const HEADERS = {
     { pattern: "^bytes (\\d+-\\d+|\\*)/\\d+$" },
   ),
   "Content-Disposition": header("The name to save the file under"),
-} as const;
-export type HeaderName = keyof typeof HEADERS;
+};

@@ -4,7 +4,14 @@
  */
 import type { Brand } from "../../brand.ts";
 import { fileOperations } from "./file_operations.ts";
-import { type EndpointOperation, parameters, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
+import {
+  type EndpointOperation,
+  jsonBody,
+  parameters,
+  WITH_BODY,
+  WITH_GOOD_KEY,
+  WITH_KEY,
+} from "./operation.ts";
 import { OWN_OPERATIONS } from "./own_operations.ts";
 
 const EXAMPLE_LICENSE = {
@@ -46,7 +53,7 @@ export function operations(brand: Brand): EndpointOperation[] {
       summary: "Check a key",
       description: "Returns its account, tier, features and quota.",
       limit: "validate",
-      request: { schema: "KeyRequest", example: {} },
+      request: jsonBody("KeyRequest", {}),
       success: {
         schema: "Validation",
         description: "The key is valid",
@@ -68,7 +75,7 @@ export function operations(brand: Brand): EndpointOperation[] {
       summary: "Get a key's license and quota again",
       description: "Also works when the quota is used up.",
       limit: "refresh",
-      request: { schema: "KeyRequest", example: {} },
+      request: jsonBody("KeyRequest", {}),
       success: {
         schema: "Refresh",
         description: "The key is valid",
@@ -85,7 +92,7 @@ export function operations(brand: Brand): EndpointOperation[] {
         "A compact JWS (EdDSA). Verify it with the keys of `/.well-known/jwks.json`, which a client should pin. Also " +
         "works when the quota is used up.",
       limit: "license",
-      request: { schema: "LicenseRequest", example: { fingerprint: "workstation-7" } },
+      request: jsonBody("LicenseRequest", { fingerprint: "workstation-7" }),
       success: {
         schema: "License",
         description: "The license",
@@ -105,7 +112,7 @@ export function operations(brand: Brand): EndpointOperation[] {
       summary: "Revoke a key permanently",
       description: "A suspended or expired key can be revoked too. A revocation cannot be undone.",
       limit: "revoke",
-      request: { schema: "RevocationRequest", example: { reason: "A laptop was lost" } },
+      request: jsonBody("RevocationRequest", { reason: "A laptop was lost" }),
       success: {
         schema: "Revocation",
         description: "From now on the key is refused",
@@ -118,7 +125,7 @@ export function operations(brand: Brand): EndpointOperation[] {
       ...token,
       method: "post",
       id: "postForRepositoryToken",
-      request: { schema: "KeyRequest", example: {} },
+      request: jsonBody("KeyRequest", {}),
       codes: [...token.codes, ...WITH_BODY],
     },
     {
@@ -177,16 +184,13 @@ export function operations(brand: Brand): EndpointOperation[] {
           schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
         },
       ],
-      request: {
-        schema: "EventRequest",
-        example: {
-          event_type: "inference",
-          model_name: "motor_imagery_4class_v1",
-          inference_type: "streaming",
-          duration_ms: 12.5,
-          metadata: { channels: 8 },
-        },
-      },
+      request: jsonBody("EventRequest", {
+        event_type: "inference",
+        model_name: "motor_imagery_4class_v1",
+        inference_type: "streaming",
+        duration_ms: 12.5,
+        metadata: { channels: 8 },
+      }),
       success: {
         status: 202,
         schema: "EventLogged",

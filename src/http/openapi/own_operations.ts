@@ -60,10 +60,8 @@ export const OWN_OPERATIONS: readonly EndpointOperation[] = [
   ...withHead(DOCUMENT, "The document exists"),
 ];
 
-/** Returns an operation with GET, and the same with HEAD, which has no body. */
+/** Returns an operation with GET, and the same with HEAD. */
 function withHead(get: EndpointOperation, description: string): EndpointOperation[] {
-  const { headers = [] } = get.success;
-  const others = get.others?.map(({ schema, example, ...other }) => other) ?? [];
   const id = get.id.replace("get", "head");
-  return [get, { ...get, method: "head", id, success: { description, headers }, others }];
+  return [get, { ...get, method: "head", id, success: { ...get.success, description } }];
 }

@@ -1,7 +1,7 @@
 /** The handler of the OpenAPI document. It needs no key and has no limit. */
 import { isKnown, tagOf } from "../../wire/mod.ts";
 import type { Handler, HandlerDeps } from "../handler.ts";
-import { renderOpenApi } from "./document.ts";
+import { renderDocument } from "./document.ts";
 
 /** Creates the handler that returns the document, which is rendered once; its tag is the hash of its content. */
 export function openApiDocument({
@@ -9,7 +9,7 @@ export function openApiDocument({
   limits,
   publicUrl,
 }: Pick<HandlerDeps, "brand" | "limits" | "publicUrl">): Handler {
-  const body = renderOpenApi({ brand, limits, publicUrl });
+  const body = renderDocument({ brand, limits, publicUrl });
   const etag = tagOf(body);
   // Clients may cache it but must ask at every use: it changes with the executable and its settings.
   const headers = { ETag: etag, "Cache-Control": "no-cache" };

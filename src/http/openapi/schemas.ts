@@ -12,14 +12,7 @@ import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { licenseFields } from "../license_routes.ts";
 
-/** The names of the schemas. */
-export type SchemaName = keyof ReturnType<typeof createSchemas>;
-
-/**
- * Creates the schemas for a brand; its words are in keys, model types and a field of the installer.
- *
- * One long function, because the type `SchemaName` is derived from the single object that it returns.
- */
+/** Creates the schemas for a brand; its words are in keys, model types and a field of the installer. */
 export function createSchemas(brand: Brand) {
   const text = v.string();
   // The highest tier has every feature.

@@ -1,7 +1,4 @@
-/**
- * The facts that the OpenAPI document states about all operations: their codes, their headers, and the parts of their
- * paths.
- */
+/** The facts that the OpenAPI document states about all operations, such as their codes and their headers. */
 import * as v from "valibot";
 import type { Code } from "../../../refusal.ts";
 import { COMMON_CONDITIONS, COMMON_HEADERS, header, type Json, optionalNumber } from "../../../wire/mod.ts";
@@ -41,16 +38,16 @@ const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE
 
 /** Returns the codes that an operation may answer. */
 export function codesOf({ method, scope, operation }: Route): readonly Code[] {
-  const codes = new Set<Code>(EVERYWHERE);
-  if (scope !== "any") codes.add("SCOPE_REQUIRED");
-  if (method !== "GET") for (const code of WITH_BODY) codes.add(code);
-  if (operation.needsIdempotencyKey) codes.add("CLAIM_MISMATCH");
-  for (const code of operation.codes) codes.add(code);
-  return [...codes];
+  const { path, codes = [], needsIdempotencyKey } = operation;
+  return [
+    ...EVERYWHERE,
+    ...(scope === "any" ? [] : ["SCOPE_REQUIRED" as const]),
+    ...(method === "GET" ? [] : WITH_BODY),
+    ...(needsIdempotencyKey ? ["CLAIM_MISMATCH" as const] : []),
+    ...(path === undefined ? [] : [path.code]),
+    ...codes,
+  ];
 }
-
-/** The statuses of answers that come before a request is counted for its token. */
-export const UNCOUNTED: readonly number[] = [401, 421];
 
 export const HEADERS = {
   ...COMMON_HEADERS,
@@ -87,19 +84,6 @@ export const TAGS: Readonly<Record<string, string>> = {
   audit: "The audit log",
   service: "The service, the token and this document",
 };
-
-/** The description of each parameter of a path, by the path up to the parameter. */
-export const PATH_PARAMETERS: Readonly<Record<string, Json>> = {
-  "/keys/:id": idParameter("The key's identifier, which is not the key", "key"),
-  "/licenses/:id": idParameter("The license's identifier", "lic"),
-  "/accounts/:id": idParameter("The account's identifier", "usr"),
-  "/models/:name": { description: "The model's name", schema: { type: "string" } },
-  "/models/:name/:version": { description: "The model's version", schema: { type: "string" } },
-};
-
-function idParameter(description: string, kind: string): Json {
-  return { description, schema: { type: "string", pattern: `^${kind}_[0-9a-f]{32}$` } };
-}
 
 /** The header of operations that answer an API key. */
 export const IDEMPOTENCY_KEY: Json = {

@@ -9,9 +9,9 @@ export const getOpenApi = operation({
   success: {
     schema: v.pipe(v.looseObject({ openapi: v.string() }), v.title("OpenApi")),
     description: "The document",
-    hasTag: true,
+    headers: ["ETag"],
   },
-  codes: [],
+  others: [{ status: 304, description: "`If-None-Match` names the tag", headers: ["ETag"] }],
   async run({ apiDocument }, { request }) {
     const body = apiDocument();
     const etag = tagOf(body);

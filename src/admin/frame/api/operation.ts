@@ -9,11 +9,10 @@ import type { Restriction } from "../../../licensing/mod.ts";
 import type { Token } from "../../../operators/mod.ts";
 import type { Code } from "../../../refusal.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
+import type { DescribedAnswer, DescribedOperation } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";
-
-/** The parts of the path that are not fixed, as they were sent. */
-export type Params = Readonly<Record<string, string>>;
+import type { Params, PathReader } from "./path_ids.ts";
 
 /** One request of a program. */
 export interface Call {
@@ -29,34 +28,25 @@ export interface Call {
   readonly idempotencyKey: string;
 }
 
-export interface Success {
+export interface Success extends Omit<DescribedAnswer, "schema"> {
   /** 200 by default. */
   readonly status?: 200 | 201;
   readonly schema: v.GenericSchema;
-  readonly description: string;
-  /** The media types of its answers besides JSON, such as `text/csv`. */
-  readonly otherTypes?: readonly string[];
-  /** True if the answer has an `ETag`, and `If-None-Match` is answered with 304. */
-  readonly hasTag?: boolean;
 }
 
 /** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */
 export type Result = object | Response | Refusal;
 
-interface Specification<Path extends object, Query extends Fields, Body extends Fields> {
-  /** The name of the operation in generated clients. */
-  readonly id: string;
-  /** One sentence without a period. */
-  readonly summary: string;
-  readonly description?: string;
+interface Specification<Path extends object, Query extends Fields, Body extends Fields>
+  extends Pick<DescribedOperation, "id" | "summary" | "description" | "others"> {
   /** Reads what the path names. `run` gets it with the call. */
-  readonly path?: (params: Params) => Path | Refusal;
+  readonly path?: PathReader<Path>;
   readonly query?: Query;
   /** The schema, or a function that creates it if it depends on the brand. */
   readonly body?: Body | ((brand: Brand) => Body);
   readonly success: Success;
-  /** The codes of its refusals, besides those that every operation has. */
-  readonly codes: readonly Code[];
+  /** The codes of its refusals, besides that of its path and those that every operation has. */
+  readonly codes?: readonly Code[];
   /** True if the answer contains an API key: then the request must have an `Idempotency-Key`. */
   readonly needsIdempotencyKey?: boolean;
   run(
@@ -94,7 +84,7 @@ export function operation<
       if (isRefusal(query)) return query;
       const fields = parseSent(bodyFor(options.brand) ?? NO_FIELDS, sent.body, "body");
       if (isRefusal(fields)) return fields;
-      const path = specification.path?.(call.params) ?? {};
+      const path = specification.path?.read(call.params) ?? {};
       if (isRefusal(path)) return path;
       return await run(options, {
         ...call,

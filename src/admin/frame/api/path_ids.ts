@@ -1,34 +1,75 @@
 /** Reads the identifiers in paths. An identifier that cannot exist is refused like one that does not exist. */
-import { type IdKind, parseId } from "../../../ids.ts";
+import { type IdKind, idRule } from "../../../ids.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import type { Params } from "./operation.ts";
+import type { Json } from "../../../wire/mod.ts";
 
-/** Reads the UUID of the key in the path. `what` is the action that the refusal of an unknown key names. */
-export const keyFor = idIn("key", { holder: "a key", code: "KEY_NOT_FOUND" });
-/** Reads the UUID of the license in the path. */
-export const licenseFor = idIn("lic", { holder: "a license", code: "NOT_FOUND" });
-/** Reads the UUID of the account in the path. */
-export const accountFor = idIn("usr", { holder: "an account", code: "NOT_FOUND" });
+/** The parts of a path that are not fixed, as they were sent. */
+export type Params = Readonly<Record<string, string>>;
 
-function idIn(
-  kind: IdKind,
-  { holder, code }: { readonly holder: string; readonly code: "KEY_NOT_FOUND" | "NOT_FOUND" },
-) {
-  const why = `the path must hold ${holder}'s id, ${kind}_ and 32 hexadecimal digits`;
-  return (what: string) =>
-    ({ id = "" }: Params): { readonly what: string; readonly uuid: string } | Refusal => {
-      const uuid = parseId(kind, id);
-      return uuid === undefined ? refuse(code, `Cannot ${what}: ${why}`) : { what, uuid };
-    };
+/** Reads what a path names. */
+export interface PathReader<Path extends object> {
+  /** Describes the parameters of the path for the document. */
+  readonly parameters: readonly Json[];
+  /** The code if there is no such thing. */
+  readonly code: "KEY_NOT_FOUND" | "NOT_FOUND";
+  read(params: Params): Path | Refusal;
 }
 
-/** Reads the name and the version of a model in the path; without a version in the path it is empty. */
-export function modelFor(what: string) {
-  return ({
-    name = "",
-    version = "",
-  }: Params): { readonly name: string; readonly version: string } | Refusal =>
-    [name, version].every((text) => /^[\w.+-]{0,200}$/.test(text))
-      ? { name, version }
-      : refuse("NOT_FOUND", `Cannot ${what}: no model has the name or version in the path`);
+/** Reads the UUID of the key in the path. `what` is the action that the refusal of an unknown key names. */
+export const keyFor = idIn("key", {
+  holder: "a key",
+  code: "KEY_NOT_FOUND",
+  description: "The key's identifier, which is not the key",
+});
+/** Reads the UUID of the license in the path. */
+export const licenseFor = idIn("lic", {
+  holder: "a license",
+  code: "NOT_FOUND",
+  description: "The license's identifier",
+});
+/** Reads the UUID of the account in the path. */
+export const accountFor = idIn("usr", {
+  holder: "an account",
+  code: "NOT_FOUND",
+  description: "The account's identifier",
+});
+/** Reads the name of the model in the path. */
+export const modelFor = modelIn("name");
+/** Reads the name and the version of the model in the path. */
+export const modelVersionFor = modelIn("name", "version");
+
+interface IdOptions extends Pick<PathReader<object>, "code"> {
+  readonly holder: string;
+  readonly description: string;
+}
+
+function idIn(kind: IdKind, { holder, code, description }: IdOptions) {
+  const { keywords, parse } = idRule(kind);
+  const why = `the path must hold ${holder}'s id, ${kind}_ and 32 hexadecimal digits`;
+  const parameters = [parameter("id", description, keywords)];
+  return (what: string): PathReader<{ readonly what: string; readonly uuid: string }> => ({
+    parameters,
+    code,
+    read({ id = "" }) {
+      const uuid = parse(id);
+      return uuid === undefined ? refuse(code, `Cannot ${what}: ${why}`) : { what, uuid };
+    },
+  });
+}
+
+function modelIn<Name extends "name" | "version">(...names: readonly Name[]) {
+  const parameters = names.map((name) => parameter(name, `The model's ${name}`));
+  return (what: string): PathReader<Readonly<Record<Name, string>>> => ({
+    parameters,
+    code: "NOT_FOUND",
+    read(params) {
+      return names.every((name) => /^[\w.+-]{0,200}$/.test(params[name] ?? ""))
+        ? (params as Record<Name, string>)
+        : refuse("NOT_FOUND", `Cannot ${what}: no model has the name or version in the path`);
+    },
+  });
+}
+
+function parameter(name: string, description: string, keywords: Json = {}): Json {
+  return { name, in: "path", required: true, description, schema: { type: "string", ...keywords } };
 }
