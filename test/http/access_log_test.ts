@@ -162,22 +162,18 @@ describe("CLAVIGER_LOG_REQUESTS", () => {
     ["1/1", 150],
   ] as const) {
     test(`set to ${logRequests} logs ${lines} of 150 successes, and every refusal and revocation`, async () => {
-      const quiet = await startTestService({ config: { logRequests } });
-      try {
-        const { apiKey } = await quiet.issue();
-        for (let i = 0; i < 150; i++) await call(quiet, ENDPOINTS.validate, apiKey);
-        expect(linesOf(quiet)).toHaveLength(lines);
-        for (let i = 0; i < 3; i++) await call(quiet, ENDPOINTS.validate, UNKNOWN_KEY);
-        await call(quiet, ENDPOINTS.revoke, apiKey);
-        expect(linesOf(quiet).slice(lines)).toMatchObject([
-          { status: 401 },
-          { status: 401 },
-          { status: 401 },
-          { status: 200, path: "/v1/auth/revoke" },
-        ]);
-      } finally {
-        await quiet.close();
-      }
+      await using quiet = await startTestService({ config: { logRequests } });
+      const { apiKey } = await quiet.issue();
+      for (let i = 0; i < 150; i++) await call(quiet, ENDPOINTS.validate, apiKey);
+      expect(linesOf(quiet)).toHaveLength(lines);
+      for (let i = 0; i < 3; i++) await call(quiet, ENDPOINTS.validate, UNKNOWN_KEY);
+      await call(quiet, ENDPOINTS.revoke, apiKey);
+      expect(linesOf(quiet).slice(lines)).toMatchObject([
+        { status: 401 },
+        { status: 401 },
+        { status: 401 },
+        { status: 200, path: "/v1/auth/revoke" },
+      ]);
     });
   }
 });
@@ -187,34 +183,28 @@ test.skipIf(ON_NODE)(
   "After ten refusals of one kind and address in a second, one line counts the others",
   async () => {
     const limits = { ...NO_LIMITS, validate: 20 };
-    const busy = await startTestService({ config: { limits }, gathersLog: true });
-    try {
-      const { apiKey } = await busy.issue();
-      for (let i = 0; i < 300; i++) await busy.get(`/nothing/${i}`);
-      for (let i = 0; i < 20; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
-      for (let i = 0; i < 200; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
-      for (let i = 0; i < 12; i++) await call(busy, ENDPOINTS.modelsList, apiKey);
-      // Wait for the end of the second: the log uses real time.
-      await Bun.sleep(1_200);
-      const lines = busy.logLines
-        .flatMap((text) => text.trimEnd().split("\n"))
-        .map((line) => JSON.parse(line));
-      const of = (status: number) => lines.filter((line) => line.status === status);
-      for (const [status, code, endpoint, total] of [
-        [404, "NOT_FOUND", "other", 300],
-        [401, "INVALID_KEY", "validate", 20],
-        [429, "RATE_LIMIT_EXCEEDED", "validate", 200],
-      ] as const) {
-        const written = of(status).filter(({ message }) => message === "request");
-        const counted = of(status).filter(({ message }) => message !== "request");
-        expect(written.length).toBeLessThan(60);
-        expect(written.length + counted.reduce((sum, { count }) => sum + count, 0)).toBe(total);
-        expect(counted[0]).toMatchObject({ of: "request", endpoint, code, address: "127.0.0.1" });
-      }
-      expect(of(200)).toHaveLength(12);
-    } finally {
-      await busy.close();
+    await using busy = await startTestService({ config: { limits }, gathersLog: true });
+    const { apiKey } = await busy.issue();
+    for (let i = 0; i < 300; i++) await busy.get(`/nothing/${i}`);
+    for (let i = 0; i < 20; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
+    for (let i = 0; i < 200; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
+    for (let i = 0; i < 12; i++) await call(busy, ENDPOINTS.modelsList, apiKey);
+    // Wait for the end of the second: the log uses real time.
+    await Bun.sleep(1_200);
+    const lines = busy.logLines.flatMap((text) => text.trimEnd().split("\n")).map((line) => JSON.parse(line));
+    const of = (status: number) => lines.filter((line) => line.status === status);
+    for (const [status, code, endpoint, total] of [
+      [404, "NOT_FOUND", "other", 300],
+      [401, "INVALID_KEY", "validate", 20],
+      [429, "RATE_LIMIT_EXCEEDED", "validate", 200],
+    ] as const) {
+      const written = of(status).filter(({ message }) => message === "request");
+      const counted = of(status).filter(({ message }) => message !== "request");
+      expect(written.length).toBeLessThan(60);
+      expect(written.length + counted.reduce((sum, { count }) => sum + count, 0)).toBe(total);
+      expect(counted[0]).toMatchObject({ of: "request", endpoint, code, address: "127.0.0.1" });
     }
+    expect(of(200)).toHaveLength(12);
   },
 );
 
@@ -226,14 +216,10 @@ test.skipIf(ON_NODE)(
       [0.001, 20],
       [60_000, 0],
     ] as const) {
-      const quiet = await startTestService({ config: { logRequests: "off", logSlowMs } });
-      try {
-        const { apiKey } = await quiet.issue();
-        for (let i = 0; i < 20; i++) await call(quiet, ENDPOINTS.validate, apiKey);
-        expect(linesOf(quiet)).toHaveLength(lines);
-      } finally {
-        await quiet.close();
-      }
+      await using quiet = await startTestService({ config: { logRequests: "off", logSlowMs } });
+      const { apiKey } = await quiet.issue();
+      for (let i = 0; i < 20; i++) await call(quiet, ENDPOINTS.validate, apiKey);
+      expect(linesOf(quiet)).toHaveLength(lines);
     }
   },
 );

@@ -184,16 +184,12 @@ describe("The state of a key decides:", () => {
   test.skipIf(ON_NODE)("a key expires at the very instant at which its license expires", async () => {
     let now = new Date("2026-11-20T10:00:00.000Z");
     const clock = { ...createTestClock(), now: () => now, nowMs: () => now.getTime() };
-    const still = await startTestService({ clock });
-    try {
-      const { apiKey } = await still.issue({ expiresAt: new Date("2026-11-20T10:00:01.000Z") });
-      now = new Date("2026-11-20T10:00:00.999Z");
-      expect(await call(still, ENDPOINTS.validate, apiKey)).toMatchObject({ status: 200 });
-      now = new Date("2026-11-20T10:00:01.000Z");
-      expectRefusal(await call(still, ENDPOINTS.validate, apiKey), 401, "KEY_EXPIRED");
-    } finally {
-      await still.close();
-    }
+    await using still = await startTestService({ clock });
+    const { apiKey } = await still.issue({ expiresAt: new Date("2026-11-20T10:00:01.000Z") });
+    now = new Date("2026-11-20T10:00:00.999Z");
+    expect(await call(still, ENDPOINTS.validate, apiKey)).toMatchObject({ status: 200 });
+    now = new Date("2026-11-20T10:00:01.000Z");
+    expectRefusal(await call(still, ENDPOINTS.validate, apiKey), 401, "KEY_EXPIRED");
   });
 
   test("an expired key works again after its license is renewed", async () => {

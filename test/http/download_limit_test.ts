@@ -4,10 +4,9 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
 import { bringInto, issueIn, UNKNOWN_KEY } from "../support/keys.ts";
-import { startTestService } from "../support/service.ts";
+import { NO_LIMITS, startTestService } from "../support/service.ts";
 import { useHostingService } from "../support/use.ts";
 
-const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, license: 0, repo_token: 0, models: 0, analytics: 0 };
 const FILES = ["a", "b", "c", "d"];
 
 const service = useHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
@@ -197,45 +196,39 @@ test("GET /v1/models/download counts each request for a model that is missing or
 });
 
 test("GET /v1/models/download limits forged links and keys by address, but still serves valid links", async () => {
-  const own = await startHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
-  try {
-    await addHostedModel(own, { name: "a" }, testBytes(10));
-    const link = await linkTo(own, (await own.issue()).apiKey, "a");
-    const path = link.slice(own.url.length);
-    const forged = path.replace(/signature=.{5}/, "signature=AAAAA");
-    const statuses: number[] = [];
-    for (let times = 0; times < 3; times++) statuses.push((await own.get(forged)).status);
-    statuses.push((await own.get(forged)).status);
-    statuses.push((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": UNKNOWN_KEY })).status);
-    expect(statuses).toEqual([401, 401, 401, 429, 429]);
-    const revoked = await issueIn(own, "revoked");
-    expect((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": revoked.apiKey })).status).toBe(429);
-    expect((await follow(link)).status).toBe(200);
-  } finally {
-    await own.close();
-  }
+  await using own = await startHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
+  await addHostedModel(own, { name: "a" }, testBytes(10));
+  const link = await linkTo(own, (await own.issue()).apiKey, "a");
+  const path = link.slice(own.url.length);
+  const forged = path.replace(/signature=.{5}/, "signature=AAAAA");
+  const statuses: number[] = [];
+  for (let times = 0; times < 3; times++) statuses.push((await own.get(forged)).status);
+  statuses.push((await own.get(forged)).status);
+  statuses.push((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": UNKNOWN_KEY })).status);
+  expect(statuses).toEqual([401, 401, 401, 429, 429]);
+  const revoked = await issueIn(own, "revoked");
+  expect((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": revoked.apiKey })).status).toBe(429);
+  expect((await follow(link)).status).toBe(200);
 });
 
 test("GET /v1/models/download has a limit of 60 by default, and 0 switches it off", async () => {
   const { config } = service;
-  const standard = await startTestService({
+  await using standard = await startTestService({
     on: service.testDatabase,
     limits: "default",
     config: { dataDir: config.dataDir },
   });
-  const open = await startTestService({ on: service.testDatabase, config: { dataDir: config.dataDir } });
-  try {
-    const { apiKey } = await service.issue();
-    for (const [{ url }, limit] of [
-      [standard, "60"],
-      [open, null],
-    ] as const) {
-      const response = await fetch(`${url}/v1/models/download/a/1.0.0`, { headers: { "X-API-Key": apiKey } });
-      expect(response.status).toBe(200);
-      expect(response.headers.get("x-ratelimit-limit")).toBe(limit);
-    }
-  } finally {
-    await standard.close();
-    await open.close();
+  await using open = await startTestService({
+    on: service.testDatabase,
+    config: { dataDir: config.dataDir },
+  });
+  const { apiKey } = await service.issue();
+  for (const [{ url }, limit] of [
+    [standard, "60"],
+    [open, null],
+  ] as const) {
+    const response = await fetch(`${url}/v1/models/download/a/1.0.0`, { headers: { "X-API-Key": apiKey } });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("x-ratelimit-limit")).toBe(limit);
   }
 });

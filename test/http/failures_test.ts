@@ -1,26 +1,12 @@
 /** The answers to clients while the database fails, the code fails, or the service stops. */
 import { expect, test } from "bun:test";
-import type { Config } from "../../src/config/config.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { whileDatabaseFails, whileRegistryIsBroken } from "../support/failing_database.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, startTestService } from "../support/service.ts";
+import { type JsonResponse, limitsOf, startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useTestService } from "../support/use.ts";
-
-const limitsOf = (n: number): Config["limits"] => {
-  return {
-    validate: n,
-    refresh: n,
-    revoke: n,
-    license: n,
-    repo_token: n,
-    models: n,
-    analytics: n,
-    downloads: n,
-  };
-};
 
 const service = useTestService();
 
@@ -42,33 +28,32 @@ for (const endpoint of ALL) {
 
 for (const endpoint of ALL) {
   test(`${endpoint.title} does not count requests during an outage`, async () => {
-    const narrow = await startTestService({ on: service.testDatabase, config: { limits: limitsOf(3) } });
+    await using narrow = await startTestService({
+      on: service.testDatabase,
+      config: { limits: limitsOf(3) },
+    });
     const remaining = ({ headers }: JsonResponse) => Number(headers.get("x-ratelimit-remaining"));
-    try {
-      const { apiKey } = await narrow.issue();
-      expect(remaining(await call(narrow, endpoint, apiKey, { fields: { reason: 5 } }))).toBe(2);
-      expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(2);
-      await whileDatabaseFails(narrow, async () => {
-        for (let times = 0; times < 10; times++) {
-          for (const key of [apiKey, UNKNOWN_KEY]) {
-            const answer = await call(narrow, endpoint, key);
-            expectRefusal(answer, 503, "SERVICE_UNAVAILABLE");
-            expect(remaining(answer)).toBe(2);
-          }
+    const { apiKey } = await narrow.issue();
+    expect(remaining(await call(narrow, endpoint, apiKey, { fields: { reason: 5 } }))).toBe(2);
+    expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(2);
+    await whileDatabaseFails(narrow, async () => {
+      for (let times = 0; times < 10; times++) {
+        for (const key of [apiKey, UNKNOWN_KEY]) {
+          const answer = await call(narrow, endpoint, key);
+          expectRefusal(answer, 503, "SERVICE_UNAVAILABLE");
+          expect(remaining(answer)).toBe(2);
         }
-      });
-      for (const left of [1, 0]) {
-        expect(remaining(await call(narrow, endpoint, apiKey, { fields: { reason: 5 } }))).toBe(left);
-        expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(left);
       }
-      for (const key of [apiKey, UNKNOWN_KEY]) expect((await call(narrow, endpoint, key)).status).toBe(429);
-      // A window that was full before the outage stays full.
-      await whileDatabaseFails(narrow, async () => {
-        expectRefusal(await call(narrow, endpoint, apiKey), 429, "RATE_LIMIT_EXCEEDED");
-      });
-    } finally {
-      await narrow.close();
+    });
+    for (const left of [1, 0]) {
+      expect(remaining(await call(narrow, endpoint, apiKey, { fields: { reason: 5 } }))).toBe(left);
+      expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(left);
     }
+    for (const key of [apiKey, UNKNOWN_KEY]) expect((await call(narrow, endpoint, key)).status).toBe(429);
+    // A window that was full before the outage stays full.
+    await whileDatabaseFails(narrow, async () => {
+      expectRefusal(await call(narrow, endpoint, apiKey), 429, "RATE_LIMIT_EXCEEDED");
+    });
   });
 }
 

@@ -6,22 +6,11 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { addHostedModel, linkTo, testBytes } from "../support/hosted.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
-import { ON_NODE } from "../support/service.ts";
+import { NO_LIMITS, ON_NODE } from "../support/service.ts";
 import { shortest } from "../support/shortest.ts";
 import { useHostingService } from "../support/use.ts";
 
-const LIMITS = {
-  validate: 3,
-  refresh: 0,
-  revoke: 3,
-  license: 3,
-  repo_token: 0,
-  models: 0,
-  analytics: 0,
-  downloads: 3,
-};
-
-const service = useHostingService({ config: { limits: LIMITS } });
+const service = useHostingService({ config: { limits: { ...NO_LIMITS, validate: 3, downloads: 3 } } });
 
 beforeAll(async () => {
   await addHostedModel(service, { name: "m" }, testBytes(10));

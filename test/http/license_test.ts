@@ -148,15 +148,11 @@ describe("GET /.well-known/jwks.json", () => {
   });
 
   test("has no rate limit", async () => {
-    const limited = await startTestService({ limits: "default", on: service.testDatabase });
-    try {
-      for (let round = 0; round < 300; round++) {
-        const { status, headers } = await limited.get(JWKS);
-        expect(status).toBe(200);
-        expect(headers.get("x-ratelimit-limit")).toBeNull();
-      }
-    } finally {
-      await limited.close();
+    await using limited = await startTestService({ limits: "default", on: service.testDatabase });
+    for (let round = 0; round < 300; round++) {
+      const { status, headers } = await limited.get(JWKS);
+      expect(status).toBe(200);
+      expect(headers.get("x-ratelimit-limit")).toBeNull();
     }
   });
 });

@@ -5,20 +5,10 @@ import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { uuidOf } from "../support/keys.ts";
+import { limitsOf } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
-const LIMITS = {
-  validate: 9,
-  refresh: 9,
-  revoke: 9,
-  license: 9,
-  repo_token: 9,
-  models: 9,
-  analytics: 9,
-  downloads: 9,
-};
-
-const service = useTestService({ config: { limits: LIMITS } });
+const service = useTestService({ config: { limits: limitsOf(9) } });
 
 beforeAll(async () => {
   await setToken(service);

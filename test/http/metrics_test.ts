@@ -76,13 +76,9 @@ describe("GET /metrics", () => {
     "takes every Host at another address, because Prometheus may use any name",
     async () => {
       const config = { metricsListen: { host: "0.0.0.0", port: 0 } };
-      const beyond = await startTestService({ on: service.testDatabase, config });
-      try {
-        for (const [host] of HOSTS)
-          expect([host, await statusOf(host, beyond.service.metrics?.port)]).toEqual([host, 200]);
-      } finally {
-        await beyond.close();
-      }
+      await using beyond = await startTestService({ on: service.testDatabase, config });
+      for (const [host] of HOSTS)
+        expect([host, await statusOf(host, beyond.service.metrics?.port)]).toEqual([host, 200]);
     },
   );
 
@@ -261,12 +257,8 @@ describe("GET /metrics", () => {
 
   test("is off by default, and the start fails with a remedy if the port is in use", async () => {
     const taken = Number(new URL(url).port);
-    const quiet = await startTestService();
-    try {
-      expect(quiet.service.metrics).toBeUndefined();
-    } finally {
-      await quiet.close();
-    }
+    await using quiet = await startTestService();
+    expect(quiet.service.metrics).toBeUndefined();
     const config = { metricsListen: { host: "127.0.0.1", port: taken } };
     expect(startTestService({ config })).rejects.toThrow(
       /: the port is in use; choose another with --metrics-listen\s*$/,
@@ -280,7 +272,7 @@ test.skipIf(ON_NODE)(
   async () => {
     const clock = createTestClock();
     const metricsListen = { host: "127.0.0.1", port: 0 };
-    const service = await startTestService({ clock, config: { metricsListen } });
+    await using service = await startTestService({ clock, config: { metricsListen } });
     const page = `http://127.0.0.1:${service.service.metrics?.port}/metrics`;
     const RESEARCH = 'claviger_keys{state="active",tier="research"}';
     /** Reads the metrics until all figures are of the current time. Figures are due again after ten seconds. */
@@ -296,15 +288,11 @@ test.skipIf(ON_NODE)(
         return asOf >= nowMs / 1_000 && families;
       });
     };
-    try {
-      for (const keys of [1, 2]) {
-        await issue(service.database, { tier: "research" });
-        const families = await readCurrent();
-        expect(families.get("claviger_keys")?.samples.get(RESEARCH)).toBe(keys);
-        expect(families.get("claviger_unused_keys")?.samples.get('claviger_unused_keys{days="30"}')).toBe(0);
-      }
-    } finally {
-      await service.close();
+    for (const keys of [1, 2]) {
+      await issue(service.database, { tier: "research" });
+      const families = await readCurrent();
+      expect(families.get("claviger_keys")?.samples.get(RESEARCH)).toBe(keys);
+      expect(families.get("claviger_unused_keys")?.samples.get('claviger_unused_keys{days="30"}')).toBe(0);
     }
   },
 );

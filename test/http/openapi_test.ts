@@ -3,7 +3,6 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { createBrand } from "../../src/brand.ts";
-import type { Config } from "../../src/config/config.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { AppOptions } from "../../src/http/handler.ts";
 import { createRequestMetrics } from "../../src/http/metrics/request_metrics.ts";
@@ -16,7 +15,7 @@ import { setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { lintDocument } from "../support/lint_document.ts";
 import { addTestModel } from "../support/models.ts";
-import type { JsonResponse } from "../support/service.ts";
+import { type JsonResponse, limitsOf } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
 interface Schema {
@@ -44,13 +43,12 @@ interface Document {
 
 /** Higher than any test needs. */
 const LIMITS = limitsOf(1_000);
-const ONE = limitsOf(1);
 const brand = createBrand();
 const schemas: Record<string, v.GenericSchema> = createSchemas(brand);
 
 const service = useTestService({ config: { limits: LIMITS } });
 /** A service whose windows are full after one request. */
-const narrow = useTestService({ config: { limits: ONE } });
+const narrow = useTestService({ config: { limits: limitsOf(1) } });
 let text: string;
 let document: Document;
 
@@ -59,19 +57,6 @@ beforeAll(async () => {
   text = await response.text();
   document = JSON.parse(text);
 });
-
-function limitsOf(n: number): Config["limits"] {
-  return {
-    validate: n,
-    refresh: n,
-    revoke: n,
-    license: n,
-    repo_token: n,
-    models: n,
-    analytics: n,
-    downloads: n,
-  };
-}
 
 /** Yields every object in a value, at any depth. */
 function* objectsIn(value: unknown): Generator<Record<string, unknown>> {

@@ -8,22 +8,12 @@ import { test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import { expire, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
+import { limitsOf } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
-
-const LIMITS = {
-  validate: 1,
-  refresh: 1,
-  revoke: 1,
-  license: 1,
-  repo_token: 1,
-  models: 1,
-  analytics: 1,
-  downloads: 1,
-};
 
 const service = useTestService();
 /** A service whose windows are full after one request. */
-const narrow = useTestService({ config: { limits: LIMITS } });
+const narrow = useTestService({ config: { limits: limitsOf(1) } });
 
 const GZIP = { "Content-Encoding": "gzip" };
 const TOO_LARGE = `{${" ".repeat(70_000)}`;

@@ -145,21 +145,15 @@ test("POST /v1/analytics/log accepts exactly the limit, even in the first batch 
 });
 
 test("POST /v1/analytics/log in two processes accepts exactly the limit, and both show the same quota", async () => {
-  const neighbour = await startTestService({ on: service.testDatabase, clock: service.clock });
-  try {
-    const key = await service.issue({ monthlyLimit: 9 });
-    const both = [service, neighbour];
-    const answers = await Promise.all(
-      Array.from({ length: 40 }, (_, i) => log(key, "inference", both[i % 2])),
-    );
-    expect(answers.filter(({ status }) => status === 202)).toHaveLength(9);
-    expect(await countStored(key)).toBe(9);
-    for (const at of both) {
-      await at.service.directory.beat();
-      expect(await quotaOf(key, at)).toMatchObject({ used: 9, remaining: 0 });
-    }
-  } finally {
-    await neighbour.close();
+  await using neighbour = await startTestService({ on: service.testDatabase, clock: service.clock });
+  const key = await service.issue({ monthlyLimit: 9 });
+  const both = [service, neighbour];
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => log(key, "inference", both[i % 2])));
+  expect(answers.filter(({ status }) => status === 202)).toHaveLength(9);
+  expect(await countStored(key)).toBe(9);
+  for (const at of both) {
+    await at.service.directory.beat();
+    expect(await quotaOf(key, at)).toMatchObject({ used: 9, remaining: 0 });
   }
 });
 

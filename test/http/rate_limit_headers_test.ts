@@ -4,20 +4,11 @@ import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { issueBeside, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+import { type JsonResponse, limitsOf, startTestService, type TestService } from "../support/service.ts";
 import { useForAll } from "../support/use.ts";
 
 const LIMIT = 3;
-const LIMITS = {
-  validate: 3,
-  refresh: 3,
-  revoke: 3,
-  license: 3,
-  repo_token: 3,
-  models: 3,
-  analytics: 3,
-  downloads: 3,
-};
+const LIMITS = limitsOf(LIMIT);
 
 /** This service trusts X-Forwarded-For from this machine, so that each test uses its own addresses. */
 const service = useForAll(async () => {
@@ -267,14 +258,10 @@ describe("The window of an address", () => {
   }
 
   test("counts by the peer's address if the peer is not a trusted proxy", async () => {
-    const direct = await startTestService({ config: { limits: LIMITS } });
-    try {
-      await call(direct, ENDPOINTS.validate, UNKNOWN_KEY, from("198.51.100.7"));
-      const answer = await call(direct, ENDPOINTS.validate, UNKNOWN_KEY, from("198.51.100.8"));
-      expect(remainingOf(answer)).toBe(LIMIT - 2);
-    } finally {
-      await direct.close();
-    }
+    await using direct = await startTestService({ config: { limits: LIMITS } });
+    await call(direct, ENDPOINTS.validate, UNKNOWN_KEY, from("198.51.100.7"));
+    const answer = await call(direct, ENDPOINTS.validate, UNKNOWN_KEY, from("198.51.100.8"));
+    expect(remainingOf(answer)).toBe(LIMIT - 2);
   });
 });
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, startTestService } from "../support/service.ts";
+import { type JsonResponse, limitsOf, startTestService } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
 const service = useTestService();
@@ -66,27 +66,13 @@ test("The service ignores the X-Request-Id of a request", async () => {
 });
 
 test("Answers at the same time each have their own headers", async () => {
-  const limits = {
-    validate: 0,
-    refresh: 0,
-    revoke: 0,
-    license: 0,
-    repo_token: 0,
-    models: 0,
-    analytics: 1_000,
-    downloads: 0,
-  };
-  const limited = await startTestService({ config: { limits } });
-  try {
-    const { apiKey } = await limited.issue({ tier: "enterprise" });
-    // Events of one commit are answered immediately one after another.
-    const answers = await Promise.all(
-      Array.from({ length: 200 }, () => call(limited, ENDPOINTS.analyticsLog, apiKey)),
-    );
-    for (const name of ["x-request-id", "x-ratelimit-remaining"]) {
-      expect(new Set(answers.map(({ headers }) => headers.get(name))).size).toBe(200);
-    }
-  } finally {
-    await limited.close();
+  await using limited = await startTestService({ config: { limits: limitsOf(1_000) } });
+  const { apiKey } = await limited.issue({ tier: "enterprise" });
+  // Events of one commit are answered immediately one after another.
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => call(limited, ENDPOINTS.analyticsLog, apiKey)),
+  );
+  for (const name of ["x-request-id", "x-ratelimit-remaining"]) {
+    expect(new Set(answers.map(({ headers }) => headers.get(name))).size).toBe(200);
   }
 });

@@ -53,31 +53,27 @@ const history = fc.record({
 /** Checks generated histories until that many licenses were signed. */
 export async function checkTerms({ seed, licenses }: { readonly seed: number; readonly licenses: number }) {
   const clock = createTestClock();
-  const service = await startTestService({
+  await using service = await startTestService({
     config: { offlineDays: OFFLINE_DAYS, logRequests: "off" },
     clock,
   });
   let signed = 0;
   const outcomes = new Set<string>();
-  try {
-    const keys = (await service.get("/.well-known/jwks.json")).body as JSONWebKeySet;
-    for (let round = 0; signed < licenses; round++) {
-      const property = fc.asyncProperty(history, async (generated) => {
-        const startMs = clock.nowMs();
-        const subjects = await Promise.all(generated.keys.map((key) => make(service, { key, startMs })));
-        for (const stepMs of [0, ...generated.steps]) {
-          await service.advance(stepMs);
-          const checks = subjects.map((subject) => check(service, { subject, startMs, keys }));
-          for (const outcome of await Promise.all(checks)) {
-            outcomes.add(outcome);
-            if (outcome === "200") signed++;
-          }
+  const keys = (await service.get("/.well-known/jwks.json")).body as JSONWebKeySet;
+  for (let round = 0; signed < licenses; round++) {
+    const property = fc.asyncProperty(history, async (generated) => {
+      const startMs = clock.nowMs();
+      const subjects = await Promise.all(generated.keys.map((key) => make(service, { key, startMs })));
+      for (const stepMs of [0, ...generated.steps]) {
+        await service.advance(stepMs);
+        const checks = subjects.map((subject) => check(service, { subject, startMs, keys }));
+        for (const outcome of await Promise.all(checks)) {
+          outcomes.add(outcome);
+          if (outcome === "200") signed++;
         }
-      });
-      await fc.assert(property, { seed: seed + round, numRuns: 5, interruptAfterTimeLimit: 60_000 });
-    }
-  } finally {
-    await service.close();
+      }
+    });
+    await fc.assert(property, { seed: seed + round, numRuns: 5, interruptAfterTimeLimit: 60_000 });
   }
   return { signed, outcomes };
 }

@@ -54,6 +54,8 @@ export interface TestService {
   /** Moves the clock and makes the service poll for changes again. */
   advance(ms: number): Promise<void>;
   close(): Promise<void>;
+  /** Closes the service at the end of the block of an `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface IssueOptions {
@@ -73,7 +75,7 @@ export interface JsonResponse {
   readonly body: any;
 }
 
-export const NO_LIMITS = {
+export const NO_LIMITS: Config["limits"] = {
   validate: 0,
   refresh: 0,
   revoke: 0,
@@ -83,6 +85,12 @@ export const NO_LIMITS = {
   analytics: 0,
   downloads: 0,
 };
+
+/** Returns the same limit per minute for every endpoint. */
+export function limitsOf(perMinute: number): Config["limits"] {
+  const limits = Object.keys(NO_LIMITS).map((endpoint) => [endpoint, perMinute]);
+  return Object.fromEntries(limits) as Config["limits"];
+}
 
 /** True if the service under test is `dist/claviger.mjs`, in a process of its own on Node. */
 export const ON_NODE = process.env.TEST_PLATFORM === "node";
@@ -155,6 +163,9 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     async close() {
       await service.stop(2_000);
       if (options.on === undefined) await testDatabase.close();
+    },
+    [Symbol.asyncDispose](this: TestService) {
+      return this.close();
     },
   };
 }
