@@ -1,14 +1,12 @@
 /** The answer with a hosted file: whole, in ranges, a hundred at once, cut off, and damaged on disk. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import {
-  chmodSync,
   closeSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
-  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
@@ -81,19 +79,15 @@ describe("GET /v1/models/download, whole", () => {
     expect(etag).toBe(`"${new Bun.CryptoHasher("sha256").update(got.bytes).digest("hex")}"`);
   });
 
-  test("HEAD has the same headers and no body", async () => {
-    const [head, whole] = [await get({}, "HEAD"), await get()];
-    expect(head.status).toBe(200);
-    expect(head.bytes.length).toBe(0);
-    for (const name of ["content-length", "content-type", "etag", "accept-ranges", "content-disposition"]) {
-      expect(head.headers.get(name)).toBe(whole.headers.get(name) ?? "");
+  test("HEAD has the same headers and no body, whatever the Range", async () => {
+    const whole = await get();
+    for (const headers of [{}, { Range: "bytes=0-9" }]) {
+      const head = await get(headers, "HEAD");
+      expect([head.status, head.bytes.length]).toEqual([200, 0]);
+      for (const name of ["content-length", "content-type", "etag", "accept-ranges", "content-disposition"]) {
+        expect(head.headers.get(name)).toBe(whole.headers.get(name) ?? "");
+      }
     }
-  });
-
-  test("HEAD ignores Range", async () => {
-    const { status, headers } = await get({ Range: "bytes=0-9" }, "HEAD");
-    expect(status).toBe(200);
-    expect(headers.get("content-length")).toBe(String(SIZE));
   });
 
   test("answers with an empty body for an empty file", async () => {
@@ -105,48 +99,32 @@ describe("GET /v1/models/download, whole", () => {
   });
 });
 
+// `download_byte_ranges_test.ts` shows how every form of Range is read.
 describe("GET /v1/models/download, a range", () => {
-  for (const [range, first, end] of [
+  test.each([
     ["bytes=0-0", 0, 1],
     ["bytes=0-", 0, SIZE],
-    [`bytes=0-${SIZE - 1}`, 0, SIZE],
     ["bytes=1000-1999", 1_000, 2_000],
-    ["bytes=2999999-", SIZE - 1, SIZE],
     ["bytes=2000000-9999999999", 2_000_000, SIZE],
-    ["bytes=-1", SIZE - 1, SIZE],
     ["bytes=-5000", SIZE - 5_000, SIZE],
-    ["bytes=-9999999999", 0, SIZE],
-  ] as const) {
-    test(`${range} gets bytes ${first} to ${end - 1}`, async () => {
-      const got = await get({ Range: range });
-      expect(got.status).toBe(206);
-      expectBytes(got, first, end);
-      expect(got.headers.get("content-range")).toBe(`bytes ${first}-${end - 1}/${SIZE}`);
-      expect(got.headers.get("etag")).toBe(etag);
-      expect(got.headers.get("accept-ranges")).toBe("bytes");
-    });
-  }
+  ])("%s gets the bytes from %d to before %d", async (range, first, end) => {
+    const got = await get({ Range: range });
+    expect(got.status).toBe(206);
+    expectBytes(got, first, end);
+    expect(got.headers.get("content-range")).toBe(`bytes ${first}-${end - 1}/${SIZE}`);
+    expect(got.headers.get("etag")).toBe(etag);
+    expect(got.headers.get("accept-ranges")).toBe("bytes");
+  });
 
-  for (const range of [`bytes=${SIZE}-`, "bytes=99999999999-", "bytes=-0"]) {
-    test(`${range} gets 416 with the length of the file`, async () => {
-      const answer = await service.get(url.slice(service.url.length), { Range: range });
-      expectRefusal(answer, 416, "RANGE_NOT_SATISFIABLE");
-      expect(answer.headers.get("content-range")).toBe(`bytes */${SIZE}`);
-    });
-  }
+  test("that begins beyond the end gets 416 with the length of the file", async () => {
+    const answer = await service.get(url.slice(service.url.length), { Range: `bytes=${SIZE}-` });
+    expectRefusal(answer, 416, "RANGE_NOT_SATISFIABLE");
+    expect(answer.headers.get("content-range")).toBe(`bytes */${SIZE}`);
+  });
 
-  for (const range of [
-    "bytes=0-1,5-6",
-    "bytes=5-2",
-    "bytes=a-b",
-    "items=0-1",
-    "bytes=-",
-    "0-1",
-    "bytes=0-1,",
-    "bytes=1-2;a",
-  ]) {
-    test(`${range} gets the whole file`, async () => expectWhole(await get({ Range: range })));
-  }
+  test("that is not one range of bytes gets the whole file", async () => {
+    expectWhole(await get({ Range: "bytes=0-1,5-6" }));
+  });
 
   test("is sent if If-Range has the file's tag; any other tag gets the whole file", async () => {
     const fits = await get({ Range: "bytes=5-9", "If-Range": etag });
@@ -156,12 +134,6 @@ describe("GET /v1/models/download, a range", () => {
       expectWhole(await get({ Range: "bytes=5-9", "If-Range": other }));
       expectWhole(await get({ Range: "bytes=99999999-", "If-Range": other }));
     }
-  });
-
-  test("continues a download that was cut off", async () => {
-    const head = await get({ Range: "bytes=0-1234567" });
-    const rest = await get({ Range: "bytes=1234568-", "If-Range": head.headers.get("etag") ?? "" });
-    expect(Bun.deepEquals(Buffer.concat([head.bytes, rest.bytes]), Buffer.from(BYTES))).toBe(true);
   });
 
   test("has the exact bytes in a hundred downloads at once by one link", async () => {
@@ -285,11 +257,12 @@ function memoryOf({ pid }: HostingService): number {
 
 describe("GET /v1/models/download of a file that is damaged on disk", () => {
   const name = "fragile";
+  const bytes = testBytes(500, 12);
   let path: string;
   let link: string;
 
   beforeAll(async () => {
-    const sha256 = await addHostedModel(service, { name }, testBytes(500, 12));
+    const sha256 = await addHostedModel(service, { name }, bytes);
     path = join(service.dataDir, "models", sha256.slice(0, 2), sha256);
     link = (await linkTo(service, key.apiKey, name)).slice(service.url.length);
   });
@@ -309,35 +282,28 @@ describe("GET /v1/models/download of a file that is damaged on disk", () => {
     expect(line.mend.includes("a new version")).toBe(problem !== "missing");
   }
 
-  test("answers SERVER_ERROR, which the log explains, if the file is missing", async () => {
-    renameSync(path, `${path}.away`);
-    await expectDamage("missing", "the file is missing on this host");
-    renameSync(`${path}.away`, path);
-    expect((await fetch(service.url + link)).status).toBe(200);
-  });
-
-  test("answers SERVER_ERROR if the file has another size", async () => {
-    writeFileSync(path, testBytes(499, 12));
-    await expectDamage("changed");
-    writeFileSync(path, testBytes(500, 12));
-    expect((await fetch(service.url + link)).status).toBe(200);
-  });
-
-  test("answers SERVER_ERROR if a folder lies in its place", async () => {
-    renameSync(path, `${path}.away`);
-    mkdirSync(path);
-    await expectDamage("changed");
-    rmSync(path, { recursive: true });
-    renameSync(`${path}.away`, path);
-  });
-
-  // Root may read everything.
-  test.skipIf(process.getuid?.() === 0)(
-    "answers SERVER_ERROR if the service may not read the file",
-    async () => {
-      chmodSync(path, 0);
-      await expectDamage("unreadable");
-      chmodSync(path, 0o640);
-    },
-  );
+  const damages: readonly (readonly [
+    what: string,
+    damage: () => void,
+    problem: string,
+    sentence?: string,
+  ])[] = [
+    ["is missing", () => {}, "missing", "the file is missing on this host"],
+    ["has another size", () => writeFileSync(path, testBytes(499, 12)), "changed"],
+    ["is a folder", () => mkdirSync(path), "changed"],
+    // Root may read everything.
+    ...(process.getuid?.() === 0
+      ? []
+      : [["may not be read", () => writeFileSync(path, bytes, { mode: 0 }), "unreadable"] as const]),
+  ];
+  for (const [what, damage, problem, sentence] of damages) {
+    test(`answers SERVER_ERROR, which the log explains, if the file ${what}, and sends a mended file`, async () => {
+      rmSync(path);
+      damage();
+      await expectDamage(problem, sentence);
+      rmSync(path, { recursive: true, force: true });
+      writeFileSync(path, bytes);
+      expect((await fetch(service.url + link)).status).toBe(200);
+    });
+  }
 });

@@ -1,9 +1,9 @@
 /** The limit on downloads for each key: a whole file counts each time, all ranges of a file count once. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
-import { bringInto, issueIn, UNKNOWN_KEY } from "../support/keys.ts";
+import { bringInto, issueIn, type State, UNKNOWN_KEY } from "../support/keys.ts";
 import { NO_LIMITS, startTestService } from "../support/service.ts";
 import { useHostingService } from "../support/use.ts";
 
@@ -12,6 +12,7 @@ const FILES = ["a", "b", "c", "d"];
 const service = useHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
 
 beforeAll(async () => {
+  await addHostedModel(service, { name: "high", requiresLicense: "enterprise" }, testBytes(10, 9));
   for (const [index, name] of FILES.entries()) await addHostedModel(service, { name }, testBytes(100, index));
 });
 
@@ -34,6 +35,14 @@ async function follow(link: string, headers: Record<string, string> = {}): Promi
 }
 
 const remaining = ({ headers }: Answered) => Number(headers.get("x-ratelimit-remaining"));
+const statusesOf = (answers: readonly Answered[]) => answers.map(({ status }) => status);
+
+/** Sends a request several times, one after the other. */
+async function repeat(times: number, send: () => Promise<Answered>): Promise<Answered[]> {
+  const answers: Answered[] = [];
+  while (answers.length < times) answers.push(await send());
+  return answers;
+}
 
 test("GET /v1/models/download admits the limit of files a minute, and says how many are left", async () => {
   const key = await service.issue();
@@ -67,34 +76,34 @@ test("GET /v1/models/download counts all ranges of a link once, even a hundred a
   expect([known.status, remaining(known)]).toEqual([304, 2]);
 });
 
-test("GET /v1/models/download counts each download of a whole file, whatever the Range", async () => {
-  const size = 100;
-  const asked: Record<string, string>[] = [
-    {},
-    { Range: "bytes=0-" },
-    { Range: `bytes=0-${size + 5}` },
-    { Range: `bytes=-${size}` },
-    { Range: "bytes=0-1,5-6" },
-    { Range: "bytes=5-", "If-Range": '"another"' },
-  ];
-  for (const headers of asked) {
-    const key = await service.issue();
-    const answers: Answered[] = [];
-    for (let times = 0; times < 4; times++) answers.push(await load("a", key, headers));
-    const status = headers.Range?.match(/^bytes=[\d-]+$/) && !headers["If-Range"] ? 206 : 200;
-    expect(answers.map((answer) => answer.status)).toEqual([status, status, status, 429]);
+const countedEachTime: readonly (readonly [
+  what: string,
+  status: number,
+  request: { readonly name?: string; readonly headers?: Record<string, string>; readonly state?: State },
+])[] = [
+  ["a whole file", 200, {}],
+  ["a range from 0", 206, { headers: { Range: "bytes=0-" } }],
+  ["a range that exceeds the file", 206, { headers: { Range: "bytes=0-105" } }],
+  ["a range of the last bytes, which are all", 206, { headers: { Range: "bytes=-100" } }],
+  ["two ranges", 200, { headers: { Range: "bytes=0-1,5-6" } }],
+  ["a range of another file", 200, { headers: { Range: "bytes=5-", "If-Range": '"another"' } }],
+  ["a model that is missing", 404, { name: "nothing" }],
+  ["a model above the key's tier", 403, { name: "high" }],
+  ["a file, with a suspended key", 401, { state: "suspended" }],
+  ["a file, with an expired key", 401, { state: "expired" }],
+  ["a range, with an expired key", 401, { state: "expired", headers: { Range: "bytes=1-2" } }],
+];
+for (const [what, status, { name = "a", headers = {}, state = "active" }] of countedEachTime) {
+  test(`GET /v1/models/download counts each request for ${what}, one after the other or at once`, async () => {
+    const [one, other] = [await issueIn(service, state), await issueIn(service, state)];
+    const answers = await repeat(4, () => load(name, one, headers));
+    expect(statusesOf(answers)).toEqual([status, status, status, 429]);
     expect(answers.map(remaining)).toEqual([2, 1, 0, 0]);
     expect(Number(answers[3]?.headers.get("retry-after"))).toBeGreaterThan(50);
-  }
-});
-
-test("GET /v1/models/download counts each of several whole files at the same time", async () => {
-  const key = await service.issue();
-  const answers = await Promise.all(Array.from({ length: 20 }, () => load("a", key, { Range: "bytes=0-" })));
-  const served = answers.filter(({ status }) => status === 206);
-  expect(served).toHaveLength(3);
-  expect(answers.filter(({ status }) => status === 429)).toHaveLength(17);
-});
+    const atOnce = await Promise.all(Array.from({ length: 20 }, () => load(name, other, headers)));
+    expect(statusesOf(atOnce).toSorted()).toEqual([...Array(3).fill(status), ...Array(17).fill(429)]);
+  });
+}
 
 test("GET /v1/models/download lets a client continue a file that was cut off without counting it again", async () => {
   const key = await service.issue();
@@ -107,47 +116,25 @@ test("GET /v1/models/download lets a client continue a file that was cut off wit
 
 test("GET /v1/models/download counts a range that lies beyond the file's end each time", async () => {
   const key = await service.issue();
-  const statuses: number[] = [];
   expect((await load("a", key, { Range: "bytes=0-1" })).status).toBe(206);
-  for (let times = 0; times < 3; times++)
-    statuses.push((await load("a", key, { Range: "bytes=500-" })).status);
-  expect(statuses).toEqual([416, 416, 429]);
+  const beyond = await repeat(3, () => load("a", key, { Range: "bytes=500-" }));
+  expect(statusesOf(beyond)).toEqual([416, 416, 429]);
   expect((await load("a", key, { Range: "bytes=0-1" })).status).toBe(206);
 });
 
-describe("GET /v1/models/download with a refused key", () => {
-  for (const state of ["suspended", "expired"] as const) {
-    const refused = [401, 401, 401, 429, 429];
-    const statusesOf = async (load: () => Promise<Answered>) => {
-      const statuses: number[] = [];
-      for (let times = 0; times < 5; times++) statuses.push((await load()).status);
-      return statuses;
-    };
-
-    test(`counts each request with a ${state} key`, async () => {
-      const key = await issueIn(service, state);
-      expect(await statusesOf(() => load("a", key))).toEqual(refused);
-      expect((await load("a", key, { Range: "bytes=1-2" })).status).toBe(429);
-    });
-
-    test(`counts each request by a link whose key is ${state} by now`, async () => {
-      const key = await service.issue();
-      const link = await linkTo(service, key.apiKey, "a");
-      // This file is counted already: with a good key, its ranges would not count again.
-      expect((await follow(link, { Range: "bytes=1-2" })).status).toBe(206);
-      await bringInto(service, key, state);
-      await service.advance(61_000);
-      expect(await statusesOf(() => follow(link, { Range: "bytes=1-2" }))).toEqual(refused);
-    });
-  }
-
-  test("counts requests that come at the same time", async () => {
-    const key = await issueIn(service, "expired");
-    const answers = await Promise.all(Array.from({ length: 50 }, () => load("a", key)));
-    expect(answers.filter(({ status }) => status === 401)).toHaveLength(3);
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
-  });
-});
+test.each(["suspended", "expired"] as const)(
+  "GET /v1/models/download counts each request by a link whose key is %s by now",
+  async (state) => {
+    const key = await service.issue();
+    const link = await linkTo(service, key.apiKey, "a");
+    // This file is counted already: with a good key, its ranges would not count again.
+    expect((await follow(link, { Range: "bytes=1-2" })).status).toBe(206);
+    await bringInto(service, key, state);
+    await service.advance(61_000);
+    const answers = await repeat(5, () => follow(link, { Range: "bytes=1-2" }));
+    expect(statusesOf(answers)).toEqual([401, 401, 401, 429, 429]);
+  },
+);
 
 test("GET /v1/models/download counts each link to a file, and each file separately", async () => {
   const key = await service.issue();
@@ -164,8 +151,8 @@ test("GET /v1/models/download counts each link to a file, and each file separate
 
 test("GET /v1/models/download counts the ranges of one file by one key once, for 15 minutes", async () => {
   const key = await service.issue();
-  for (let times = 0; times < 5; times++)
-    expect(remaining(await load("a", key, { Range: "bytes=0-1" }))).toBe(2);
+  const ranges = await repeat(5, () => load("a", key, { Range: "bytes=0-1" }));
+  expect(ranges.map(remaining)).toEqual(Array(5).fill(2));
   await service.advance(14 * 60_000);
   expect(remaining(await load("a", key, { Range: "bytes=0-1" }))).toBe(3);
   await service.advance(61_000);
@@ -179,35 +166,16 @@ test("GET /v1/models/download counts by key: another key at the same address kee
   expect(remaining(await load("a", other))).toBe(2);
 });
 
-test("GET /v1/models/download counts each request for a model that is missing or above the key's tier", async () => {
-  await addHostedModel(service, { name: "high", requiresLicense: "enterprise" }, testBytes(10, 9));
-  for (const [name, status] of [
-    ["nothing", 404],
-    ["high", 403],
-  ] as const) {
-    const key = await service.issue();
-    const statuses: number[] = [];
-    for (let times = 0; times < 4; times++) statuses.push((await load(name, key)).status);
-    expect(statuses).toEqual([status, status, status, 429]);
-    const other = await service.issue();
-    const answers = await Promise.all(Array.from({ length: 20 }, () => load(name, other)));
-    expect(answers.filter((answer) => answer.status === status)).toHaveLength(3);
-  }
-});
-
 test("GET /v1/models/download limits forged links and keys by address, but still serves valid links", async () => {
   await using own = await startHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
   await addHostedModel(own, { name: "a" }, testBytes(10));
   const link = await linkTo(own, (await own.issue()).apiKey, "a");
   const path = link.slice(own.url.length);
   const forged = path.replace(/signature=.{5}/, "signature=AAAAA");
-  const statuses: number[] = [];
-  for (let times = 0; times < 3; times++) statuses.push((await own.get(forged)).status);
-  statuses.push((await own.get(forged)).status);
-  statuses.push((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": UNKNOWN_KEY })).status);
-  expect(statuses).toEqual([401, 401, 401, 429, 429]);
-  const revoked = await issueIn(own, "revoked");
-  expect((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": revoked.apiKey })).status).toBe(429);
+  expect(statusesOf(await repeat(4, () => own.get(forged)))).toEqual([401, 401, 401, 429]);
+  for (const apiKey of [UNKNOWN_KEY, (await issueIn(own, "revoked")).apiKey]) {
+    expect((await own.get("/v1/models/download/a/1.0.0", { "X-API-Key": apiKey })).status).toBe(429);
+  }
   expect((await follow(link)).status).toBe(200);
 });
 

@@ -7,7 +7,7 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, linkTo, PUBLIC_URL, startHostingService, testBytes } from "../support/hosted.ts";
-import { bringInto, UNKNOWN_KEY } from "../support/keys.ts";
+import { bringInto, UNKNOWN_KEY, updateLicense } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { startTestService } from "../support/service.ts";
@@ -203,9 +203,7 @@ describe("GET /v1/models/download by a link", () => {
     const lowered = await service.issue({ tier: "commercial" });
     const link = await linkOf("high", lowered);
     await expectFile(link, testBytes(20, 4));
-    await service.database.query(
-      (sql) => sql`update licenses set tier = 'free' where id = ${lowered.licenseUuid}::uuid`,
-    );
+    await updateLicense(service, lowered, { tier: "free" });
     await service.service.directory.beat();
     expectRefusal(await service.get(pathOf(link)), 403, "LICENSE_REQUIRED");
   });

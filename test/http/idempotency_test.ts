@@ -7,6 +7,7 @@ import { rotateKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { updateLicense } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { createTestUpkeep } from "../support/upkeep.ts";
 import { useForAll, useTestService } from "../support/use.ts";
@@ -213,9 +214,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     // The cached count refuses an event before it is written. Three at once reach the database's own check.
     const together = await Promise.all(["b", "c", "d"].map((claim) => log(apiKey, claim)));
     expect(together.map(({ body }) => body.code)).toEqual(Array.from({ length: 3 }, () => "QUOTA_EXCEEDED"));
-    await service.database.query(
-      (sql) => sql`update licenses set monthly_limit = 2 where id = ${licenseUuid}::uuid`,
-    );
+    await updateLicense(service, { licenseUuid }, { monthly_limit: 2 });
     await service.service.directory.beat();
     expect((await log(apiKey, "b")).status).toBe(202);
     expect(await countStored(licenseUuid)).toEqual({ events: 2, used: 2, claims: 2 });

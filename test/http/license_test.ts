@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { verifySignature } from "../../src/signed_licenses/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import { issueIn, issueUsedUp } from "../support/keys.ts";
+import { issueIn, issueUsedUp, updateLicense } from "../support/keys.ts";
 import { startTestService } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
@@ -105,11 +105,8 @@ describe("POST /v1/auth/license", () => {
 
   test("follows a change of tier", async () => {
     const key = await service.issue({ tier: "commercial" });
-    const { licenseUuid } = key;
     await service.post(PATH, { api_key: key.apiKey });
-    await service.database.query(
-      (sql) => sql`update licenses set tier = 'enterprise' where id = ${licenseUuid}::uuid`,
-    );
+    await updateLicense(service, key, { tier: "enterprise" });
     await service.advance(250);
     expectRefusal(await service.post(PATH, { api_key: key.apiKey }), 403, "OFFLINE_NOT_ALLOWED");
   });

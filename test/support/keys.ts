@@ -2,7 +2,7 @@
 
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
-import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, type Tier } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import type { IssueOptions, TestService } from "./service.ts";
 
@@ -43,6 +43,15 @@ export async function expire(service: TestService, { licenseUuid }: IssuedKey): 
   await service.database.query(
     (sql) => sql`update licenses set expires_at = ${at}::timestamptz where id = ${licenseUuid}::uuid`,
   );
+}
+
+/** Changes columns of a key's license by SQL. A service reads the change with its next pulse. */
+export async function updateLicense(
+  { database }: Pick<TestService, "database">,
+  { licenseUuid }: Pick<IssuedKey, "licenseUuid">,
+  columns: { readonly tier?: Tier; readonly monthly_limit?: number },
+): Promise<void> {
+  await database.query((sql) => sql`update licenses set ${sql(columns)} where id = ${licenseUuid}::uuid`);
 }
 
 /** Issues a key with a monthly limit and uses the limit up with one event. */

@@ -7,6 +7,7 @@ import { commitEvents, type Grant, type UsageEvent } from "../../src/usage/mod.t
 import { createTestClock } from "../support/clock.ts";
 import { readSums, usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
+import { updateLicense } from "../support/keys.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
@@ -141,10 +142,7 @@ describe("commitEvents()", () => {
   test("commitEvents() applies the present limit to the month of the event", async () => {
     const licenseUuid = await license(5);
     const at = (day: string) => ({ licenseUuid, receivedAtMs: Date.parse(`${day}T12:00:00Z`) });
-    const setLimit = (limit: number) =>
-      server.database.query(
-        (sql) => sql`update licenses set monthly_limit = ${limit}::bigint where id = ${licenseUuid}::uuid`,
-      );
+    const setLimit = (limit: number) => updateLicense(server, { licenseUuid }, { monthly_limit: limit });
     expect(await commit(many(9, at("2026-11-01")))).toMatchObject([{ granted: 5, used: 5 }]);
     await setLimit(7);
     expect(await commit(many(9, at("2026-11-30")))).toMatchObject([{ granted: 2, used: 7 }]);

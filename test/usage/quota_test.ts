@@ -1,23 +1,16 @@
 /** Promise 3 while the limit changes: the month's quota is never exceeded, however many clients send at once. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { readSums } from "../support/events.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { updateLicense } from "../support/keys.ts";
+import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForAll, useTestService } from "../support/use.ts";
 
 const CLIENTS = 8;
 
-let services: TestService[];
-
-beforeAll(async () => {
-  const first = await startTestService();
-  services = [first, await startTestService({ on: first.testDatabase })];
-});
-afterAll(async () => {
-  for (const service of services.toReversed()) await service.close();
-});
+const service = useTestService();
+const services = [service, useForAll(() => startTestService({ on: service.testDatabase }))];
 
 /** Sends events from many clients to both services until `isOver`, and counts those that were accepted. */
 async function race(
@@ -27,11 +20,11 @@ async function race(
   let accepted = 0;
   let refused = 0;
   let sent = 0;
-  const clients = services.flatMap((service) =>
+  const clients = services.flatMap((at) =>
     Array.from({ length: CLIENTS }, async () => {
       while (!isOver(sent++, accepted, refused)) {
         const event = { api_key: key.apiKey, event_type: "inference" };
-        const { status, body } = await service.post("/v1/analytics/log", event);
+        const { status, body } = await at.post("/v1/analytics/log", event);
         if (status === 202) accepted++;
         // On a busy machine the pulse may be late.
         else if (body.code === "SERVICE_UNAVAILABLE") await Bun.sleep(20);
@@ -46,15 +39,11 @@ async function race(
   return accepted;
 }
 
-function setLimit({ licenseUuid }: IssuedKey, limit: number): Promise<unknown> {
-  return services[0]!.database.query(
-    (sql) => sql`update licenses set monthly_limit = ${limit}::bigint where id = ${licenseUuid}::uuid`,
-  );
-}
+const setLimit = (key: IssuedKey, limit: number) => updateLicense(service, key, { monthly_limit: limit });
 
 describe("POST /v1/analytics/log", () => {
   test("POST /v1/analytics/log accepts events up to the new limit when the limit is raised meanwhile", async () => {
-    const key = await services[0]!.issue({ monthlyLimit: 50 });
+    const key = await service.issue({ monthlyLimit: 50 });
     const seen = { accepted: 0, refused: 0 };
     let isOver = false;
     const racing = race(key, (_, accepted, refused) => {
@@ -70,12 +59,12 @@ describe("POST /v1/analytics/log", () => {
     }
     isOver = true;
     expect(await racing).toBe(130);
-    const sums = await readSums(services[0]!.database, key.licenseUuid);
+    const sums = await readSums(service.database, key.licenseUuid);
     expect(sums).toEqual({ used: 130, byDay: 130, stored: 130 });
   });
 
   test("POST /v1/analytics/log accepts no event after the limit is lowered below the use", async () => {
-    const key = await services[0]!.issue({ monthlyLimit: 1_000_000 });
+    const key = await service.issue({ monthlyLimit: 1_000_000 });
     let sent = 0;
     const racing = race(key, (count) => {
       sent = count;
@@ -84,16 +73,16 @@ describe("POST /v1/analytics/log", () => {
     await until(() => sent >= 200);
     await setLimit(key, 1);
     // A statement that began before the change may still grant events; later statements grant none.
-    const [{ used = 0 } = {}] = await services[0]!.database.query<{ used: number }>(
+    const [{ used = 0 } = {}] = await service.database.query<{ used: number }>(
       (sql) => sql`select used from usage where license_id = ${key.licenseUuid}::uuid`,
     );
     const accepted = await racing;
     expect(accepted).toBeLessThanOrEqual(used + 2 * services.length * CLIENTS);
-    const sums = await readSums(services[0]!.database, key.licenseUuid);
+    const sums = await readSums(service.database, key.licenseUuid);
     expect(sums).toEqual({ used: accepted, byDay: accepted, stored: accepted });
-    for (const service of services) {
-      await service.service.directory.beat();
-      const { body } = await service.post("/v1/auth/refresh", { api_key: key.apiKey });
+    for (const at of services) {
+      await at.service.directory.beat();
+      const { body } = await at.post("/v1/auth/refresh", { api_key: key.apiKey });
       expect(body.quota).toMatchObject({ monthly_limit: 1, used: accepted, remaining: 0 });
     }
   });
