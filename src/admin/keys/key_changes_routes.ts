@@ -99,7 +99,7 @@ export const rotate = operation({
           { ...call, brand, storeAnswer },
         );
       },
-      repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),
+      repeat: repeatRotation,
     });
     if (isRefusal(rotated)) return rotated;
     return {

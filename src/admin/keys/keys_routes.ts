@@ -73,7 +73,7 @@ export const issueKeyOperation = operation({
       perform: (storeAnswer) =>
         issueKey(options.database, request, { ...options, actor, restriction, storeAnswer }),
       // The token may have another restriction now. The fields of a repeated request are those of the first request.
-      repeat: ({ answer, apiKey }) => refuseNewKey(restriction, request) ?? repeatIssue(answer, apiKey),
+      repeat: (stored) => refuseNewKey(restriction, request) ?? repeatIssue(stored),
     });
     if (isRefusal(issued)) return withoutHiddenId(issued, call);
     return {
