@@ -72,8 +72,6 @@ export interface Reason {
 export interface WrongField {
   readonly field: string;
   readonly error: string;
-  /** The error in a form, where the name of the field stands above it; by default `error`. */
-  readonly hint?: string;
 }
 
 export class Refusal {

@@ -1,5 +1,4 @@
-import { lineOf } from "../database/mod.ts";
-import type { Rule } from "../rule.ts";
+import { lineOf, type TextRule } from "../database/mod.ts";
 
 /** The person or program that makes a change. */
 export interface Actor {
@@ -34,11 +33,11 @@ const LINE = lineOf(1, 300);
 export const REASON_TEXT = lineOf(0, 2_000);
 
 /** The form of an actor in the audit log. */
-const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
+export const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
 
 /** The rule for the text of an actor. Without its kind, no row has it. */
-export const ACTOR_TEXT: Rule<string> = {
+export const ACTOR_TEXT: TextRule = {
   must: `must be a kind and a name, such as token:shop; the kinds are ${KINDS.join(", ")}`,
-  keywords: { ...LINE.keywords, pattern: ACTOR.source },
-  parse: (text) => (ACTOR.test(text) ? LINE.parse(text) : undefined),
+  range: LINE.range,
+  allows: (text) => LINE.allows(text) && ACTOR.test(text),
 };

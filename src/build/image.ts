@@ -37,6 +37,8 @@ const CONFIG = [
   "--config.cmd=serve",
   "--config.env=PATH=/usr/bin:/bin",
   "--config.env=CLAVIGER_DATA_DIR=/data/claviger",
+  // A restore from standard input keeps the backup here meanwhile, and a container may have no other disk.
+  "--config.env=TMPDIR=/data",
   // All addresses of the container. Who starts it decides which address of the host leads there.
   "--config.env=CLAVIGER_HOST=0.0.0.0",
   "--config.exposedports=8080/tcp",

@@ -1,15 +1,21 @@
 /** Tells what PostgreSQL can store as text and as `jsonb`, so that a refusal can name the reason. */
-import type { Rule } from "../rule.ts";
+
+/** The rule for a text, and the end of its refusal, such as `must be one line of 1 to 200 characters`. */
+export interface TextRule {
+  readonly must: string;
+  /** The fewest and the most characters. */
+  readonly range: readonly [least: number, most: number];
+  allows(text: string): boolean;
+}
 
 /** Returns the rule for one line of text. Its length counts characters, not code units. */
-export function lineOf(least: number, most: number): Rule<string> {
+export function lineOf(least: number, most: number): TextRule {
   return {
     must: `must be one line of ${least === 0 ? "at most" : `${least} to`} ${most} characters`,
-    keywords: { minLength: least, maxLength: most },
-    parse(text) {
+    range: [least, most],
+    allows(text) {
       const { length } = text.length > most * 2 ? text : [...text];
-      const isRight = length >= least && length <= most && !/\p{Cc}/u.test(text) && isStorableText(text);
-      return isRight ? text : undefined;
+      return length >= least && length <= most && !/\p{Cc}/u.test(text) && isStorableText(text);
     },
   };
 }

@@ -1,5 +1,4 @@
-import { type Database, lineOf } from "../database/mod.ts";
-import type { Rule } from "../rule.ts";
+import { type Database, lineOf, type TextRule } from "../database/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
@@ -21,10 +20,10 @@ const SEPARATORS = /[\s!-/:-@[-`{-~]+/;
 const LINE = lineOf(1, 200);
 
 /** The rule for the text of a search. */
-export const SEARCH_TEXT: Rule<string> = {
+export const SEARCH_TEXT: TextRule = {
   must: `${LINE.must}, with a letter or a digit`,
-  keywords: LINE.keywords,
-  parse: (text) => (wordsOf(text).length > 0 ? LINE.parse(text) : undefined),
+  range: LINE.range,
+  allows: (text) => LINE.allows(text) && wordsOf(text).length > 0,
 };
 
 /** Four characters, alone or as a list shows them: `svc_live_…00ff`. */

@@ -93,7 +93,12 @@ describe.skipIf(!makesImages)("writeImage()", () => {
         User: "10001:10001",
         Entrypoint: ["/usr/bin/claviger"],
         Cmd: ["serve"],
-        Env: ["PATH=/usr/bin:/bin", "CLAVIGER_DATA_DIR=/data/claviger", "CLAVIGER_HOST=0.0.0.0"],
+        Env: [
+          "PATH=/usr/bin:/bin",
+          "CLAVIGER_DATA_DIR=/data/claviger",
+          "TMPDIR=/data",
+          "CLAVIGER_HOST=0.0.0.0",
+        ],
         Volumes: { "/data": {} },
         ExposedPorts: { "8080/tcp": {} },
         StopSignal: "SIGTERM",

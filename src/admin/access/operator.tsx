@@ -11,7 +11,6 @@ import {
   setRole,
 } from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import { wordField } from "../../rule.ts";
 import { type Action, type ActionPage, action } from "../frame/console/action.ts";
 import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Select } from "../frame/console/components/form.tsx";
@@ -49,7 +48,7 @@ const setRoleOf: OperatorAction = action({
       />
     </>
   ),
-  entries: { role: v.pipe(TEXT, wordField(ROLES)) },
+  entries: { role: v.pipe(TEXT, v.picklist(ROLES, "It must be a role")) },
   perform: ({ of: { name }, fields: { role }, by, visit }) =>
     setRole(visit.options.database, { name, role }, by),
   done: "The operator has another role. It applies from the next request.",

@@ -15,7 +15,7 @@ export function answerRefusal(c: Context<AdminEnv>, refusal: Refusal): Response 
   const body = {
     error: sentence,
     code: toWireCode(code),
-    ...(fields && { details: fields.map(({ field, error }) => ({ field, error })) }),
+    ...(fields && { details: fields }),
     ...(id && { id }),
   };
   return c.json(body, statusOf(code) as ContentfulStatusCode);

@@ -2,8 +2,9 @@
 /** The export of a signed license. Its answer is a file. */
 import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
-import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../../signed_licenses/mod.ts";
+import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
+import { printableText } from "../../wire/mod.ts";
+import { wholeNumberField } from "../frame/api/list_fields.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { isActive, keyAction, uuidOf } from "./key_action.ts";
@@ -22,7 +23,7 @@ export const exportLicense = keyAction({
         Each download signs another license.
       </p>
       <TextField
-        {...field("days", String(USUAL_EXPORT_DAYS))}
+        {...field("days", String(EXPORT_DAYS.usual))}
         label="Days of validity"
         inputmode="numeric"
         hint="At most until the license or the key expires."
@@ -42,9 +43,9 @@ export const exportLicense = keyAction({
     </>
   ),
   entries: {
-    days: v.pipe(TEXT, parsedField(EXPORT_DAYS)),
-    fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(CLIENT_TEXT))),
-    nonce: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(CLIENT_TEXT))),
+    days: v.pipe(TEXT, wholeNumberField("days", EXPORT_DAYS.least, EXPORT_DAYS.most)),
+    fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("fingerprint").wrapped)),
+    nonce: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("nonce").wrapped)),
   },
   async perform({ of, fields, by, visit }) {
     const signed = await visit.options.licenseSigner.export({ keyUuid: uuidOf(of), ...fields, ...by });

@@ -14,9 +14,8 @@ import {
 } from "../../keys/mod.ts";
 import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
-import { REASON } from "../frame/api/fields.ts";
+import { parsedField, REASON } from "../frame/api/fields.ts";
 import { type Call, type Operation, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { answerKeyOnce } from "./key_once.ts";
@@ -71,7 +70,7 @@ export const rotate = operation({
   path: keyFor("rotate key"),
   body: v.strictObject({
     overlap: v.optional(
-      parsedField(SPAN, {
+      parsedField("overlap", SPAN, {
         description: "How long the old key still works, in days or hours, at most ten years",
       }),
       USUAL_OVERLAP,
@@ -99,7 +98,7 @@ export const rotate = operation({
           { ...call, brand, storeAnswer },
         );
       },
-      repeat: repeatRotation,
+      repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),
     });
     if (isRefusal(rotated)) return rotated;
     return {

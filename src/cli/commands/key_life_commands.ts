@@ -22,7 +22,6 @@ import {
   parsedOption,
   withJsonOptions,
   withReason,
-  withWords,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
@@ -46,7 +45,7 @@ export function addKeyLifeCommands(keys: Command, invocation: Invocation): void 
       change(invocation, uuid, { options, what: "expiry", change: { expiresAt: options.expiresAt } }),
     );
   command("tier", "give the key's license another tier")
-    .addArgument(withWords(new Argument("<tier>", "the new tier"), TIERS))
+    .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))
     .action((uuid: string, tier: Tier, options: ChangeOptions) =>
       change(invocation, uuid, { options, what: "tier", change: { tier } }),
     );

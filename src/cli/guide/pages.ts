@@ -4,6 +4,7 @@ import backups from "./backups.md" with { type: "text" };
 import changes from "./changes.md" with { type: "text" };
 import commands from "./commands.md" with { type: "text" };
 import console from "./console.md" with { type: "text" };
+import containers from "./containers.md" with { type: "text" };
 import firstKey from "./first-key.md" with { type: "text" };
 import http from "./http.md" with { type: "text" };
 import keys from "./keys.md" with { type: "text" };
@@ -35,6 +36,7 @@ export const PAGES: readonly GuidePage[] = [
   { name: "verify", summary: "check who made a release, and what is in it", text: verify },
   { name: "service", summary: "a service with TLS, a model and a nightly backup", text: service },
   { name: "systemd", summary: "the unit: what it restricts, and how to change it", text: systemd },
+  { name: "containers", summary: "podman, Docker, a compose file, Kubernetes", text: containers },
   { name: "postgres", summary: "the PostgreSQL inside, or your own, and failover", text: postgres },
   { name: "replicas", summary: "several services on one database behind a balancer", text: replicas },
   { name: "backups", summary: "save, verify and restore an installation", text: backups },
