@@ -66,7 +66,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   processes: ["database"],
   backup: ["audit", "models", "usage", "operators", ...ground],
   installation: ["config", "tls", "database", "secrets"],
-  config: ["host", "tls", "licensing", "database", "limits"],
+  config: ["host", "tls", "licensing", "repository_token", "database", "limits"],
   upkeep: ["database"],
   database: ["host", "sql"],
   host: [],

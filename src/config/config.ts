@@ -13,10 +13,11 @@ import type { OfflineDays } from "../licensing/mod.ts";
 import { parseTrustedProxies, type TrustedProxies } from "../limits/mod.ts";
 import type { LogFormat, LogRequests } from "../log.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import type { GitHubAppSettings } from "../repository_token/mod.ts";
 import type { TlsFiles } from "../tls/mod.ts";
 import { type ConfigSource, createLookup, tellOrigin, type Unseen } from "./config_source.ts";
 import { type GivenSecret, readSecret, readTls } from "./credentials.ts";
-import { type GitHubAppSettings, readGitHubApp } from "./github_app.ts";
+import { readGitHubApp } from "./github_app.ts";
 import { demand, SettingError, settingOf, wrong } from "./setting_error.ts";
 import {
   type Get,

@@ -1,19 +1,9 @@
 import { resolve } from "node:path";
+import type { GitHubAppSettings } from "../repository_token/mod.ts";
 import type { ConfigSource } from "./config_source.ts";
 import { findCredential } from "./credentials.ts";
 import { SettingError, settingOf } from "./setting_error.ts";
 import { type Get, matching, readApiUrl } from "./setting_values.ts";
-
-/** A GitHub App that mints repository tokens. */
-export interface GitHubAppSettings {
-  readonly appId: string;
-  readonly installationId: string;
-  readonly repository: string;
-  /** Without a slash at the end. */
-  readonly apiUrl: string;
-  /** Absolute; undefined if no file is named: commands do not need the key, a service does. */
-  readonly privateKeyFile: string | undefined;
-}
 
 /**
  * Reads the settings of the GitHub App, all or none. Only the key may be missing: it can be a credential of the

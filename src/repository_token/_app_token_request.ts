@@ -12,10 +12,12 @@ import { codeOf } from "../system_error.ts";
 
 /** A GitHub App with its key, its installation and the one repository. */
 export interface GitHubApp {
+  /** Its number, or its client id. */
   readonly appId: string;
   readonly installationId: string;
+  /** The repository's name without its owner. */
   readonly repository: string;
-  /** Without a slash at the end. */
+  /** The base address of the host's API, without a slash at the end. */
   readonly apiUrl: string;
   readonly key: KeyObject;
 }
@@ -63,14 +65,18 @@ const MAX_RETRY_AFTER_MS = 600_000;
 const ISSUED_BACK_SECONDS = 60;
 const EXPIRES_AHEAD_SECONDS = 540;
 
-const Answer = v.object({
-  // Opaque: GitHub has changed the length and form of tokens before.
-  token: v.pipe(v.string(), v.regex(/^[\x21-\x7e]{1,4096}$/)),
-  expires_at: v.pipe(v.string(), v.isoTimestamp(), v.maxLength(40)),
-  permissions: v.optional(v.record(v.string(), v.string())),
-  repository_selection: v.optional(v.string()),
-  repositories: v.optional(v.array(v.object({ name: v.string() }))),
-});
+const Answer = v.pipe(
+  v.string(),
+  v.parseJson(),
+  v.object({
+    // Opaque: GitHub has changed the length and form of tokens before.
+    token: v.pipe(v.string(), v.regex(/^[\x21-\x7e]{1,4096}$/)),
+    expires_at: v.pipe(v.string(), v.isoTimestamp(), v.maxLength(40)),
+    permissions: v.optional(v.record(v.string(), v.string())),
+    repository_selection: v.optional(v.string()),
+    repositories: v.optional(v.array(v.object({ name: v.string() }))),
+  }),
+);
 
 /** Requests a token once. Never throws: failures are values. Ends when `signal` is aborted. */
 export async function requestToken(app: GitHubApp, moment: Moment): Promise<Granted | Failed> {
@@ -141,7 +147,7 @@ async function readBounded(response: Response): Promise<string | undefined> {
 }
 
 function judge(app: GitHubApp, text: string | undefined, hostNowMs: number): Granted | Failed {
-  const parsed = v.safeParse(Answer, text === undefined ? undefined : parseJson(text));
+  const parsed = v.safeParse(Answer, text);
   if (!parsed.success) {
     const reason = "The GitHub host gave an answer that is not a token: check CLAVIGER_GITHUB_URL";
     return { reason, status: 201, kind: "faulty" };
@@ -227,14 +233,6 @@ function shortNameOf(error: unknown): string {
     if (/^[A-Za-z_]{2,60}$/.test(code)) return code;
   }
   return error instanceof Error ? error.name : "unknown";
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns the whole number in a header; 0 if the header is missing or says something else. */

@@ -22,30 +22,16 @@ import {
 import type { TokenSource } from "./token_source.ts";
 
 /** A GitHub App as the settings describe it. */
-export interface GitHubAppOptions {
-  /** Its number, or its client id. */
-  readonly appId: string;
-  readonly installationId: string;
-  /** The repository's name without its owner. */
-  readonly repository: string;
-  /** The base address of the host's API, without a slash at the end. */
-  readonly apiUrl: string;
-  /** Undefined if no file is named: commands do not need the key, a service does. */
+export interface GitHubAppSettings extends Omit<GitHubApp, "key"> {
+  /** Absolute; undefined if no file is named: commands do not need the key, a service does. */
   readonly privateKeyFile: string | undefined;
 }
 
 export interface GitHubAppSource extends TokenSource {
-  /** Returns the counters since the start. */
-  stats(): GitHubAppStats;
+  /** Counts since the start the usable tokens that the host gave, and the calls without a usable token. */
+  stats(): { readonly minted: number; readonly failed: number };
   /** Aborts a call in progress; no call follows. */
   stop(): Promise<void>;
-}
-
-export interface GitHubAppStats {
-  /** The number of usable tokens that the host gave. */
-  readonly minted: number;
-  /** The number of calls without a usable token. */
-  readonly failed: number;
 }
 
 /** The least remaining life of a token that is handed out. */
@@ -80,7 +66,7 @@ const SENTENCES: Readonly<Record<FailureKind, string>> = {
 };
 
 /** Reads the private key and returns an App that can mint tokens; the refusal says what to correct. */
-export function openGitHubApp(settings: GitHubAppOptions): GitHubApp | Refusal {
+export function openGitHubApp(settings: GitHubAppSettings): GitHubApp | Refusal {
   const { privateKeyFile, ...app } = settings;
   if (privateKeyFile === undefined) {
     return refuse(
@@ -133,24 +119,19 @@ export function createGitHubAppSource(options: {
   /** Starts a call, unless a call is in progress or the backoff has not ended. */
   function mint(): void {
     if (minting !== undefined || stopping.signal.aborted || clock.monotonicMs() < retryAtMs) return;
-    minting = ask().then((result) => {
+    minting = askHost(app, { clock, hostAheadMs, signal: stopping.signal }).then((answer) => {
       minting = undefined;
-      if ("token" in result) keep(result);
-      else pause(result);
+      if (answer.hostAheadMs !== hostAheadMs) noteClock(answer.hostAheadMs);
+      if ("token" in answer.result) keep(answer.result);
+      else pause(answer.result);
     });
   }
 
-  function ask(): Promise<Granted | Failed> {
-    const onClock = (aheadMs: number) => {
-      hostAheadMs = aheadMs;
-      log.warn(
-        "This machine's clock and the GitHub host's differ: set this machine's clock with a time server",
-        {
-          host_ahead_seconds: Math.round(aheadMs / 1_000),
-        },
-      );
-    };
-    return askHost(app, { clock, hostAheadMs, onClock, signal: stopping.signal });
+  function noteClock(aheadMs: number): void {
+    hostAheadMs = aheadMs;
+    const differ =
+      "This machine's clock and the GitHub host's differ: set this machine's clock with a time server";
+    log.warn(differ, { host_ahead_seconds: Math.round(aheadMs / 1_000) });
   }
 
   function keep({ token, expiresAt, lifeMs }: Granted): void {
@@ -204,28 +185,28 @@ export function createGitHubAppSource(options: {
   };
 }
 
-interface Question {
-  readonly clock: Clock;
-  readonly hostAheadMs: number;
-  /** Called with the lead of the host's clock if the host refused our time. */
-  readonly onClock: (hostAheadMs: number) => void;
-  readonly signal: AbortSignal;
-}
-
-/** Requests a token; if the host refuses our time, requests once more in the host's time. */
+/**
+ * Requests a token; if the host refuses our time, requests once more in the host's time. Returns with the result how far
+ * the host's clock is ahead.
+ */
 async function askHost(
   app: GitHubApp,
-  { clock, hostAheadMs, onClock, signal: stopped }: Question,
-): Promise<Granted | Failed> {
+  {
+    clock,
+    hostAheadMs,
+    signal: stopped,
+  }: { readonly clock: Clock; readonly hostAheadMs: number; readonly signal: AbortSignal },
+): Promise<{ readonly result: Granted | Failed; readonly hostAheadMs: number }> {
   const signal = AbortSignal.any([AbortSignal.timeout(DEADLINE_MS), stopped]);
-  const request = (aheadMs: number) => requestToken(app, { now: clock.now, hostAheadMs: aheadMs, signal });
+  const request = async (aheadMs: number) => {
+    const result = await requestToken(app, { now: clock.now, hostAheadMs: aheadMs, signal });
+    return { result: checkLife(result), hostAheadMs: aheadMs };
+  };
   const first = await request(hostAheadMs);
-  const measured = "reason" in first ? first.hostAheadMs : undefined;
+  const measured = "reason" in first.result ? first.result.hostAheadMs : undefined;
   // A second call helps only if the first one used a time that differs from the host's.
-  if (measured === undefined || Math.abs(measured - hostAheadMs) <= CLOCK_TOLERANCE_MS)
-    return checkLife(first);
-  onClock(measured);
-  return checkLife(await request(measured));
+  if (measured === undefined || Math.abs(measured - hostAheadMs) <= CLOCK_TOLERANCE_MS) return first;
+  return await request(measured);
 }
 
 /** Mints a token as a trial and discards it. Returns the reason if the host gave no token; otherwise undefined. */
@@ -234,7 +215,7 @@ export async function tryGitHubApp(
   { clock }: { readonly clock: Clock },
 ): Promise<Pick<Failed, "kind" | "reason"> | undefined> {
   const never = new AbortController().signal;
-  const result = await askHost(app, { clock, hostAheadMs: 0, onClock: () => {}, signal: never });
+  const { result } = await askHost(app, { clock, hostAheadMs: 0, signal: never });
   return "reason" in result ? { kind: result.kind, reason: result.reason } : undefined;
 }
 

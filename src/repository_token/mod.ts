@@ -6,9 +6,8 @@
 
 export {
   createGitHubAppSource,
-  type GitHubAppOptions,
+  type GitHubAppSettings,
   type GitHubAppSource,
-  type GitHubAppStats,
   openGitHubApp,
   tryGitHubApp,
 } from "./github_app_source.ts";

@@ -10,7 +10,7 @@ import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../../src/clock.ts";
-import type { GitHubAppOptions } from "../../src/repository_token/mod.ts";
+import type { GitHubAppSettings } from "../../src/repository_token/mod.ts";
 
 export type Behaviour =
   | { readonly kind: "grant"; readonly lifeMs?: number; readonly change?: object }
@@ -23,7 +23,7 @@ export type Behaviour =
   | { readonly kind: "flood" };
 
 export interface GitHubStandIn {
-  readonly settings: GitHubAppOptions;
+  readonly settings: GitHubAppSettings;
   /** The requests to any path, in order. `wrong` says why a request was refused. */
   readonly seen: { readonly path: string; readonly jwt: string; readonly wrong: string | undefined }[];
   /** The tokens that the stand-in gave out, in order. */

@@ -12,7 +12,7 @@ import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { FigureComputer } from "../../figures/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
 import type { Limiter } from "../../limits/mod.ts";
-import type { GitHubAppStats } from "../../repository_token/mod.ts";
+import type { GitHubAppSource } from "../../repository_token/mod.ts";
 import type { Upkeep } from "../../upkeep/mod.ts";
 import type { EventWriter, UsageUpkeep, WriteWatch } from "../../usage/mod.ts";
 import { type Family, type PlainFamily, several, single } from "./exposition.ts";
@@ -33,7 +33,7 @@ export interface MetricsSources {
   readonly certificateExpiresAt: () => Date | undefined;
   readonly database: Database;
   /** Absent if the repository token is stored and not minted. */
-  readonly tokens?: { stats(): GitHubAppStats } | undefined;
+  readonly tokens?: Pick<GitHubAppSource, "stats"> | undefined;
   readonly writes: Pick<WriteWatch, "isWritable">;
   readonly dataDir: string;
   readonly isStopping: () => boolean;
