@@ -13,6 +13,7 @@ import {
   sign,
   verify,
 } from "node:crypto";
+import * as v from "valibot";
 
 /** A public key as JWK (RFC 8037). */
 export interface PublicJwk {
@@ -70,27 +71,22 @@ export function openPrivateKey(pem: string, publicKey: string): KeyObject | unde
   return isItsKey ? privateKey : undefined;
 }
 
+const JwkSet = v.pipe(v.string(), v.parseJson(), v.object({ keys: v.array(v.unknown()) }));
+
+const Ed25519Key = v.object({
+  kty: v.literal("OKP"),
+  crv: v.literal("Ed25519"),
+  x: v.pipe(
+    v.string(),
+    // Another spelling of the same bytes would have another `kid`.
+    v.check((x) => decode(x)?.length === 32),
+  ),
+});
+
 /** Reads the public keys (base64url) of a JWK set; keys of other kinds are left out. Undefined for any other text. */
 export function parseJwks(text: string): string[] | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const keys: unknown =
-    typeof value === "object" && value !== null && "keys" in value ? value.keys : undefined;
-  if (!Array.isArray(keys)) return undefined;
-  return keys.flatMap((key: Partial<PublicJwk> | null) => {
-    return key?.kty === "OKP" && key.crv === "Ed25519" && isPublicKey(key.x) ? [key.x] : [];
-  });
-}
-
-/** Tells whether a value is 32 bytes in their one valid spelling: another spelling would have another `kid`. */
-function isPublicKey(x: unknown): x is string {
-  if (typeof x !== "string") return false;
-  const bytes = Buffer.from(x, "base64url");
-  return bytes.length === 32 && bytes.toString("base64url") === x;
+  const set = v.safeParse(JwkSet, text);
+  return set.success ? set.output.keys.flatMap((key) => (v.is(Ed25519Key, key) ? [key.x] : [])) : undefined;
 }
 
 /** Signs claims. Returns three parts of base64url, joined by points. */
@@ -117,8 +113,8 @@ export function verifySignature(jws: string, trusted: readonly string[]): Verifi
   const match = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(jws);
   if (match === null) return no("it is not three parts of base64url, joined by points");
   const [, head = "", payload = "", signature = ""] = match;
-  const header = decode(head);
-  const claims = decode(payload);
+  const header = decodeObject(head);
+  const claims = decodeObject(payload);
   if (header === undefined || claims === undefined) return no("a part of it is not a JSON object");
   if (header.alg !== "EdDSA" || header.typ !== TYPE)
     return no(`its header is not that of a license (EdDSA, ${TYPE})`);
@@ -127,10 +123,9 @@ export function verifySignature(jws: string, trusted: readonly string[]): Verifi
     return no(
       "none of the trusted keys has signed it; the list of keys may be too old, or the key was retired",
     );
-  const bytes = Buffer.from(signature, "base64url");
+  const bytes = decode(signature);
   const isRight =
-    bytes.toString("base64url") === signature &&
-    verify(null, Buffer.from(`${head}.${payload}`), publicKeyOf(publicKey), bytes);
+    bytes !== undefined && verify(null, Buffer.from(`${head}.${payload}`), publicKeyOf(publicKey), bytes);
   return isRight
     ? { ok: true, kid: String(header.kid), claims }
     : no("its signature does not fit its content");
@@ -156,12 +151,15 @@ function encode(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-function decode(text: string): Readonly<Record<string, unknown>> | undefined {
+/** Decodes base64url; undefined for another spelling of the same bytes, which a lenient decoder accepts, too. */
+function decode(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, "base64url");
-  // Other texts decode to the same bytes, so only the canonical base64url text is accepted.
-  if (bytes.toString("base64url") !== text) return undefined;
+  return bytes.toString("base64url") === text ? bytes : undefined;
+}
+
+function decodeObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    const value: unknown = JSON.parse(decode(text)?.toString("utf8") ?? "");
     return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
   } catch {
     return undefined;

@@ -11,21 +11,14 @@ const LINE_CHARACTERS = 64;
 /** The largest file that is read. */
 export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
 
-/** Returns an exported license as the JSON that the command and the operators' API show. */
-export function renderExport(signed: SignedLicense): ExportedLicense {
+/**
+ * Returns an exported license as the JSON that the command and the operators' API show: the compact JWS, and the content
+ * of the license file.
+ */
+export function renderExport(signed: SignedLicense) {
   const { license, claims, kid } = signed;
   const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
   return { license, file: renderLicenseFile(signed), kid, jti: claims.jti, expires_at: expiresAt };
-}
-
-export interface ExportedLicense {
-  /** A compact JWS. */
-  readonly license: string;
-  /** The content of the license file. */
-  readonly file: string;
-  readonly kid: string;
-  readonly jti: string;
-  readonly expires_at: string;
 }
 
 /** Renders the file of a license. */

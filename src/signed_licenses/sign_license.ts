@@ -10,13 +10,11 @@ import { newUuid, toId } from "../ids.ts";
 import {
   featuresOf,
   isRestricted,
-  type KeyMode,
   type OfflineDays,
   oneYearAfter,
   REVOKED,
   refuseRestricted,
   refuseUnknownKey,
-  type Tier,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -41,36 +39,6 @@ export interface SignedLicense {
   readonly license: string;
   readonly claims: LicenseClaims;
   readonly kid: string;
-}
-
-/** The claims of a license. Times are Unix seconds, unless their names end in `_at`. */
-export interface LicenseClaims {
-  readonly iss: string;
-  readonly aud: string;
-  /** `lic_…`. */
-  readonly sub: string;
-  readonly jti: string;
-  readonly iat: number;
-  readonly nbf: number;
-  readonly exp: number;
-  /** Half-way between `iat` and `exp`. */
-  readonly refresh_after: number;
-  readonly key_id: string;
-  readonly user_id: string;
-  readonly mode: KeyMode;
-  readonly license_type: Tier;
-  readonly features: readonly string[];
-  readonly quota: {
-    /** Null means unlimited. */
-    readonly monthly_limit: number | null;
-    readonly used: number;
-    readonly as_of: string;
-    readonly resets_at: string;
-  };
-  /** Absent for a license that never ends. */
-  readonly license_expires_at?: string;
-  readonly nonce?: string;
-  readonly fingerprint?: string;
 }
 
 export interface LicenseSigner {
@@ -193,11 +161,14 @@ function refuseExport(row: Noted | undefined, { keyUuid, now }: SigningRequest):
     : undefined;
 }
 
+export type LicenseClaims = ReturnType<typeof toClaims>;
+
+/** Returns the claims of a license. Times are Unix seconds, unless their names end in `_at`. */
 function toClaims(
   row: Noted & { readonly exp: Date; readonly jti: string },
   { nonce, fingerprint, now }: SigningRequest,
   { brand, publicUrl }: LicenseSignerOptions,
-): LicenseClaims {
+) {
   const iat = wholeSeconds(now);
   const exp = wholeSeconds(row.exp);
   return {
@@ -208,6 +179,7 @@ function toClaims(
     iat,
     nbf: iat,
     exp,
+    // Half-way between `iat` and `exp`.
     refresh_after: iat + Math.floor((exp - iat) / 2),
     key_id: toId("key", row.uuid),
     user_id: toId("usr", row.accountUuid),
@@ -215,11 +187,13 @@ function toClaims(
     license_type: row.tier,
     features: featuresOf(row.tier),
     quota: {
+      // Null means unlimited.
       monthly_limit: row.monthlyLimit,
       used: row.used,
       as_of: toTimestamp(now),
       resets_at: monthOf(now.getTime()).resetsAt,
     },
+    // Absent for a license that never ends.
     ...(row.licenseExpiresAt < NEVER_EXPIRES && { license_expires_at: toTimestamp(row.licenseExpiresAt) }),
     ...(nonce !== undefined && { nonce }),
     ...(fingerprint !== undefined && { fingerprint }),
