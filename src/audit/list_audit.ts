@@ -23,19 +23,49 @@ export interface AuditRow {
   readonly address: string | null;
 }
 
-/** Lists the rows of the audit log, newest first; 100 rows by default. */
+/** A row with its position among all rows. */
+export interface ListedAuditRow extends AuditRow {
+  readonly position: string;
+}
+
+interface AuditList extends AuditFilter {
+  /** 100 rows by default. */
+  readonly limit?: number;
+  /** The position of the last row that was already read, of the form {@linkcode PAGE_POSITION}. */
+  readonly after?: string | undefined;
+}
+
+/** A position: the transaction of a row, or nothing for a row of an older program, and its id. */
+export const PAGE_POSITION = /^(\d{0,19})\.(\d{1,18})$/;
+
+/** Lists the rows of the audit log, newest first. Rows that appear meanwhile are on the first page only. */
 export async function listAudit(
   database: Database,
-  { limit = 100, ...filter }: AuditFilter & { readonly limit?: number } = {},
-): Promise<AuditRow[]> {
-  const rows = await database.query<AuditRow>(
-    (sql) => sql`
-      select ${columns(sql)} from audit
-       where ${isOnPage(sql, { filter, limit, isNext: sql`true`, isNewestFirst: true })}
-       order by ${orderOf(sql, { isNewestFirst: true })}
-       limit ${limit}::bigint`,
-  );
-  return rows.map(toAuditRow);
+  { limit = 100, after, ...filter }: AuditList = {},
+): Promise<ListedAuditRow[]> {
+  const [, xid, id = "0"] = PAGE_POSITION.exec(after ?? "") ?? [];
+  const find = async (isNext: (sql: Sql) => Fragment, most = limit) =>
+    await database.query<AuditRow & { readonly transaction: string | null }>(
+      (sql) => sql`
+        select xid::text as transaction, ${columns(sql)} from audit
+         where ${isOnPage(sql, { filter, limit: most, isNext: isNext(sql), isNewestFirst: true })}
+         order by ${orderOf(sql, { isNewestFirst: true })}
+         limit ${most}::bigint`,
+      { isRead: true },
+    );
+  let rows: Awaited<ReturnType<typeof find>>;
+  if (xid === undefined) rows = await find((sql) => sql`true`);
+  else if (xid === "") rows = await find((sql) => sql`xid is null and id < ${id}::bigint`);
+  else {
+    rows = await find((sql) => sql`(xid, id) < (${xid}::text::xid8, ${id}::bigint)`);
+    // The comparison leaves out rows of an older program, which come last. They are looked up apart, for the index.
+    const missing = limit - rows.length;
+    if (missing > 0) rows = [...rows, ...(await find((sql) => sql`xid is null`, missing))];
+  }
+  return rows.map(({ transaction, ...row }) => ({
+    ...toAuditRow(row),
+    position: `${transaction ?? ""}.${row.id}`,
+  }));
 }
 
 /** The columns of a row; {@linkcode toAuditRow} makes the row. */

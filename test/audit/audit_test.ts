@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "bun:test";
-import { followAudit, listAudit, pageAudit } from "../../src/audit/mod.ts";
+import { followAudit, listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
@@ -57,7 +57,7 @@ describe("audit", () => {
 });
 
 describe("the values of a row", () => {
-  test("listAudit(), pageAudit() and followAudit() show instants in UTC to the second, as PostgreSQL wrote them in any zone", async () => {
+  test("listAudit() and followAudit() show instants in UTC to the second, as PostgreSQL wrote them in any zone", async () => {
     const { database } = server;
     await database.query(
       (sql) => sql`
@@ -72,11 +72,7 @@ describe("the values of a row", () => {
       const found = await followAudit(database, { filter, limit: 1 });
       return !isRefusal(found) && found.rows.length > 0 && found.rows;
     });
-    for (const [row] of [
-      await listAudit(database, filter),
-      await pageAudit(database, { filter, limit: 1 }),
-      followed,
-    ]) {
+    for (const [row] of [await listAudit(database, filter), followed]) {
       expect(row).toMatchObject({ before: "2027-01-31T00:00:00+00:00" });
       expect(row?.after).toEqual({
         ...{ expires_at: "2027-01-31T00:00:00Z", own_expires_at: "2027-01-31T00:00:00Z" },

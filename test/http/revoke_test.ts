@@ -94,6 +94,7 @@ test("POST /v1/auth/revoke writes actor, action, time and reason to the audit lo
   expect(await auditOf(key)).toEqual([
     {
       id: expect.any(Number),
+      position: expect.any(String),
       at: expect.any(Date),
       actor: "http:127.0.0.1",
       door: "client",

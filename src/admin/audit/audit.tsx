@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { ACTIONS, type AuditRow, PAGE_POSITION, type PagedRow, pageAudit } from "../../audit/mod.ts";
+import { ACTIONS, type AuditRow, type ListedAuditRow, listAudit, PAGE_POSITION } from "../../audit/mod.ts";
 import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
@@ -30,7 +30,7 @@ const ENTRIES = {
 type AuditEntries = typeof ENTRIES;
 
 /** A row with the e-mail of its account. */
-interface Row extends PagedRow {
+interface Row extends ListedAuditRow {
   readonly email: string | undefined;
 }
 
@@ -66,7 +66,7 @@ async function findRows(
   };
   return {
     async read(after, limit) {
-      const rows = await pageAudit(database, { filter, limit, after });
+      const rows = await listAudit(database, { ...filter, limit, after });
       const uuids = rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
       const emails = await findEmails(database, [...new Set(uuids)]);
       return rows.map((row) => ({ ...row, email: emails.get(row.userId ?? "") }));
