@@ -37,7 +37,7 @@ export function createWriteBehind(options: WriteBehindOptions): WriteBehind {
   };
 }
 
-/** The most rows that wait: one statement writes them well within its deadline. Further rows are not recorded. */
+/** The most rows that wait: one statement writes them well within its deadline. */
 const MAX_WAITING = 5_000;
 
 interface WaitingRowsOptions<Row> {
@@ -45,40 +45,48 @@ interface WaitingRowsOptions<Row> {
   /** Makes one row of two with the same id. */
   readonly merge: (one: Row, other: Row) => Row;
   readonly write: (rows: readonly Row[]) => Promise<void>;
+  /** The most rows that wait; 5,000 by default. */
+  readonly most?: number;
+  /** Returns the row that a further row becomes if there is no place for it; by default it is not recorded. */
+  readonly whenFull?: (row: Row) => Row;
 }
 
 /** Creates rows that wait to be written. Rows whose write fails are added again. */
-export function createWaitingRows<Row>({ idOf, merge, write }: WaitingRowsOptions<Row>) {
-  let waiting = new Map<string, Row>();
+export function createWaitingRows<Row>(options: WaitingRowsOptions<Row>) {
+  const { idOf, merge, write, most = MAX_WAITING, whenFull } = options;
+  const waiting = new Map<string, Row>();
   /** Writes run one after another, so a stop waits for the write in progress. */
   let writing = Promise.resolve();
   let failures = 0;
 
   function add(row: Row): void {
-    const id = idOf(row);
+    const isFull = waiting.size >= most && !waiting.has(idOf(row));
+    const kept = isFull ? whenFull?.(row) : row;
+    if (kept === undefined) return;
+    const id = idOf(kept);
     const known = waiting.get(id);
-    if (known !== undefined) waiting.set(id, merge(known, row));
-    else if (waiting.size < MAX_WAITING) waiting.set(id, row);
+    waiting.set(id, known === undefined ? kept : merge(known, kept));
   }
 
-  async function writeWaiting() {
-    if (waiting.size === 0) return;
-    const taken = waiting;
-    waiting = new Map();
+  async function writeDue(isDue: (row: Row) => boolean) {
+    const taken = [...waiting.values()].filter(isDue);
+    if (taken.length === 0) return;
+    for (const row of taken) waiting.delete(idOf(row));
     try {
-      await write([...taken.values()]);
+      await write(taken);
       failures = 0;
     } catch {
       // The database does not answer, which the pulse reports, or refuses writes, which `usage/write_watch.ts` reports.
       failures++;
-      for (const row of taken.values()) add(row);
+      for (const row of taken) add(row);
     }
   }
 
   return {
     add,
-    flush(): Promise<void> {
-      writing = writing.then(writeWaiting);
+    /** Writes the rows that are due; all by default. */
+    flush(isDue: (row: Row) => boolean = () => true): Promise<void> {
+      writing = writing.then(() => writeDue(isDue));
       return writing;
     },
     /** How many writes have failed since the last one that succeeded. */

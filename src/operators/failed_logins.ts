@@ -7,7 +7,13 @@
 import { auditCte } from "../audit/mod.ts";
 import { HOUR_MS, toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import { createWriteBehind, type Database, toTextArray, type WriteBehind } from "../database/mod.ts";
+import {
+  createWaitingRows,
+  createWriteBehind,
+  type Database,
+  toTextArray,
+  type WriteBehind,
+} from "../database/mod.ts";
 
 /** Its `flush` writes the counts of the hours that have ended. */
 export interface FailedLogins extends WriteBehind {
@@ -18,7 +24,7 @@ export interface FailedLogins extends WriteBehind {
 interface Failures {
   readonly hourMs: number;
   readonly group: string;
-  count: number;
+  readonly count: number;
 }
 
 const INTERVAL_MS = 60_000;
@@ -36,41 +42,21 @@ export function createFailedLogins({
   readonly database: Pick<Database, "query">;
   readonly clock: Clock;
 }): FailedLogins {
-  let waiting = new Map<string, Failures>();
-  /** Writes run one after another, so a stop waits for the write in progress. */
-  let writing = Promise.resolve();
-
-  function add({ hourMs, group, count }: Failures): void {
-    const isFull = waiting.size >= MOST_GROUPS && !waiting.has(`${hourMs} ${group}`);
-    const shown = isFull ? OTHERS : group;
-    const known = waiting.get(`${hourMs} ${shown}`);
-    if (known !== undefined) known.count += count;
-    else waiting.set(`${hourMs} ${shown}`, { hourMs, group: shown, count });
-  }
-
-  function write(isDue: (row: Failures) => boolean): Promise<void> {
-    writing = writing.then(() => writeDue(isDue));
-    return writing;
-  }
-
-  async function writeDue(isDue: (row: Failures) => boolean): Promise<void> {
-    const rows = [...waiting.values()].filter(isDue);
-    if (rows.length === 0) return;
-    waiting = new Map([...waiting].filter(([, row]) => !isDue(row)));
-    try {
-      await insertFailures(database, rows, clock.now());
-    } catch {
-      // The database does not answer, which the pulse reports.
-      for (const row of rows) add(row);
-    }
-  }
-
-  const flush = () => write(({ hourMs }) => hourMs + HOUR_MS <= clock.nowMs());
-  const pauseMs = () => Math.min(INTERVAL_MS, HOUR_MS - (clock.nowMs() % HOUR_MS));
-  const writeAll = () => write(() => true);
+  const rows = createWaitingRows<Failures>({
+    idOf: ({ hourMs, group }) => `${hourMs} ${group}`,
+    merge: (one, { count }) => ({ ...one, count: one.count + count }),
+    write: (due) => insertFailures(database, due, clock.now()),
+    most: MOST_GROUPS,
+    whenFull: (row) => ({ ...row, group: OTHERS }),
+  });
   return {
-    ...createWriteBehind({ intervalMs: INTERVAL_MS, pauseMs, flush, writeAll }),
-    note: (group) => add({ hourMs: Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS, group, count: 1 }),
+    ...createWriteBehind({
+      intervalMs: INTERVAL_MS,
+      pauseMs: () => Math.min(INTERVAL_MS, HOUR_MS - (clock.nowMs() % HOUR_MS)),
+      flush: () => rows.flush(({ hourMs }) => hourMs + HOUR_MS <= clock.nowMs()),
+      writeAll: () => rows.flush(),
+    }),
+    note: (group) => rows.add({ hourMs: Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS, group, count: 1 }),
   };
 }
 
