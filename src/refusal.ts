@@ -72,6 +72,8 @@ export interface Reason {
 export interface WrongField {
   readonly field: string;
   readonly error: string;
+  /** The error in a form, where the name of the field stands above it; by default `error`. */
+  readonly hint?: string;
 }
 
 export class Refusal {

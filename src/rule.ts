@@ -2,11 +2,13 @@
  * Rules for values that people and programs write. The room that owns a value declares its rule. Every door (command, API,
  * console, import) uses this rule and adds only the name of the field.
  */
+import * as v from "valibot";
+
 export interface Rule<Value> {
   /** The end of a refusal, after the name of the field: `must be a month such as 2026-11`. */
   readonly must: string;
   /** Describes the value in JSON Schema, for the OpenAPI documents. */
-  readonly keywords: Readonly<Record<string, unknown>>;
+  readonly keywords: Keywords;
   /** Returns the value of a text; undefined for a wrong text. */
   parse(text: string): Value | undefined;
 }
@@ -26,4 +28,44 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): Numb
     allows,
     parse: (text) => (/^\d+$/.test(text) && allows(Number(text)) ? Number(text) : undefined),
   };
+}
+
+/** Returns the rule for one of a few words. */
+export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
+  return {
+    must: `must be ${words.length === 2 ? words.join(" or ") : `one of ${words.join(", ")}`}`,
+    keywords: { enum: words },
+    parse: (text) => words.find((word) => word === text),
+  };
+}
+
+type Keywords = Readonly<Record<string, unknown>>;
+
+/**
+ * Returns the schema of a text that stands for a value; `more` are further keywords for the document. As with each of these
+ * schemas, the name of the field comes before the message.
+ */
+export function parsedField<Value>({ must, keywords, parse }: Rule<Value>, more: Keywords = {}) {
+  return v.pipe(
+    v.string(must),
+    v.check((text) => parse(text) !== undefined, must),
+    // A description after the transformation would not be in the document.
+    inJsonSchema({ ...keywords, ...more }),
+    v.transform((text) => parse(text) as Value),
+  );
+}
+
+/** Returns the schema of a number in JSON. */
+export function numberField({ must, keywords, allows }: NumberRule) {
+  return v.pipe(v.number(must), v.check(allows, must), inJsonSchema(keywords));
+}
+
+/** Returns the schema of one of a few words. */
+export function wordField<const Word extends string>(words: readonly Word[]) {
+  return v.picklist(words, oneOf(words).must);
+}
+
+/** Describes a check of our own in JSON Schema, for the OpenAPI documents. */
+export function inJsonSchema<Input>(keywords: Keywords) {
+  return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });
 }

@@ -1,4 +1,5 @@
-import { lineOf, type TextRule } from "../database/mod.ts";
+import { lineOf } from "../database/mod.ts";
+import type { Rule } from "../rule.ts";
 
 /** The person or program that makes a change. */
 export interface Actor {
@@ -33,11 +34,11 @@ const LINE = lineOf(1, 300);
 export const REASON_TEXT = lineOf(0, 2_000);
 
 /** The form of an actor in the audit log. */
-export const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
+const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
 
 /** The rule for the text of an actor. Without its kind, no row has it. */
-export const ACTOR_TEXT: TextRule = {
+export const ACTOR_TEXT: Rule<string> = {
   must: `must be a kind and a name, such as token:shop; the kinds are ${KINDS.join(", ")}`,
-  range: LINE.range,
-  allows: (text) => LINE.allows(text) && ACTOR.test(text),
+  keywords: { ...LINE.keywords, pattern: ACTOR.source },
+  parse: (text) => (ACTOR.test(text) ? LINE.parse(text) : undefined),
 };

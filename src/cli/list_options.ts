@@ -4,7 +4,7 @@ import type { Database } from "../database/mod.ts";
 import { type ListPart, MAX_SEARCHED, SEARCH_TEXT, searchAccounts } from "../licensing/mod.ts";
 import { renderCount } from "../render_count.ts";
 import type { Invocation } from "./invocation.ts";
-import { idOption, ruledOption, wholeNumberOption } from "./options.ts";
+import { idOption, parsedOption, wholeNumberOption } from "./options.ts";
 import { printNote } from "./print.ts";
 
 export interface ListOptions {
@@ -23,7 +23,7 @@ export function withListOptions(command: Command, { kind }: { readonly kind: "ke
     .option(
       "--search <text>",
       "only rows where words of e-mail, name or organization begin like this, or a key ends with these four characters",
-      ruledOption(SEARCH_TEXT),
+      parsedOption(SEARCH_TEXT),
     )
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), ROWS)
     .option("--after <id>", "show the rows after the one with this id", idOption(kind));

@@ -1,12 +1,12 @@
 /** Options that many commands share, and readers of option values whose errors say which values are allowed. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { REASON_TEXT } from "../audit/mod.ts";
 import { MONTH, TIMESTAMP } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
-import { lineOf, type TextRule } from "../database/mod.ts";
+import { lineOf } from "../database/mod.ts";
 import { type IdKind, idRule } from "../ids.ts";
-import { ACCOUNT, EXPIRY, MONTHLY_LIMIT, TEXTS } from "../licensing/mod.ts";
-import { type Rule, wholeNumber } from "../rule.ts";
+import { ACCOUNT, EXPIRY, MONTHLY_LIMIT } from "../licensing/mod.ts";
+import { oneOf, type Rule, wholeNumber } from "../rule.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {
@@ -24,14 +24,16 @@ export interface ChangeOptions extends JsonOptions {
   readonly reason?: string;
 }
 
+const PATH = lineOf(1, 4_095);
+
 /** Adds the options of {@linkcode InstallationFlags}. */
 export function withInstallationFlags(command: Command): Command {
   return command
-    .option("--data-dir <dir>", "the data folder", textOption(1, 4_095))
+    .option("--data-dir <dir>", "the data folder", parsedOption(PATH))
     .option(
       "--env-file <file>",
       "read settings from this file instead of /etc/claviger/claviger.env",
-      textOption(1, 4_095),
+      parsedOption(PATH),
     );
 }
 
@@ -47,12 +49,7 @@ export function withJsonOptions(command: Command): Command {
 
 /** Adds the option `--reason`; {@linkcode withDatabase} adds the reason to the actor. */
 export function withReason(command: Command): Command {
-  return command.option("--reason <text>", "the reason, for the audit log", ruledOption(REASON_TEXT));
-}
-
-/** Reads an e-mail address, and returns it as it is stored. */
-export function emailOption(text: string): string {
-  return fieldOption("email")(text).toLowerCase();
+  return command.option("--reason <text>", "the reason, for the audit log", parsedOption(REASON_TEXT));
 }
 
 /** Accepts a value of the setting `name`; `read` is the setting's own reader, which throws for a wrong value. */
@@ -71,24 +68,6 @@ export function settingOption(
   };
 }
 
-/** Accepts a text of accounts and licenses. */
-export function fieldOption(field: keyof typeof TEXTS): (text: string) => string {
-  return ruledOption(TEXTS[field]);
-}
-
-/** Accepts one line of text with `least` to `most` characters. */
-export function textOption(least: number, most: number): (text: string) => string {
-  return ruledOption(lineOf(least, most));
-}
-
-/** Reads a text that meets the rule. */
-export function ruledOption({ must, allows }: TextRule): (text: string) => string {
-  return (text) => {
-    if (allows(text)) return text;
-    throw new InvalidArgumentError(`It ${must}`);
-  };
-}
-
 /** Reads the value of a text that meets the rule. */
 export function parsedOption<Value>({ must, parse }: Rule<Value>): (text: string) => Value {
   return (text) => {
@@ -96,6 +75,15 @@ export function parsedOption<Value>({ must, parse }: Rule<Value>): (text: string
     if (value !== undefined) return value;
     throw new InvalidArgumentError(`It ${must}`);
   };
+}
+
+/** Makes an option or an argument accept only these words, which its help and the completion name. */
+export function withWords<Target extends Option | Argument>(
+  target: Target,
+  words: readonly string[],
+): Target {
+  target.choices(words).argParser(parsedOption(oneOf(words)));
+  return target;
 }
 
 /** Accepts an account's id or its e-mail. */

@@ -28,5 +28,5 @@ export { type Migration, migrations } from "./migration_files.ts";
 export { checkSchema, checksumOf, findForeignMigration, migrate, migrationStatus } from "./migrations.ts";
 export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
-export { isStorableJson, isStorableText, lineOf, type TextRule } from "./storable.ts";
+export { isStorableJson, isStorableText, lineOf } from "./storable.ts";
 export { createWaitingRows, createWriteBehind, type WriteBehind } from "./write_behind.ts";

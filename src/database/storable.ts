@@ -1,21 +1,15 @@
 /** Tells what PostgreSQL can store as text and as `jsonb`, so that a refusal can name the reason. */
-
-/** The rule for a text, and the end of its refusal, such as `must be one line of 1 to 200 characters`. */
-export interface TextRule {
-  readonly must: string;
-  /** The fewest and the most characters. */
-  readonly range: readonly [least: number, most: number];
-  allows(text: string): boolean;
-}
+import type { Rule } from "../rule.ts";
 
 /** Returns the rule for one line of text. Its length counts characters, not code units. */
-export function lineOf(least: number, most: number): TextRule {
+export function lineOf(least: number, most: number): Rule<string> {
   return {
     must: `must be one line of ${least === 0 ? "at most" : `${least} to`} ${most} characters`,
-    range: [least, most],
-    allows(text) {
+    keywords: { minLength: least, maxLength: most },
+    parse(text) {
       const { length } = text.length > most * 2 ? text : [...text];
-      return length >= least && length <= most && !/\p{Cc}/u.test(text) && isStorableText(text);
+      const isRight = length >= least && length <= most && !/\p{Cc}/u.test(text) && isStorableText(text);
+      return isRight ? text : undefined;
     },
   };
 }

@@ -30,7 +30,7 @@ export function refresh({ authenticator, clock }: HandlerDeps): Handler {
 }
 
 /** The fields of a revocation besides the key. */
-export const revocation = v.object({ reason: optionalText("reason", 2_000) });
+export const revocation = v.object({ reason: optionalText(2_000) });
 
 const NOT_FOUND = "API key not found or already revoked";
 const UNKNOWN_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "unknown" });

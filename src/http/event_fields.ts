@@ -6,6 +6,7 @@
  * compares the two.
  */
 import * as v from "valibot";
+import { wordField } from "../rule.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
 import type { JsonObject } from "../wire/mod.ts";
 import { isOptionalText, optionalMetadata, optionalText } from "../wire/mod.ts";
@@ -14,20 +15,14 @@ const NAME_CHARACTERS = 200;
 const MESSAGE_CHARACTERS = 2_000;
 
 export const eventFields = v.object({
-  event_type: v.picklist(EVENT_TYPES, `event_type must be one of ${EVENT_TYPES.join(", ")}`),
-  model_name: optionalText("model_name", NAME_CHARACTERS),
-  inference_type: v.nullish(
-    v.picklist(INFERENCE_TYPES, `inference_type must be one of ${INFERENCE_TYPES.join(", ")}`),
-  ),
+  event_type: wordField(EVENT_TYPES),
+  model_name: optionalText(NAME_CHARACTERS),
+  inference_type: v.nullish(wordField(INFERENCE_TYPES)),
   duration_ms: v.nullish(
-    v.pipe(
-      v.number("duration_ms must be a number"),
-      v.finite("duration_ms must be finite"),
-      v.minValue(0, "duration_ms must not be negative"),
-    ),
+    v.pipe(v.number("must be a number"), v.finite("must be finite"), v.minValue(0, "must not be negative")),
   ),
-  success: v.nullish(v.boolean("success must be true or false")),
-  error_message: optionalText("error_message", MESSAGE_CHARACTERS),
+  success: v.nullish(v.boolean("must be true or false")),
+  error_message: optionalText(MESSAGE_CHARACTERS),
   metadata: optionalMetadata(),
 });
 

@@ -2,15 +2,16 @@
 import * as v from "valibot";
 import { toTimestamp } from "../calendar.ts";
 import { isRefusal } from "../refusal.ts";
-import { NOT_OFFLINE } from "../signed_licenses/mod.ts";
-import { isKnown, parseFields, printableText } from "../wire/mod.ts";
+import { parsedField } from "../rule.ts";
+import { CLIENT_TEXT, NOT_OFFLINE } from "../signed_licenses/mod.ts";
+import { isKnown, parseFields } from "../wire/mod.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
 /** The fields of a request for a license besides the key. */
 export const licenseFields = v.object({
-  nonce: printableText("nonce"),
-  fingerprint: printableText("fingerprint"),
+  nonce: v.nullish(parsedField(CLIENT_TEXT)),
+  fingerprint: v.nullish(parsedField(CLIENT_TEXT)),
 });
 
 /** Creates the handler that signs the license of a key. It also answers when the quota is used up. */

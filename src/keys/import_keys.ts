@@ -26,6 +26,7 @@ import {
   withExternalId,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { numberField, parsedField, wordField } from "../rule.ts";
 import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
 import { hashApiKey, keyPattern, modeOf, toHint } from "./api_key.ts";
 
@@ -60,37 +61,18 @@ const importLine = v.strictObject({
       v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
     ),
   ),
-  mode: v.optional(v.picklist(MODES, "must be live or test")),
-  email: text("email"),
-  name: v.optional(text("name")),
-  organization: v.optional(text("organization")),
-  tier: v.picklist(TIERS, `must be one of ${TIERS.join(", ")}`),
-  expires_at: v.nullish(expiry()),
-  monthly_limit: v.nullish(count()),
-  used: v.nullish(count()),
-  external_id: v.nullish(text("external_id")),
+  mode: v.optional(wordField(MODES)),
+  email: parsedField(TEXTS.email),
+  name: v.optional(parsedField(TEXTS.name)),
+  organization: v.optional(parsedField(TEXTS.organization)),
+  tier: wordField(TIERS),
+  expires_at: v.nullish(parsedField(EXPIRY)),
+  monthly_limit: v.nullish(numberField(MONTHLY_LIMIT)),
+  used: v.nullish(numberField(MONTHLY_LIMIT)),
+  external_id: v.nullish(parsedField(TEXTS.external_id)),
 });
 
 export type ImportLine = v.InferInput<typeof importLine>;
-
-function text(field: keyof typeof TEXTS) {
-  const { must, allows } = TEXTS[field];
-  return v.pipe(v.string(must), v.check(allows, must));
-}
-
-function expiry() {
-  const { must, parse } = EXPIRY;
-  return v.pipe(
-    v.string(must),
-    v.check((text) => parse(text) !== undefined, must),
-    v.transform((text) => parse(text) ?? null),
-  );
-}
-
-function count() {
-  const { must, allows } = MONTHLY_LIMIT;
-  return v.pipe(v.number(must), v.check(allows, must));
-}
 
 /** The names of the fields of a line. */
 export const IMPORT_FIELDS: readonly string[] = Object.keys(importLine.entries);
@@ -130,14 +112,13 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   if (sha256 !== undefined && mode === undefined) return wrong("sha256 needs mode, live or test");
   if (apiKey !== undefined && mode !== undefined && mode !== modeOf(apiKey))
     return wrong("mode and api_key differ");
-  const email = rest.email.toLowerCase();
-  if (isErased({ email })) return wrong(`email names no account: ${ERASED}`);
+  if (isErased(rest)) return wrong(`email names no account: ${ERASED}`);
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
     hint: apiKey === undefined ? `${brand.name}_${keyMode}_…` : toHint(apiKey),
     mode: keyMode,
-    email,
+    email: rest.email,
     name: rest.name,
     organization: rest.organization,
     tier,

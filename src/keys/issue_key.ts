@@ -19,7 +19,7 @@ import {
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
-import { answerCte, type StoreAnswer } from "./store_answer.ts";
+import { answerCte, type StoreAnswer, type StoredAnswer } from "./store_answer.ts";
 
 export interface IssueRequest extends LicenseRequest {
   readonly mode: KeyMode;
@@ -90,20 +90,21 @@ export async function issueKey(
 }
 
 /** Returns what {@linkcode issueKey} returned, from its stored answer. */
-export function repeatIssue(answer: Readonly<Record<string, unknown>>, apiKey: string): IssuedKey {
-  const row = answer as unknown as Row & { readonly expiresAt: string };
-  return toIssuedKey({ ...row, expiresAt: new Date(row.expiresAt) }, apiKey);
+export function repeatIssue({ answer, apiKey }: StoredAnswer): IssuedKey {
+  return toIssuedKey(answer as unknown as Row, apiKey);
 }
 
 interface Row {
   readonly uuid: string;
   readonly accountUuid: string;
   readonly licenseUuid: string;
-  readonly expiresAt: Date;
+  /** A text in a stored answer. */
+  readonly expiresAt: Date | string;
 }
 
-function toIssuedKey({ uuid, accountUuid, ...rest }: Row, apiKey: string): IssuedKey {
-  return { id: toId("key", uuid), apiKey, userId: toId("usr", accountUuid), ...rest };
+function toIssuedKey({ uuid, accountUuid, licenseUuid, expiresAt }: Row, apiKey: string): IssuedKey {
+  const userId = toId("usr", accountUuid);
+  return { id: toId("key", uuid), apiKey, userId, licenseUuid, expiresAt: new Date(expiresAt) };
 }
 
 function issueStatement(

@@ -17,7 +17,7 @@ import {
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
-import { answerCte, type StoreAnswer } from "./store_answer.ts";
+import { answerCte, type StoreAnswer, type StoredAnswer } from "./store_answer.ts";
 
 /** How long the old key works if nothing is said: a week, long enough for a customer to install the new key. */
 export const USUAL_OVERLAP = "7d";
@@ -77,19 +77,19 @@ export async function rotateKey(
 }
 
 /** Returns what {@linkcode rotateKey} returned, from its stored answer. */
-export function repeatRotation(answer: Readonly<Record<string, unknown>>, apiKey: string): RotatedKey {
-  const row = answer as unknown as Row & { readonly oldWorksUntil: string };
-  return toRotatedKey({ ...row, oldWorksUntil: new Date(row.oldWorksUntil) }, apiKey);
+export function repeatRotation({ answer, apiKey }: StoredAnswer): RotatedKey {
+  return toRotatedKey(answer as unknown as Row, apiKey);
 }
 
 interface Row {
   readonly uuid: string;
   readonly licenseUuid: string;
-  readonly oldWorksUntil: Date;
+  /** A text in a stored answer. */
+  readonly oldWorksUntil: Date | string;
 }
 
-function toRotatedKey({ uuid, oldWorksUntil }: Omit<Row, "licenseUuid">, apiKey: string): RotatedKey {
-  return { id: toId("key", uuid), apiKey, oldWorksUntil };
+function toRotatedKey({ uuid, oldWorksUntil }: Row, apiKey: string): RotatedKey {
+  return { id: toId("key", uuid), apiKey, oldWorksUntil: new Date(oldWorksUntil) };
 }
 
 function rotateStatement(

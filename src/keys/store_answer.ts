@@ -9,6 +9,13 @@ export interface MadeKey {
   readonly apiKey: string;
 }
 
+/** The answer to a request that made a key before. */
+export interface StoredAnswer {
+  /** The answer without the API key, as the statement that made the key gave it; PostgreSQL orders its fields. */
+  readonly answer: Readonly<Record<string, unknown>>;
+  readonly apiKey: string;
+}
+
 /**
  * Returns the CTE that stores the answer in the statement that makes the key. Its unique constraint rolls the statement
  * back if the same request made a key before.

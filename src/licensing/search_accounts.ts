@@ -1,4 +1,5 @@
-import { type Database, lineOf, type TextRule } from "../database/mod.ts";
+import { type Database, lineOf } from "../database/mod.ts";
+import type { Rule } from "../rule.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
@@ -20,10 +21,10 @@ const SEPARATORS = /[\s!-/:-@[-`{-~]+/;
 const LINE = lineOf(1, 200);
 
 /** The rule for the text of a search. */
-export const SEARCH_TEXT: TextRule = {
+export const SEARCH_TEXT: Rule<string> = {
   must: `${LINE.must}, with a letter or a digit`,
-  range: LINE.range,
-  allows: (text) => LINE.allows(text) && wordsOf(text).length > 0,
+  keywords: LINE.keywords,
+  parse: (text) => (wordsOf(text).length > 0 ? LINE.parse(text) : undefined),
 };
 
 /** Four characters, alone or as a list shows them: `svc_live_…00ff`. */

@@ -1,8 +1,8 @@
 /**
- * The rules for the texts of accounts and licenses, by field. None may contain what looks like a key or a token: it would
+ * The rules for the texts of accounts and licenses, by field. An e-mail gets its stored form. None may contain what looks like a key or a token: it would
  * be stored in clear, and shown.
  */
-import { isStorableText, lineOf, type TextRule } from "../database/mod.ts";
+import { isStorableText, lineOf } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import type { Rule } from "../rule.ts";
 import { redactKeys } from "../secrets/mod.ts";
@@ -11,16 +11,16 @@ import { parseEmail } from "./accounts.ts";
 export const TEXTS = {
   email: withoutKeys({
     must: "must be an e-mail address",
-    range: [3, 254],
-    allows: (text) => parseEmail(text) !== undefined,
+    keywords: { minLength: 3, maxLength: 254, format: "email" },
+    parse: parseEmail,
   }),
   name: withoutKeys(lineOf(1, 200)),
   organization: withoutKeys(lineOf(0, 200)),
   /** Any characters except controls, invisible characters, and separators of lines. */
   external_id: withoutKeys({
     must: "must have 1 to 255 printable characters",
-    range: [1, 255],
-    allows: (text) => /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u.test(text) && isStorableText(text),
+    keywords: { minLength: 1, maxLength: 255 },
+    parse: (text) => (/^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u.test(text) && isStorableText(text) ? text : undefined),
   }),
 } as const;
 
@@ -31,7 +31,10 @@ export const ACCOUNT: Rule<string> = {
   parse: (text) => (parseId("usr", text) === undefined && parseEmail(text) === undefined ? undefined : text),
 };
 
-function withoutKeys({ must, range, allows }: TextRule): TextRule {
-  const hasNoKey = (text: string) => redactKeys(text) === text;
-  return { must: `${must}, and no API key`, range, allows: (text) => allows(text) && hasNoKey(text) };
+function withoutKeys({ must, keywords, parse }: Rule<string>): Rule<string> {
+  return {
+    must: `${must}, and no API key`,
+    keywords,
+    parse: (text) => (redactKeys(text) === text ? parse(text) : undefined),
+  };
 }

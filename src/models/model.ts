@@ -4,6 +4,7 @@ import type { Brand } from "../brand.ts";
 import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { wordField } from "../rule.ts";
 
 /** What every record of a version has. */
 export interface ModelFacts {
@@ -149,7 +150,7 @@ function schemaFor(brand: Brand) {
       v.string("must be a text"),
       v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
     ),
-    requiresLicense: v.picklist(TIERS, `must be one of ${TIERS.join(", ")}`),
+    requiresLicense: wordField(TIERS),
     metadata: v.pipe(
       v.custom<Readonly<Record<string, unknown>>>(
         (value) => typeof value === "object" && value !== null && !Array.isArray(value),

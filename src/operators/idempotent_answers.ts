@@ -8,7 +8,7 @@
  * So the database and the root secret together are not enough to open an answer.
  */
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
-import type { MadeKey, StoreAnswer } from "../keys/mod.ts";
+import type { MadeKey, StoreAnswer, StoredAnswer } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { hashOf } from "./_secret_text.ts";
@@ -23,19 +23,11 @@ export interface RepeatableRequest {
   readonly request: string;
 }
 
-export interface StoredAnswer {
-  /** The answer without the API key, as the statement that made the key gave it; PostgreSQL orders its fields. */
-  readonly answer: Readonly<Record<string, unknown>>;
-  readonly apiKey: string;
-}
-
 export interface OnceOptions<Result> {
   readonly secrets: Secrets;
   readonly now: Date;
   /** Carries the request out, with one statement that stores the answer, too. */
   perform(storeAnswer: StoreAnswer): Promise<Result | Refusal>;
-  /** Turns the stored answer into the result; refuses a token that could not get the key now. */
-  repeat(stored: StoredAnswer): Result | Refusal;
 }
 
 const PURPOSE = "idempotent-answer";
@@ -43,27 +35,24 @@ const PURPOSE = "idempotent-answer";
 const ANSWERS_KEPT_HOURS = 24;
 
 /**
- * Carries a request out, or repeats its answer if it was carried out in the last 24 hours. Refuses an `Idempotency-Key`
- * that was sent with another request (`CLAIM_MISMATCH`).
+ * Carries a request out, or returns its stored answer if it was carried out in the last 24 hours. Refuses an
+ * `Idempotency-Key` that was sent with another request (`CLAIM_MISMATCH`).
  */
 export async function answerOnce<Result>(
   database: Database,
   request: RepeatableRequest,
-  { secrets, now, perform, repeat }: OnceOptions<Result>,
-): Promise<Result | Refusal> {
-  const again = async () => {
-    const stored = await findAnswer(database, request, { secrets, now });
-    return stored === undefined || isRefusal(stored) ? stored : repeat(stored);
-  };
-  const known = await again();
+  { secrets, now, perform }: OnceOptions<Result>,
+): Promise<Result | StoredAnswer | Refusal> {
+  const find = () => findAnswer(database, request, { secrets, now });
+  const known = await find();
   if (known !== undefined) return known;
   try {
     const result = await perform((sql, made) => answerCte(sql, request, { ...made, secrets, now }));
     // The same request at the same moment can cause the refusal: it rotated the key, or took the external id.
-    return isRefusal(result) ? ((await again()) ?? result) : result;
+    return isRefusal(result) ? ((await find()) ?? result) : result;
   } catch (error) {
     if (constraintOf(error) !== "idempotent_answers_pkey") throw error;
-    const other = await again();
+    const other = await find();
     if (other === undefined) throw error;
     return other;
   }

@@ -4,7 +4,7 @@
  */
 export { operatorsUpkeep } from "./delete_ended.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
-export { answerOnce, type StoredAnswer } from "./idempotent_answers.ts";
+export { answerOnce } from "./idempotent_answers.ts";
 export { limitsOfToken, meaningOf } from "./limits_of_token.ts";
 export {
   deleteCodes,

@@ -18,6 +18,7 @@ import {
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { type Rule, wholeNumber } from "../rule.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { signClaims } from "./jws.ts";
 import {
@@ -31,8 +32,18 @@ import {
 } from "./note_license.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
-/** For how many days an export is valid: the default, and the bounds. */
-export const EXPORT_DAYS = { usual: 365, least: 1, most: 3_650 } as const;
+const CLIENT_TEXT_FORM = /^[\x20-\x7e]{1,128}$/;
+
+/** The rule for the number of days for which an export is valid. */
+export const EXPORT_DAYS = wholeNumber(1, 3_650);
+export const USUAL_EXPORT_DAYS = 365;
+
+/** The rule for a text that a client chooses and its license repeats: the fingerprint of a machine, or a nonce. */
+export const CLIENT_TEXT: Rule<string> = {
+  must: "must have 1 to 128 printable ASCII characters",
+  keywords: { pattern: CLIENT_TEXT_FORM.source },
+  parse: (text) => (CLIENT_TEXT_FORM.test(text) ? text : undefined),
+};
 
 export interface SignedLicense {
   /** A compact JWS. */

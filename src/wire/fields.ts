@@ -2,28 +2,16 @@
 import * as v from "valibot";
 import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { inJsonSchema } from "../rule.ts";
 
 /** Returns the schema of an optional text with at most `maxCharacters`; null counts as absent. */
-export function optionalText(name: string, maxCharacters: number) {
+export function optionalText(maxCharacters: number) {
   return v.nullish(
     v.pipe(
-      v.string(`${name} must be a string`),
-      v.check(
-        (text) => hasAtMost(text, maxCharacters),
-        `${name} must have at most ${maxCharacters} characters`,
-      ),
-      v.check(isStorableText, `${name} must not hold NUL, unpaired surrogates or U+FFFD`),
+      v.string("must be a string"),
+      v.check((text) => hasAtMost(text, maxCharacters), `must have at most ${maxCharacters} characters`),
+      v.check(isStorableText, "must not hold NUL, unpaired surrogates or U+FFFD"),
       inJsonSchema({ maxLength: maxCharacters }),
-    ),
-  );
-}
-
-/** Returns the schema of an optional text of 1 to 128 printable ASCII characters; null counts as absent. */
-export function printableText(name: string) {
-  return v.nullish(
-    v.pipe(
-      v.string(`${name} must be a string`),
-      v.regex(/^[\x20-\x7e]{1,128}$/, `${name} must have 1 to 128 printable ASCII characters`),
     ),
   );
 }
@@ -39,11 +27,6 @@ function hasAtMost(text: string, maxCharacters: number): boolean {
   return text.length <= maxCharacters || [...text].length <= maxCharacters;
 }
 
-/** Describes a check of our own in JSON Schema, for the OpenAPI documents. */
-export function inJsonSchema<Input>(keywords: Readonly<Record<string, unknown>>) {
-  return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });
-}
-
 /** The largest size of metadata as JSON. */
 const METADATA_LIMIT_BYTES = 16 * 1024;
 /** The deepest nesting of metadata; the object itself is the first level. */
@@ -55,16 +38,16 @@ export function optionalMetadata() {
     v.pipe(
       v.custom<Readonly<Record<string, unknown>>>(
         (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-        "metadata must be an object",
+        "must be an object",
       ),
       v.check(
         (value) => isStorableJson(value, METADATA_LEVELS),
-        `metadata must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
+        `must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
           "unpaired surrogates or U+FFFD",
       ),
       v.check(
         (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
-        `metadata must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
+        `must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
       ),
       inJsonSchema({
         type: "object",
@@ -75,11 +58,13 @@ export function optionalMetadata() {
   );
 }
 
-/** Checks fields against a schema. A refusal has the sentence of the first issue. Unknown fields are ignored. */
+/** Checks fields against a schema. A refusal names the first wrong field. Unknown fields are ignored. */
 export function parseFields<Schema extends v.GenericSchema>(
   schema: Schema,
   fields: unknown,
 ): v.InferOutput<Schema> | Refusal {
   const parsed = v.safeParse(schema, fields, { abortEarly: true });
-  return parsed.success ? parsed.output : refuse("INVALID_REQUEST", parsed.issues[0].message);
+  if (parsed.success) return parsed.output;
+  const [issue] = parsed.issues;
+  return refuse("INVALID_REQUEST", `${v.getDotPath(issue)} ${issue.message}`);
 }

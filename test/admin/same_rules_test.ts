@@ -105,6 +105,13 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     "GET /keys": (_, text) => call("GET", `/keys?external_id=${encodeURIComponent(text)}`),
     "the list of keys": (_, text) => page(`/keys?external_id=${encodeURIComponent(text)}`),
   },
+  tier: { ...ISSUING, ...LINES, form: FORM },
+  mode: { ...ISSUING, ...LINES, form: FORM },
+  state: {
+    "keys list": (_, text) => command(["keys", "list", `--state=${text}`]),
+    "GET /keys": (_, text) => call("GET", `/keys?state=${encodeURIComponent(text)}`),
+    "the list of keys": (_, text) => page(`/keys?state=${encodeURIComponent(text)}`),
+  },
   monthly_limit: { ...ISSUING, ...LINES, form: FORM },
   // The form has a day instead.
   expires_at: { ...ISSUING, ...LINES },
@@ -133,6 +140,9 @@ const NAME = "must be one line of 1 to 200 characters, and no API key";
 const ORGANIZATION = "must be one line of at most 200 characters, and no API key";
 const EXTERNAL_ID = "must have 1 to 255 printable characters, and no API key";
 const EMAIL = "must be an e-mail address, and no API key";
+const TIER = "must be one of free, research, commercial, enterprise";
+const MODE = "must be live or test";
+const STATE = "must be one of active, suspended, revoked, expired";
 const REASON = "must be one line of at most 2000 characters";
 const MONTH = "must be a month such as 2026-11";
 const DAY = "must be a day such as 2026-11-20";
@@ -159,6 +169,14 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
   ["external_id", "x".repeat(256), EXTERNAL_ID],
   ["external_id", "a\u200bb", EXTERNAL_ID],
   ["external_id", "a\u2028b", EXTERNAL_ID],
+  ["tier", "research", OK],
+  ["tier", "Free", TIER],
+  ["tier", "gold", TIER],
+  ["mode", "live", OK],
+  ["mode", "LIVE", MODE],
+  ["mode", "both", MODE],
+  ["state", "expired", OK],
+  ["state", "deleted", STATE],
   ["monthly_limit", "0", OK],
   ["monthly_limit", "9007199254740991", OK],
   ["monthly_limit", "9007199254740992", NUMBER],

@@ -299,7 +299,7 @@ test("Only the page `offline` has clients, in three languages", async () => {
   for (const [args, why] of [
     [["keys", "--client", "shell"], "an option of `claviger guide offline`"],
     [["--client", "shell"], "an option of `claviger guide offline`"],
-    [["offline", "--client", "ruby"], "Allowed choices are python, typescript, shell"],
+    [["offline", "--client", "ruby"], "It must be one of python, typescript, shell"],
     [["offline", "--client", "shell", "--man"], "cannot be used with option '--man'"],
   ] as const) {
     const { status, out, err } = await line.run(["guide", ...args]);

@@ -129,7 +129,9 @@ describe("Issue a key", () => {
       expect(await page.locator("#issue-email-error").textContent()).toBe(
         "It must be an e-mail address, and no API key",
       );
-      expect(await page.locator("#issue-tier-error").textContent()).toBe("Choose a tier");
+      expect(await page.locator("#issue-tier-error").textContent()).toBe(
+        "It must be one of free, research, commercial, enterprise",
+      );
       expect(await page.getByLabel("Name").inputValue()).toBe("Grace <b>");
       expect(await page.getByLabel("Monthly limit").inputValue()).toBe("many");
       await takeScreenshots(page, "issue-wrong");

@@ -13,14 +13,14 @@ describe("TEXTS.external_id", () => {
     "😀".repeat(255),
   ]) {
     test(`TEXTS.external_id accepts ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
-      expect(TEXTS.external_id.allows(text)).toBe(true);
+      expect(TEXTS.external_id.parse(text)).toBe(text);
     });
   }
 
   const wrong = ["", "x".repeat(256), "a\nb", "a\u0000b", "a\u007fb", "a\u0085b", "a\u2028b", "a\u202eb"];
   for (const text of [...wrong, "a\u200bb", "\ud800", "\ufffd", `svc_live_${"0".repeat(48)}`]) {
     test(`TEXTS.external_id refuses ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
-      expect(TEXTS.external_id.allows(text)).toBe(false);
+      expect(TEXTS.external_id.parse(text)).toBeUndefined();
     });
   }
 });

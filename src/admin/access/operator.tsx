@@ -11,6 +11,7 @@ import {
   setRole,
 } from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
+import { wordField } from "../../rule.ts";
 import { type Action, type ActionPage, action } from "../frame/console/action.ts";
 import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Select } from "../frame/console/components/form.tsx";
@@ -48,7 +49,7 @@ const setRoleOf: OperatorAction = action({
       />
     </>
   ),
-  entries: { role: v.pipe(TEXT, v.picklist(ROLES, "It must be a role")) },
+  entries: { role: v.pipe(TEXT, wordField(ROLES)) },
   perform: ({ of: { name }, fields: { role }, by, visit }) =>
     setRole(visit.options.database, { name, role }, by),
   done: "The operator has another role. It applies from the next request.",

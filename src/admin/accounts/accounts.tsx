@@ -1,15 +1,17 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
+import { idRule } from "../../ids.ts";
 import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
-import { idField, SEARCH_FIELD } from "../frame/api/list_fields.ts";
+import { parsedField } from "../../rule.ts";
+import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { AccountLink, Day, Foreign } from "../frame/console/components/values.tsx";
 import { fieldOf } from "../frame/console/conditions.ts";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { List } from "../frame/console/list_page.tsx";
 
-const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(idField("after", "usr")) } as const;
+const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(parsedField(idRule("usr"))) } as const;
 
 const MOST = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are listed: narrow the search`;

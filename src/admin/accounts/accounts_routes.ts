@@ -10,13 +10,15 @@ import {
   renderAccount,
   renderRenewal,
   renewAccount,
+  TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
+import { parsedField } from "../../rule.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { count, identifier, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT } from "../frame/api/answers.ts";
-import { changeOf, MONTH_FIELD, REASON, textField } from "../frame/api/fields.ts";
+import { changeOf, MONTH_FIELD, REASON } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
 import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
@@ -80,8 +82,8 @@ export const changeAccount = operation({
   summary: "Change an account's name or organization",
   path: accountFor("update account"),
   body: changeOf({
-    name: v.optional(textField("name")),
-    organization: v.optional(textField("organization")),
+    name: v.optional(parsedField(TEXTS.name)),
+    organization: v.optional(parsedField(TEXTS.organization)),
   }),
   success: {
     schema: v.object({

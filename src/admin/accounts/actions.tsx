@@ -7,11 +7,12 @@ import {
   isErased,
   type Renewable,
   renewAccount,
+  TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { textField } from "../frame/api/fields.ts";
+import { parsedField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -38,7 +39,10 @@ const change: AccountAction = action({
       <TextField {...field("organization", organization)} label="Organization" maxlength={200} />
     </>
   ),
-  entries: { name: v.pipe(TEXT, textField("name")), organization: v.pipe(TEXT, textField("organization")) },
+  entries: {
+    name: v.pipe(TEXT, parsedField(TEXTS.name)),
+    organization: v.pipe(TEXT, parsedField(TEXTS.organization)),
+  },
   async perform({ of: { uuid }, fields, by, visit }) {
     const updated = await updateAccount(visit.options.database, { uuid, ...fields, ...by });
     if (isRefusal(updated)) return updated;
@@ -73,7 +77,7 @@ const renew: AccountAction = action({
     </>
   ),
   // The version of the licenses that the page showed, so that a form that is sent twice renews once.
-  entries: { version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be the version on the page")) },
+  entries: { version: v.pipe(TEXT, v.regex(/^[0-9a-f]{32}$/, "must be the version on the page")) },
   async perform({ of: { uuid }, fields: { version }, by, visit }) {
     const renewed = await renewAccount(visit.options.licenseChanges, uuid, { ...by, version });
     return renewed.length === 0 ? CHANGED_MEANWHILE : "renewed";

@@ -9,30 +9,28 @@ import {
   MAX_LOST_SECONDS,
   renderActivity,
 } from "../../activity/mod.ts";
+import { TIMESTAMP } from "../../calendar.ts";
 import { isRefusal } from "../../refusal.ts";
-import { inJsonSchema, timestamp } from "../../wire/mod.ts";
+import { inJsonSchema, parsedField, wordField } from "../../rule.ts";
+import { timestamp } from "../../wire/mod.ts";
 import { ACTIVITY_ROW } from "../frame/api/answers.ts";
-import { timeField } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
 
 /** The conditions that the API and the console have. */
 export const ACTIVITY_CONDITIONS = {
-  to: v.optional(v.pipe(timeField("to"), v.description("The end, which is not included. By default now"))),
+  to: v.optional(
+    v.pipe(parsedField(TIMESTAMP), v.description("The end, which is not included. By default now")),
+  ),
   by: v.optional(
     v.pipe(
-      v.picklist(ACTIVITY_NAMES, `by must be one of ${ACTIVITY_NAMES.join(", ")}`),
+      wordField(ACTIVITY_NAMES),
       inJsonSchema({
         default: "code",
         description: "By `reason`, only refusals with a reason are counted",
       }),
     ),
   ),
-  step: v.optional(
-    v.pipe(
-      v.picklist(ACTIVITY_STEPS, `step must be one of ${ACTIVITY_STEPS.join(", ")}`),
-      inJsonSchema({ default: "hour" }),
-    ),
-  ),
+  step: v.optional(v.pipe(wordField(ACTIVITY_STEPS), inJsonSchema({ default: "hour" }))),
 } as const;
 
 export const findActivityOperation = operation({
@@ -45,7 +43,7 @@ export const findActivityOperation = operation({
   query: v.strictObject({
     from: v.optional(
       v.pipe(
-        timeField("from"),
+        parsedField(TIMESTAMP),
         v.description(
           "A time in the first hour, day or month of the answer. By default the answer has 24 hours, 30 days or 13 " +
             "months. It has at most 31 days by hour, and at most 400 days by day",

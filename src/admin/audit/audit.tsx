@@ -5,7 +5,7 @@ import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { parsedField } from "../frame/api/fields.ts";
+import { parsedField } from "../../rule.ts";
 import { Changes } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
@@ -21,11 +21,9 @@ const PATH = "/console/audit";
 const ENTRIES = {
   ...AUDIT_CONDITIONS,
   /** The first and the last day. */
-  since: v.optional(parsedField("since", DAY)),
-  until: v.optional(parsedField("until", DAY)),
-  after: v.optional(
-    v.pipe(v.string(), v.regex(PAGE_POSITION, "after must be that of a link to the next page")),
-  ),
+  since: v.optional(parsedField(DAY)),
+  until: v.optional(parsedField(DAY)),
+  after: v.optional(v.pipe(v.string(), v.regex(PAGE_POSITION, "must be that of a link to the next page"))),
 } as const;
 type AuditEntries = typeof ENTRIES;
 
@@ -94,7 +92,7 @@ function Fields(asked: Asked<AuditEntries>) {
   // A browser shows nothing in a field for a day if the text is none.
   const day = (name: "since" | "until") => ({
     ...field(name),
-    type: asked.errors[name] ? ("text" as const) : ("date" as const),
+    type: field(name).error ? ("text" as const) : ("date" as const),
   });
   return (
     <>

@@ -1,27 +1,23 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
-import { ACTIONS, ACTOR, ACTOR_TEXT, AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { ACTIONS, ACTOR_TEXT, AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { TIMESTAMP } from "../../calendar.ts";
+import { idRule } from "../../ids.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { inJsonSchema } from "../../wire/mod.ts";
+import { parsedField, wordField } from "../../rule.ts";
 import { AUDIT_ROW } from "../frame/api/answers.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
-import { ruledField } from "../frame/api/fields.ts";
-import { ACCOUNT_FIELD, idField, timeField } from "../frame/api/list_fields.ts";
+import { ACCOUNT_FIELD } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
 
 /** The conditions of the audit log that the API and the console read in the same way. */
 export const AUDIT_CONDITIONS = {
   account: v.optional(ACCOUNT_FIELD),
-  key: v.optional(idField("key", "key")),
-  actor: v.optional(
-    v.pipe(
-      ruledField("actor", ACTOR_TEXT),
-      inJsonSchema({ pattern: ACTOR.source, description: "Such as token:shop" }),
-    ),
-  ),
-  action: v.optional(v.picklist(ACTIONS, `action must be one of ${ACTIONS.join(", ")}`)),
+  key: v.optional(parsedField(idRule("key"))),
+  actor: v.optional(v.pipe(parsedField(ACTOR_TEXT), v.description("Such as token:shop"))),
+  action: v.optional(wordField(ACTIONS)),
 } as const;
 
 export const followAuditOperation = operation({
@@ -33,8 +29,8 @@ export const followAuditOperation = operation({
     "null: a page with fewer rows than `limit` has the last rows for now, and its `next` gives later rows. Read " +
     "again after a pause.",
   query: v.strictObject({
-    since: v.optional(timeField("since")),
-    until: v.optional(timeField("until")),
+    since: v.optional(parsedField(TIMESTAMP)),
+    until: v.optional(parsedField(TIMESTAMP)),
     ...AUDIT_CONDITIONS,
     ...PAGE_FIELDS,
   }),

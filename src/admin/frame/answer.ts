@@ -15,7 +15,7 @@ export function answerRefusal(c: Context<AdminEnv>, refusal: Refusal): Response 
   const body = {
     error: sentence,
     code: toWireCode(code),
-    ...(fields && { details: fields }),
+    ...(fields && { details: fields.map(({ field, error }) => ({ field, error })) }),
     ...(id && { id }),
   };
   return c.json(body, statusOf(code) as ContentfulStatusCode);

@@ -2,9 +2,8 @@
 /** The export of a signed license. Its answer is a file. */
 import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
-import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
-import { printableText } from "../../wire/mod.ts";
-import { wholeNumberField } from "../frame/api/list_fields.ts";
+import { parsedField } from "../../rule.ts";
+import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../../signed_licenses/mod.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { isActive, keyAction, uuidOf } from "./key_action.ts";
@@ -23,7 +22,7 @@ export const exportLicense = keyAction({
         Each download signs another license.
       </p>
       <TextField
-        {...field("days", String(EXPORT_DAYS.usual))}
+        {...field("days", String(USUAL_EXPORT_DAYS))}
         label="Days of validity"
         inputmode="numeric"
         hint="At most until the license or the key expires."
@@ -43,9 +42,9 @@ export const exportLicense = keyAction({
     </>
   ),
   entries: {
-    days: v.pipe(TEXT, wholeNumberField("days", EXPORT_DAYS.least, EXPORT_DAYS.most)),
-    fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("fingerprint").wrapped)),
-    nonce: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("nonce").wrapped)),
+    days: v.pipe(TEXT, parsedField(EXPORT_DAYS)),
+    fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(CLIENT_TEXT))),
+    nonce: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(CLIENT_TEXT))),
   },
   async perform({ of, fields, by, visit }) {
     const signed = await visit.options.licenseSigner.export({ keyUuid: uuidOf(of), ...fields, ...by });

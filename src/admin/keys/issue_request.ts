@@ -1,8 +1,10 @@
 /** The request that the form of a new key means. The rules of its fields are those of the API. */
 import * as v from "valibot";
 import type { IssueRequest } from "../../keys/mod.ts";
+import { TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { EMAIL_FIELD, EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD, textField } from "../frame/api/fields.ts";
+import { parsedField } from "../../rule.ts";
+import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import {
   EXPIRY_ENTRIES,
   expiryOf,
@@ -14,10 +16,10 @@ import { parseForm } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 
 const ENTRIES = {
-  email: v.pipe(TEXT, EMAIL_FIELD),
-  tier: v.pipe(TEXT, v.nonEmpty("Choose a tier"), TIER_FIELD),
-  name: v.pipe(TEXT_OR_NOTHING, v.optional(textField("name"))),
-  organization: v.pipe(TEXT_OR_NOTHING, v.optional(textField("organization"))),
+  email: v.pipe(TEXT, parsedField(TEXTS.email)),
+  tier: v.pipe(TEXT, TIER_FIELD),
+  name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.name))),
+  organization: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.organization))),
   external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
   mode: v.pipe(TEXT, MODE_FIELD),
   ...EXPIRY_ENTRIES,

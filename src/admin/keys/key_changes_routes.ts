@@ -14,8 +14,9 @@ import {
 } from "../../keys/mod.ts";
 import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { parsedField } from "../../rule.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
-import { parsedField, REASON } from "../frame/api/fields.ts";
+import { REASON } from "../frame/api/fields.ts";
 import { type Call, type Operation, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { answerKeyOnce } from "./key_once.ts";
@@ -70,7 +71,7 @@ export const rotate = operation({
   path: keyFor("rotate key"),
   body: v.strictObject({
     overlap: v.optional(
-      parsedField("overlap", SPAN, {
+      parsedField(SPAN, {
         description: "How long the old key still works, in days or hours, at most ten years",
       }),
       USUAL_OVERLAP,
@@ -98,7 +99,7 @@ export const rotate = operation({
           { ...call, brand, storeAnswer },
         );
       },
-      repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),
+      repeat: repeatRotation,
     });
     if (isRefusal(rotated)) return rotated;
     return {

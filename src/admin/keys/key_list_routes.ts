@@ -6,11 +6,11 @@ import { parseId } from "../../ids.ts";
 import { listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { wholeNumber } from "../../rule.ts";
-import { inJsonSchema, timestamp } from "../../wire/mod.ts";
-import { EXTERNAL_ID_FIELD, MODE_FIELD, parsedField, TIER_FIELD } from "../frame/api/fields.ts";
+import { inJsonSchema, parsedField, wholeNumber, wordField } from "../../rule.ts";
+import { timestamp } from "../../wire/mod.ts";
+import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
-import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "../frame/api/list_fields.ts";
+import { ACCOUNT_FIELD, SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { KEY } from "./key_schemas.ts";
@@ -18,7 +18,7 @@ import { findStoredConditions } from "./stored_conditions.ts";
 
 const PERCENT = wholeNumber(NEAR_QUOTA_PERCENT, 100);
 
-const NEAR_QUOTA_FIELD = parsedField("near_quota", {
+const NEAR_QUOTA_FIELD = parsedField({
   ...PERCENT,
   must: `${PERCENT.must}: the stored figures have only the licenses that used at least ${NEAR_QUOTA_PERCENT} % of their quota`,
   keywords: {
@@ -28,7 +28,7 @@ const NEAR_QUOTA_FIELD = parsedField("near_quota", {
   },
 });
 
-const UNUSED_FOR_FIELD = parsedField("unused_for", {
+const UNUSED_FOR_FIELD = parsedField({
   must: `must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`,
   keywords: {
     type: "integer",
@@ -43,11 +43,11 @@ export const KEY_CONDITIONS = {
   search: v.optional(SEARCH_FIELD),
   account: v.optional(ACCOUNT_FIELD),
   tier: v.optional(TIER_FIELD),
-  state: v.optional(v.picklist(LISTED_STATES, `state must be one of ${LISTED_STATES.join(", ")}`)),
+  state: v.optional(wordField(LISTED_STATES)),
   mode: v.optional(MODE_FIELD),
   expiring_within: v.optional(
     v.pipe(
-      wholeNumberField("expiring_within", 0, 36_500),
+      parsedField(wholeNumber(0, 36_500)),
       inJsonSchema({ description: "Only keys that expire within this many days after the first page" }),
     ),
   ),

@@ -1,12 +1,7 @@
-/**
- * Makes a key once for each `Idempotency-Key`: a repeated request gets the stored answer if the token may still receive
- * this key.
- */
-
 import { parseId } from "../../ids.ts";
-import { findKey, type StoreAnswer } from "../../keys/mod.ts";
+import { findKey, type StoreAnswer, type StoredAnswer } from "../../keys/mod.ts";
 import { refuseRestricted } from "../../licensing/mod.ts";
-import { answerOnce, type StoredAnswer } from "../../operators/mod.ts";
+import { answerOnce } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { pathOf } from "../../wire/mod.ts";
 import type { Call } from "../frame/api/operation.ts";
@@ -17,37 +12,28 @@ interface Making<Made> {
   readonly what: string;
   /** Makes the key with one statement, which stores the answer, too. */
   perform(storeAnswer: StoreAnswer): Promise<Made | Refusal>;
+  /** Returns what `perform` returned; refuses a token that could not make the key now. */
   repeat(stored: StoredAnswer): Made | Refusal;
 }
 
 /**
- * Makes a key, or repeats the answer. If the token was restricted or the license got another tier since the first
- * answer, the key is not given out again.
+ * Makes a key once for each `Idempotency-Key`. A repeated request gets the stored answer if the token may still receive
+ * this key: it may have been restricted since the first answer, or the license may have got another tier.
  */
 export async function answerKeyOnce<Made extends { readonly id: string }>(
   { database, secrets }: AdminOptions,
-  { token, now, restriction, request, idempotencyKey, ...call }: Call & { readonly body: object },
+  { token, now, restriction, request, idempotencyKey, body }: Call & { readonly body: object },
   { what, perform, repeat }: Making<Made>,
 ): Promise<Made | Refusal> {
-  let isRepeated = false;
-  const made = await answerOnce<Made>(
-    database,
-    {
-      tokenUuid: token.uuid,
-      key: idempotencyKey,
-      request: JSON.stringify([request.method, pathOf(request), Object.entries(call.body).sort()]),
-    },
-    {
-      secrets,
-      now,
-      perform,
-      repeat(stored) {
-        isRepeated = true;
-        return repeat(stored);
-      },
-    },
-  );
-  if (isRefusal(made) || !isRepeated) return made;
-  const key = await findKey(database, { uuid: parseId("key", made.id) ?? "" }, { now, restriction });
-  return key === undefined ? refuseRestricted(what) : made;
+  const order = {
+    tokenUuid: token.uuid,
+    key: idempotencyKey,
+    request: JSON.stringify([request.method, pathOf(request), Object.entries(body).sort()]),
+  };
+  const answer = await answerOnce(database, order, { secrets, now, perform });
+  if (isRefusal(answer) || !("answer" in answer)) return answer;
+  const repeated = repeat(answer);
+  if (isRefusal(repeated)) return repeated;
+  const key = await findKey(database, { uuid: parseId("key", repeated.id) ?? "" }, { now, restriction });
+  return key === undefined ? refuseRestricted(what) : repeated;
 }

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { UNUSED_DAYS } from "../../figures/mod.ts";
-import { parseId } from "../../ids.ts";
+import { idRule, parseId } from "../../ids.ts";
 import { KEYS_CSV_HEADING, type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
 import {
   findAccountNamed,
@@ -13,7 +13,7 @@ import {
 } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { idField } from "../frame/api/list_fields.ts";
+import { parsedField } from "../../rule.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
@@ -28,7 +28,7 @@ import { findStoredConditions } from "./stored_conditions.ts";
 const MOST_SEARCHED = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
-const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(idField("after", "key")) } as const;
+const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(idRule("key"))) } as const;
 
 /** The list of keys. */
 export const KEYS: List<typeof ENTRIES, KeySummary> = {

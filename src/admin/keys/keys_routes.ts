@@ -13,18 +13,17 @@ import {
   renderKey,
   repeatIssue,
 } from "../../keys/mod.ts";
-import { oneYearAfter, refuseNewKey, refuseUnknownKey } from "../../licensing/mod.ts";
+import { oneYearAfter, refuseNewKey, refuseUnknownKey, TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { parsedField } from "../../rule.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
-  EMAIL_FIELD,
   EXPIRY_FIELD,
   EXTERNAL_ID_FIELD,
   LIMIT_FIELD,
   MODE_FIELD,
   MONTH_FIELD,
   TIER_FIELD,
-  textField,
 } from "../frame/api/fields.ts";
 import { type Call, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
@@ -32,10 +31,12 @@ import { answerKeyOnce } from "./key_once.ts";
 import { EXPLANATION, ISSUED_KEY, KEY, USAGE_BY_DAY } from "./key_schemas.ts";
 
 const newKeyFields = v.strictObject({
-  email: v.pipe(EMAIL_FIELD, v.description("The account's e-mail; a new account is made for a new e-mail")),
+  email: parsedField(TEXTS.email, {
+    description: "The account's e-mail; a new account is made for a new e-mail",
+  }),
   tier: TIER_FIELD,
-  name: v.nullish(textField("name")),
-  organization: v.nullish(textField("organization")),
+  name: v.nullish(parsedField(TEXTS.name)),
+  organization: v.nullish(parsedField(TEXTS.organization)),
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),
@@ -72,7 +73,7 @@ export const issueKeyOperation = operation({
       perform: (storeAnswer) =>
         issueKey(options.database, request, { ...options, actor, restriction, storeAnswer }),
       // The token may have another restriction now. The fields of a repeated request are those of the first request.
-      repeat: ({ answer, apiKey }) => refuseNewKey(restriction, request) ?? repeatIssue(answer, apiKey),
+      repeat: (stored) => refuseNewKey(restriction, request) ?? repeatIssue(stored),
     });
     if (isRefusal(issued)) return withoutHiddenId(issued, call);
     return {
@@ -142,7 +143,7 @@ export const getKeyUsage = operation({
   },
 });
 
-const WRONG_KEY = "api_key must be a key: its prefix and 48 lowercase hexadecimal digits";
+const WRONG_KEY = "must be a key: its prefix and 48 lowercase hexadecimal digits";
 
 export const findKeyOperation = operation({
   id: "findKey",

@@ -5,7 +5,7 @@ import { DAY_MS } from "../../calendar.ts";
 import { findKey, type KeySummary, type RotatedKey, rotateKey } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { wholeNumberField } from "../frame/api/list_fields.ts";
+import { parsedField, wholeNumber } from "../../rule.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
@@ -30,7 +30,7 @@ export const rotate = keyAction({
       />
     </>
   ),
-  entries: { overlap_days: v.pipe(TEXT, wholeNumberField("overlap_days", 0, 3_650)) },
+  entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, 3_650))) },
   async perform({ of, fields, by, visit }) {
     const uuid = uuidOf(of);
     const { database, licenseChanges, brand } = visit.options;

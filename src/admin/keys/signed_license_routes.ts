@@ -1,15 +1,13 @@
 /** Signs licenses for customers without a network. */
 import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
-import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
-import { printableText, timestamp } from "../../wire/mod.ts";
+import { numberField, parsedField } from "../../rule.ts";
+import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../../signed_licenses/mod.ts";
+import { timestamp } from "../../wire/mod.ts";
 import { titled } from "../frame/api/answers.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
-
-const { usual, least, most } = EXPORT_DAYS;
-const WRONG_DAYS = `days must be a whole number from ${least} to ${most}`;
 
 const EXPORTED_LICENSE = titled("ExportedLicense", {
   license: v.pipe(v.string(), v.description("A compact JWS")),
@@ -28,17 +26,11 @@ export const exportLicense = operation({
   path: keyFor("export license"),
   body: v.strictObject({
     days: v.optional(
-      v.pipe(
-        v.number(WRONG_DAYS),
-        v.integer(WRONG_DAYS),
-        v.minValue(least, WRONG_DAYS),
-        v.maxValue(most, WRONG_DAYS),
-        v.description("How many days the license is valid"),
-      ),
-      usual,
+      v.pipe(numberField(EXPORT_DAYS), v.description("How many days the license is valid")),
+      USUAL_EXPORT_DAYS,
     ),
-    fingerprint: printableText("fingerprint"),
-    nonce: printableText("nonce"),
+    fingerprint: v.nullish(parsedField(CLIENT_TEXT)),
+    nonce: v.nullish(parsedField(CLIENT_TEXT)),
     ...REASON,
   }),
   success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },

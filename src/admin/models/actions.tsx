@@ -50,7 +50,7 @@ const retire: ModelAction = action({
       />
     </>
   ),
-  entries: { version: v.pipe(TEXT, v.nonEmpty("It must be a version of this model")) },
+  entries: { version: v.pipe(TEXT, v.nonEmpty("must be a version of this model")) },
   async perform({ of: { model }, fields: { version }, by, visit }) {
     return (await retireVersion(visit.options.database, { name: model.name, version }, by)) ?? "retire";
   },

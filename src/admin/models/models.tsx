@@ -1,15 +1,15 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { toId } from "../../ids.ts";
+import { idRule, toId } from "../../ids.ts";
 import { listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
 import { renderCount } from "../../render_count.ts";
-import { idField } from "../frame/api/list_fields.ts";
+import { parsedField } from "../../rule.ts";
 import { Copyable } from "../frame/console/components/layout.tsx";
 import { AccountLink, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
 import type { List } from "../frame/console/list_page.tsx";
 import { addCommand } from "./add_command.ts";
 
-const ENTRIES = { after: v.optional(idField("after", "mdl")) } as const;
+const ENTRIES = { after: v.optional(parsedField(idRule("mdl"))) } as const;
 
 /** The list of models, including models that clients do not see. */
 export const MODELS: List<typeof ENTRIES, RegisteredModel> = {

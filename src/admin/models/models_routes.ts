@@ -15,9 +15,10 @@ import {
   retireVersion,
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
-import { inJsonSchema, oneOfThese, optionalMetadata } from "../../wire/mod.ts";
+import { inJsonSchema, parsedField } from "../../rule.ts";
+import { oneOfThese, optionalMetadata } from "../../wire/mod.ts";
 import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
-import { parsedField, REASON } from "../frame/api/fields.ts";
+import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
@@ -52,7 +53,7 @@ export const getModel = operation({
 });
 
 function modelText(name: keyof typeof MODEL_TEXTS) {
-  return v.pipe(v.string(`${name} must be a string`), inJsonSchema(MODEL_TEXTS[name]));
+  return v.pipe(v.string("must be a string"), inJsonSchema(MODEL_TEXTS[name]));
 }
 
 /** `parseNewModel` has the rules of the values; the schema has their descriptions for the document. */
@@ -60,14 +61,14 @@ const NEW_MODEL = v.strictObject({
   name: modelText("name"),
   version: modelText("version"),
   type: v.pipe(
-    v.string("type must be a string"),
+    v.string("must be a string"),
     inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
   ),
   paradigm: modelText("paradigm"),
-  n_features: v.pipe(v.number("n_features must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
-  n_classes: v.pipe(v.number("n_classes must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
+  n_features: v.pipe(v.number("must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
+  n_classes: v.pipe(v.number("must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
   size_mb: v.pipe(
-    v.number("size_mb must be a number"),
+    v.number("must be a number"),
     inJsonSchema({ type: "number", minimum: 0, maximum: 1_000_000_000 }),
   ),
   url: v.pipe(
@@ -78,17 +79,12 @@ const NEW_MODEL = v.strictObject({
     }),
   ),
   checksum: v.pipe(
-    v.string("checksum must be a string"),
-    v.regex(
-      /^(sha256:)?[0-9a-f]{64}$/,
-      "checksum must be the file's SHA-256, sha256: and 64 lowercase digits",
-    ),
+    v.string("must be a string"),
+    v.regex(/^(sha256:)?[0-9a-f]{64}$/, "must be the file's SHA-256, sha256: and 64 lowercase digits"),
   ),
-  requires_license: v.picklist(TIERS, `requires_license must be one of ${TIERS.join(", ")}`),
+  requires_license: TIER_FIELD,
   metadata: optionalMetadata(),
-  owner: v.optional(
-    parsedField("owner", idRule("usr"), { description: "Only keys of this account see the model" }),
-  ),
+  owner: v.optional(parsedField(idRule("usr"), { description: "Only keys of this account see the model" })),
   ...REASON,
 });
 

@@ -5,6 +5,7 @@ import { DAY } from "../../calendar.ts";
 import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../figures/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { refuse } from "../../refusal.ts";
+import { parsedField, wordField } from "../../rule.ts";
 import {
   completePeriod,
   MAX_USAGE_DAYS,
@@ -13,11 +14,10 @@ import {
   USAGE_NAMES,
 } from "../../usage/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
-import { parsedField } from "../frame/api/fields.ts";
 import { operation } from "../frame/api/operation.ts";
 
-function dayField(name: string, description: string) {
-  return v.pipe(parsedField(name, DAY), v.description(description));
+function dayField(description: string) {
+  return v.pipe(parsedField(DAY), v.description(description));
 }
 
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));
@@ -40,9 +40,9 @@ export const listUsageByDay = operation({
     "days of a month and its imported use add up to the use in `GET /usage`. The tier is that of the license at the end " +
     "of the day. Without `by`, each day that was counted has a row; with it, each day and tier or mode with use.",
   query: v.strictObject({
-    from: v.optional(dayField("from", "The first day; by default the thirty days until `to`")),
-    to: v.optional(dayField("to", "The last day; by default today, UTC")),
-    by: v.optional(v.picklist(USAGE_NAMES, `by must be one of ${USAGE_NAMES.join(", ")}`)),
+    from: v.optional(dayField("The first day; by default the thirty days until `to`")),
+    to: v.optional(dayField("The last day; by default today, UTC")),
+    by: v.optional(wordField(USAGE_NAMES)),
   }),
   success: {
     schema: v.object({

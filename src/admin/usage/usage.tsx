@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { type Month, monthOf, toDay, toMonth } from "../../calendar.ts";
+import { idRule } from "../../ids.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
+import { parsedField } from "../../rule.ts";
 import { listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
-import { idField } from "../frame/api/list_fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { Select } from "../frame/console/components/form.tsx";
@@ -40,7 +41,7 @@ interface UsageProps {
 /** The page Usage: a month by tier and by customer, and twelve months next to each other. */
 export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
   const current = monthOf(now.getTime());
-  const asked = readConditions(query, { ...MONTH_ENTRY, after: v.optional(idField("after", "lic")) });
+  const asked = readConditions(query, { ...MONTH_ENTRY, after: v.optional(parsedField(idRule("lic"))) });
   const { values } = asked;
   if (isRefusal(values))
     return { title: "Usage", code: values.code, body: <NotRead asked={asked} now={now} /> };

@@ -12,6 +12,7 @@ import {
   renderAccount,
   renderRenewal,
   renewAccount,
+  TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
@@ -21,10 +22,9 @@ import { type ListOptions, partOf, showPart, withListOptions } from "../list_opt
 import {
   accountOption,
   type ChangeOptions,
-  fieldOption,
   type JsonOptions,
   monthOption,
-  ruledOption,
+  parsedOption,
   withJsonOptions,
   withReason,
 } from "../options.ts";
@@ -57,8 +57,8 @@ export function addAccountsCommands(program: Command, invocation: Invocation): v
   const update = withJsonOptions(accounts.command("update"))
     .description("change an account's name or organization")
     .argument("<account>", "the account's id or e-mail", accountOption)
-    .option("--name <name>", "the new name", fieldOption("name"))
-    .option("--organization <organization>", "the new organization", fieldOption("organization"))
+    .option("--name <name>", "the new name", parsedOption(TEXTS.name))
+    .option("--organization <organization>", "the new organization", parsedOption(TEXTS.organization))
     .action((account: string, options: UpdateOptions) => {
       if (options.name === undefined && options.organization === undefined) {
         update.error("error: give --name or --organization");
@@ -90,7 +90,7 @@ export function addAccountsCommands(program: Command, invocation: Invocation): v
     .option(
       "--reason <text>",
       "the reason, for the audit log; do not name the person",
-      ruledOption(REASON_TEXT),
+      parsedOption(REASON_TEXT),
     )
     .action((who: string, options: EraseOptions) => erase(invocation, who, options));
 }

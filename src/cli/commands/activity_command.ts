@@ -10,7 +10,7 @@ import {
   renderActivity,
 } from "../../activity/mod.ts";
 import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, timestampOption, withJsonOptions } from "../options.ts";
+import { type JsonOptions, timestampOption, withJsonOptions, withWords } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import { withBars } from "../text_bars.ts";
@@ -26,14 +26,16 @@ export function addActivityCommand(program: Command, invocation: Invocation): vo
   withJsonOptions(program.command("activity"))
     .description("count the answered requests of clients; the service adds its counts once a minute")
     .addOption(
-      new Option("--by <what>", "divide the counts; by reason, only refusals with a reason are counted")
-        .choices(ACTIVITY_NAMES)
-        .default("code"),
+      withWords(
+        new Option("--by <what>", "divide the counts; by reason, only refusals with a reason are counted"),
+        ACTIVITY_NAMES,
+      ).default("code"),
     )
     .addOption(
-      new Option("--step <step>", "add up the counts of each hour, day or month")
-        .choices(ACTIVITY_STEPS)
-        .default("hour"),
+      withWords(
+        new Option("--step <step>", "add up the counts of each hour, day or month"),
+        ACTIVITY_STEPS,
+      ).default("hour"),
     )
     .option(
       "--from <time>",

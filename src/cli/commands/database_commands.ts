@@ -16,10 +16,11 @@ import {
   accountOption,
   idOption,
   type JsonOptions,
-  ruledOption,
+  parsedOption,
   timestampOption,
   wholeNumberOption,
   withJsonOptions,
+  withWords,
 } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "../run.ts";
@@ -48,8 +49,8 @@ export function addDatabaseCommands(program: Command, invocation: Invocation): v
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only changes of this key", idOption("key"))
     .option("--account <account>", "only changes of this account, by its id or e-mail", accountOption)
-    .option("--actor <actor>", "only changes by this actor, such as token:shop", ruledOption(ACTOR_TEXT))
-    .addOption(new Option("--action <action>", "only changes of this kind").choices(ACTIONS))
+    .option("--actor <actor>", "only changes by this actor, such as token:shop", parsedOption(ACTOR_TEXT))
+    .addOption(withWords(new Option("--action <action>", "only changes of this kind"), ACTIONS))
     .option("--since <time>", "only changes at or after this time, ISO 8601", timestampOption)
     .option("--until <time>", "only changes before this time, ISO 8601", timestampOption)
     .action((options: AuditOptions) => audit(invocation, options));

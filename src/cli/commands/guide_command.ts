@@ -8,6 +8,7 @@ import { findPage, PAGES } from "../guide/pages.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
 import type { Invocation } from "../invocation.ts";
+import { withWords } from "../options.ts";
 import { WrongUsage } from "../run.ts";
 
 interface GuideOptions {
@@ -39,9 +40,10 @@ export function addGuideCommand(program: Command, invocation: Invocation): void 
         .conflicts("man"),
     )
     .addOption(
-      new Option("--client <language>", "print a client that verifies licenses; only for the page offline")
-        .choices(Object.keys(CLIENTS))
-        .conflicts(["man", "grafana", "alerts"]),
+      withWords(
+        new Option("--client <language>", "print a client that verifies licenses; only for the page offline"),
+        Object.keys(CLIENTS),
+      ).conflicts(["man", "grafana", "alerts"]),
     )
     .description("read the manual; without a page, list the pages")
     .action((name: string | undefined, { man, grafana, alerts: isForAlerts, client }: GuideOptions) => {

@@ -22,6 +22,7 @@ import {
   parsedOption,
   withJsonOptions,
   withReason,
+  withWords,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
@@ -45,7 +46,7 @@ export function addKeyLifeCommands(keys: Command, invocation: Invocation): void 
       change(invocation, uuid, { options, what: "expiry", change: { expiresAt: options.expiresAt } }),
     );
   command("tier", "give the key's license another tier")
-    .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))
+    .addArgument(withWords(new Argument("<tier>", "the new tier"), TIERS))
     .action((uuid: string, tier: Tier, options: ChangeOptions) =>
       change(invocation, uuid, { options, what: "tier", change: { tier } }),
     );

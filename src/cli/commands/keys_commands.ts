@@ -17,10 +17,12 @@ import {
 import {
   createLicenseChanges,
   type KeyMode,
+  LISTED_STATES,
   MODES,
   MONTHLY_LIMIT,
   oneYearAfter,
   refuseUnknownKey,
+  TEXTS,
   TIERS,
   type Tier,
 } from "../../licensing/mod.ts";
@@ -32,15 +34,14 @@ import { type ListOptions, partOf, showPart, withListOptions } from "../list_opt
 import {
   accountOption,
   type ChangeOptions,
-  emailOption,
   expiryOption,
-  fieldOption,
   idOption,
   type JsonOptions,
   parsedOption,
   wholeNumberOption,
   withJsonOptions,
   withReason,
+  withWords,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
 import { showProgress } from "../progress.ts";
@@ -63,12 +64,12 @@ export function addKeysCommands(program: Command, invocation: Invocation): Comma
     .requiredOption(
       "--email <email>",
       "the account's e-mail; a new account is made for a new e-mail",
-      emailOption,
+      parsedOption(TEXTS.email),
     )
-    .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
-    .option("--name <name>", "the account holder's name; by default the e-mail", fieldOption("name"))
-    .option("--organization <organization>", "the account's organization", fieldOption("organization"))
-    .addOption(new Option("--mode <mode>", "the key's mode").choices(MODES).default("live"))
+    .addOption(withWords(new Option("--tier <tier>", "the license's tier"), TIERS).makeOptionMandatory())
+    .option("--name <name>", "the account holder's name; by default the e-mail", parsedOption(TEXTS.name))
+    .option("--organization <organization>", "the account's organization", parsedOption(TEXTS.organization))
+    .addOption(withWords(new Option("--mode <mode>", "the key's mode"), MODES).default("live"))
     .option(
       "--expires-at <time>",
       "when the key expires: ISO 8601, or never; by default in a year",
@@ -82,7 +83,7 @@ export function addKeysCommands(program: Command, invocation: Invocation): Comma
     .option(
       "--external-id <id>",
       "your own name for the license, such as an order number",
-      fieldOption("external_id"),
+      parsedOption(TEXTS.external_id),
     )
     .action((options: IssueOptions) => issue(invocation, options));
 
@@ -97,17 +98,14 @@ export function addKeysCommands(program: Command, invocation: Invocation): Comma
   withListOptions(withJsonOptions(keys.command("list")), { kind: "key" })
     .description("list the keys that meet every condition, oldest first")
     .option("--account <account>", "only keys of this account, by its id or e-mail", accountOption)
-    .option("--external-id <id>", "only the keys of the license with this name", fieldOption("external_id"))
-    .addOption(new Option("--tier <tier>", "only keys of this tier").choices(TIERS))
-    .addOption(
-      new Option("--state <state>", "only keys in this state").choices([
-        "active",
-        "suspended",
-        "revoked",
-        "expired",
-      ]),
+    .option(
+      "--external-id <id>",
+      "only the keys of the license with this name",
+      parsedOption(TEXTS.external_id),
     )
-    .addOption(new Option("--mode <mode>", "only keys of this mode").choices(MODES))
+    .addOption(withWords(new Option("--tier <tier>", "only keys of this tier"), TIERS))
+    .addOption(withWords(new Option("--state <state>", "only keys in this state"), LISTED_STATES))
+    .addOption(withWords(new Option("--mode <mode>", "only keys of this mode"), MODES))
     .option(
       "--expiring-within <days>",
       "only keys that expire within this many days",

@@ -1,10 +1,11 @@
 /** `claviger licenses …`: signed licenses for clients without a network. `signing_keys_commands.ts` has their keys. */
 import { resolve } from "node:path";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import { readNamedFile } from "../../read_regular_file.ts";
 import {
+  CLIENT_TEXT,
   checkLicense,
   createLicenseSigner,
   EXPORT_DAYS,
@@ -15,6 +16,7 @@ import {
   parseJwks,
   parseLicenseFile,
   renderExport,
+  USUAL_EXPORT_DAYS,
 } from "../../signed_licenses/mod.ts";
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
@@ -22,6 +24,7 @@ import {
   type ChangeOptions,
   idOption,
   type JsonOptions,
+  parsedOption,
   wholeNumberOption,
   withJsonOptions,
   withReason,
@@ -41,18 +44,13 @@ export function addLicensesCommands(program: Command, invocation: Invocation): v
   const exporting = withJsonOptions(licenses.command("export"))
     .description("sign the license of a key as a file, for a customer without a network")
     .argument("<id>", "the key's id", idOption("key"))
-    .option(
-      "--days <n>",
-      "how many days it is valid",
-      wholeNumberOption(EXPORT_DAYS.least, EXPORT_DAYS.most),
-      EXPORT_DAYS.usual,
-    )
+    .option("--days <n>", "how many days it is valid", parsedOption(EXPORT_DAYS), USUAL_EXPORT_DAYS)
     .option(
       "--fingerprint <text>",
       "the fingerprint of the only machine that may use the license",
-      printableOption,
+      parsedOption(CLIENT_TEXT),
     )
-    .option("--nonce <text>", "a text to repeat in the license", printableOption);
+    .option("--nonce <text>", "a text to repeat in the license", parsedOption(CLIENT_TEXT));
   withReason(exporting).action((keyUuid: string, options: ExportOptions) =>
     exportLicense(invocation, keyUuid, options),
   );
@@ -219,10 +217,4 @@ function readText({ workingFolder }: Invocation, file: string): string {
   } catch (error) {
     throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}`);
   }
-}
-
-/** Reads 1 to 128 printable ASCII characters. */
-function printableOption(text: string): string {
-  if (/^[\x20-\x7e]{1,128}$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be 1 to 128 printable ASCII characters.");
 }

@@ -27,6 +27,7 @@ import {
   numberOption,
   wholeNumberOption,
   withJsonOptions,
+  withWords,
 } from "../options.ts";
 import { printFields, printJson } from "../print.ts";
 import { byteProgress } from "../progress.ts";
@@ -44,9 +45,10 @@ export function addModelsAdd(models: Command, invocation: Invocation): void {
     .requiredOption("--n-features <n>", "input features", wholeNumberOption(1))
     .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
     .addOption(
-      new Option("--requires-license <tier>", "the lowest tier that sees the model")
-        .choices(TIERS)
-        .makeOptionMandatory(),
+      withWords(
+        new Option("--requires-license <tier>", "the lowest tier that sees the model"),
+        TIERS,
+      ).makeOptionMandatory(),
     )
     .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
     .option(

@@ -14,7 +14,7 @@ import {
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
 import type { Invocation } from "../invocation.ts";
-import { type ChangeOptions, type JsonOptions, withJsonOptions, withReason } from "../options.ts";
+import { type ChangeOptions, type JsonOptions, withJsonOptions, withReason, withWords } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 
@@ -29,10 +29,10 @@ export function addOperatorsCommands(program: Command, invocation: Invocation): 
     )
     .argument("<name>", "the operator's name", nameOption)
     .addOption(
-      new Option(
-        "--role <role>",
-        "the role of a new operator; each role may do more than the one before",
-      ).choices(ROLES),
+      withWords(
+        new Option("--role <role>", "the role of a new operator; each role may do more than the one before"),
+        ROLES,
+      ),
     )
     .action((name: string, options: LoginOptions) => login(invocation, name, options));
 
@@ -43,7 +43,7 @@ export function addOperatorsCommands(program: Command, invocation: Invocation): 
   withReason(withJsonOptions(operators.command("role")))
     .description("give an operator another role, at once")
     .argument("<name>", "the operator's name", nameOption)
-    .addArgument(new Argument("<role>", "the new role").choices(ROLES))
+    .addArgument(withWords(new Argument("<role>", "the new role"), ROLES))
     .action((name: string, role: Role, options: ChangeOptions) =>
       withDatabase(invocation, options, async ({ database, actor, now }) => {
         const { isChanged } = orRefuse(await setRole(database, { name, role }, { actor, now }));

@@ -1,7 +1,7 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { toTimestamp } from "../../calendar.ts";
-import { type KeyMode, TIERS, type Tier } from "../../licensing/mod.ts";
+import { type KeyMode, MODES, TIERS, type Tier } from "../../licensing/mod.ts";
 import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
   issueToken,
@@ -26,6 +26,7 @@ import {
   timestampOption,
   withJsonOptions,
   withReason,
+  withWords,
 } from "../options.ts";
 import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
@@ -54,10 +55,10 @@ export function addTokensCommands(program: Command, invocation: Invocation): voi
         .argParser(listOf(TIERS)),
     )
     .addOption(
-      new Option("--mode <mode>", "see, change and issue only keys of this mode; by default both").choices([
-        "live",
-        "test",
-      ]),
+      withWords(
+        new Option("--mode <mode>", "see, change and issue only keys of this mode; by default both"),
+        MODES,
+      ),
     )
     .option(
       "--expires-at <time>",

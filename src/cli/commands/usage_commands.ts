@@ -16,7 +16,7 @@ import {
   type UsageName,
 } from "../../usage/mod.ts";
 import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, monthOption, parsedOption, withJsonOptions } from "../options.ts";
+import { type JsonOptions, monthOption, parsedOption, withJsonOptions, withWords } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, withDatabase } from "../run.ts";
 import { withBars } from "../text_bars.ts";
@@ -69,7 +69,7 @@ export function addUsageCommands(program: Command, invocation: Invocation): void
       parsedOption(DAY),
     )
     .option("--to <day>", "the last day; by default today, UTC", parsedOption(DAY))
-    .addOption(new Option("--by <what>", "divide the use of a day").choices(USAGE_NAMES))
+    .addOption(withWords(new Option("--by <what>", "divide the use of a day"), USAGE_NAMES))
     .action((options: DailyOptions) =>
       withDatabase(invocation, options, async ({ database }) => {
         const period = completePeriod(options, invocation.clock.now());

@@ -1,9 +1,8 @@
 /** Pages of a list: the fields `limit` and `after` of a request, and the answer `{data, next}`. */
 import * as v from "valibot";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
-import { inJsonSchema } from "../../../wire/mod.ts";
+import { inJsonSchema, parsedField, wholeNumber } from "../../../rule.ts";
 import { type Cursor, MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "./cursor.ts";
-import { wholeNumberField } from "./list_fields.ts";
 
 /** The rows of a page without `limit`. */
 export const ROWS = 50;
@@ -12,14 +11,14 @@ const MAX_ROWS = 100;
 export const PAGE_FIELDS = {
   limit: v.optional(
     v.pipe(
-      wholeNumberField("limit", 1, MAX_ROWS),
+      parsedField(wholeNumber(1, MAX_ROWS)),
       inJsonSchema({ default: ROWS, description: "The most rows of a page" }),
     ),
   ),
   after: v.optional(
     v.pipe(
       v.string(),
-      v.maxLength(MAX_CURSOR_LENGTH, "after must be the `next` of an answer"),
+      v.maxLength(MAX_CURSOR_LENGTH, "must be the `next` of an answer"),
       inJsonSchema({ description: "The `next` of the previous page, which had the same filters" }),
     ),
   ),

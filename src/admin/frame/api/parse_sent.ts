@@ -1,6 +1,6 @@
 /** Checks the fields that a request sent, for the API and for the lists of the console. Unknown fields are refused. */
 import * as v from "valibot";
-import { type Refusal, refuse } from "../../../refusal.ts";
+import { type Refusal, refuse, type WrongField } from "../../../refusal.ts";
 import { redactKeys } from "../../../secrets/mod.ts";
 import type { JsonObject } from "../../../wire/mod.ts";
 
@@ -18,19 +18,24 @@ const MAX_ERROR_LENGTH = 1_000;
 export function parseSent(schema: Fields, sent: unknown, place: string): unknown {
   const parsed = v.safeParse(schema, sent);
   if (parsed.success) return parsed.output;
-  const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => ({
-    // A field can have any name, even a key's text.
-    field: redactKeys((v.getDotPath(issue) ?? place).slice(0, 100)),
-    error: redactKeys(sentenceOf(issue).slice(0, MAX_ERROR_LENGTH)),
-  }));
+  const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => {
+    const why = redactKeys(whyOf(issue).slice(0, MAX_ERROR_LENGTH));
+    const field = v.getDotPath(issue);
+    return field === null ? { field: place, error: why } : toWrongField(field, why);
+  });
   return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
 }
 
-/** Returns the message for a wrong field. The library has no message for a missing or unknown field. */
-function sentenceOf({ type, expected, message, path }: v.BaseIssue<unknown>): string {
-  if (type !== "strict_object" || path === undefined) return message;
-  const field = String(path.at(-1)?.key).slice(0, 100);
-  return expected === "never" ? `${field} is not known` : `${field} is required`;
+/** Returns what is wrong with a field. The library has no message for a missing or unknown field. */
+function whyOf({ type, expected, message }: v.BaseIssue<unknown>): string {
+  if (type !== "strict_object") return message;
+  return expected === "never" ? "is not known" : "is required";
+}
+
+function toWrongField(name: string, why: string): WrongField {
+  // A field can have any name, even a key's text.
+  const field = redactKeys(name.slice(0, 100));
+  return { field, error: `${field} ${why}`, hint: `It ${why}` };
 }
 
 /** Returns the parameters by name. Refuses a parameter that is sent twice, because one of its values would be ignored. */
@@ -38,9 +43,8 @@ export function toQuery(parameters: URLSearchParams): JsonObject | Refusal {
   const query: Record<string, string> = Object.create(null);
   for (const [name, value] of parameters) {
     if (name in query) {
-      const field = redactKeys(name.slice(0, 100));
-      const error = `${field} may be sent only once`;
-      return refuse("INVALID_REQUEST", `Cannot read the query: ${error}`, { fields: [{ field, error }] });
+      const wrong = toWrongField(name, "may be sent only once");
+      return refuse("INVALID_REQUEST", `Cannot read the query: ${wrong.error}`, { fields: [wrong] });
     }
     query[name] = value;
   }

@@ -6,16 +6,14 @@
 import * as v from "valibot";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { parseSent, toQuery } from "../api/parse_sent.ts";
-import { type FieldsOf, toHint } from "./parse_form.ts";
-import { MOST_ENTERED } from "./refused_form.ts";
+import type { FieldsOf } from "./parse_form.ts";
+import { hintOf, MOST_ENTERED } from "./refused_form.ts";
 
 export interface Asked<Entries extends v.ObjectEntries> {
   /** The texts of the conditions as they were entered, without empty ones, and without `after`. */
   readonly entered: Readonly<Record<string, string>>;
   /** What they mean, or the refusal, which names each wrong field. */
   readonly values: FieldsOf<Entries> | Refusal;
-  /** Why the value of a field was refused, by the field's name. */
-  readonly errors: Readonly<Record<string, string>>;
 }
 
 /** Reads the conditions of an address. An empty text is no condition; a text longer than any field is wrong in every field. */
@@ -30,18 +28,15 @@ export function readConditions<const Entries extends v.ObjectEntries>(
   const sent = toQuery(new URLSearchParams(given));
   const read = isRefusal(sent) ? sent : parseSent(v.strictObject(entries), sent, "address");
   const { after, ...entered } = Object.fromEntries(given.filter(([name]) => name in entries));
-  if (!isRefusal(read)) return { entered, values: read as FieldsOf<Entries>, errors: {} };
-  const fields = read.fields ?? [];
-  return {
-    entered,
-    values: refuse(read.code, `Nothing is shown: ${fields.map(({ error }) => error).join("; ")}`, { fields }),
-    errors: Object.fromEntries(fields.map(({ field, error }) => [field, toHint(field, error)])),
-  };
+  if (!isRefusal(read)) return { entered, values: read as FieldsOf<Entries> };
+  const { code, fields = [] } = read;
+  const why = fields.map(({ error }) => error).join("; ");
+  return { entered, values: refuse(code, `Nothing is shown: ${why}`, { fields }) };
 }
 
 /** Returns the name, the text and the error of a condition, for its field in the form. */
-export function fieldOf({ entered, errors }: Asked<v.ObjectEntries>, name: string) {
-  return { name, value: entered[name] ?? "", error: errors[name] };
+export function fieldOf({ entered, values }: Asked<v.ObjectEntries>, name: string) {
+  return { name, value: entered[name] ?? "", error: isRefusal(values) ? hintOf(values, name) : undefined };
 }
 
 /** Returns the code of the page, whose answer gets 400, if a condition cannot be read. */

@@ -3,10 +3,12 @@ import * as v from "valibot";
 import { DAY, NEVER_EXPIRES } from "../../../calendar.ts";
 import { MONTHLY_LIMIT } from "../../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import { parsedField, REASON } from "../api/fields.ts";
+import { parsedField } from "../../../rule.ts";
+import { REASON } from "../api/fields.ts";
 
 export const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
+/** Blanks around a text are removed, because people paste them. Only forms and the conditions of lists do so. */
 export const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
 
 /** A field that may stay empty: then it is undefined. */
@@ -40,10 +42,10 @@ export function expiryOf(
 
 /** The field of a monthly limit: undefined for the tier's own. */
 export const LIMIT_ENTRY = {
-  monthly_limit: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField("monthly_limit", MONTHLY_LIMIT))),
+  monthly_limit: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MONTHLY_LIMIT))),
 } as const;
 
 /** Returns the schema of the text that a form asks people to repeat. */
 export function repeatEntry(text: string) {
-  return { repeat: v.pipe(TEXT, v.literal(text, `It must be ${text}`)) };
+  return { repeat: v.pipe(TEXT, v.literal(text, `must be ${text}`)) };
 }

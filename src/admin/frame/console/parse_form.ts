@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { By } from "../../../audit/mod.ts";
-import { type Refusal, refuse } from "../../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { parseSent } from "../api/parse_sent.ts";
 import { REASON_ENTRY, WRONG_FIELDS } from "./form_fields.ts";
 import type { Visit } from "./visit.ts";
 
@@ -14,22 +15,9 @@ export function parseForm<Entries extends v.ObjectEntries>(
   entries: Entries,
   { form, actor, now }: Visit,
 ): { readonly fields: FieldsOf<Entries>; readonly by: By } | Refusal {
-  const parsed = v.safeParse(v.object({ ...entries, ...REASON_ENTRY }), Object.fromEntries(form));
-  if (parsed.success) {
-    const { reason, ...fields } = parsed.output;
-    // The compiler cannot tell that these are the fields of `entries`.
-    return { fields: fields as unknown as FieldsOf<Entries>, by: { actor: { ...actor, reason }, now } };
-  }
-  const nested: Readonly<Record<string, readonly string[] | undefined>> =
-    v.flatten(parsed.issues).nested ?? {};
-  const fields = Object.entries(nested).map(([field, [first = ""] = []]) => ({
-    field,
-    error: toHint(field, first),
-  }));
-  return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields });
-}
-
-/** Returns a message of the API without its field, which stands above the message in a form. */
-export function toHint(name: string, message: string): string {
-  return message.replace(`${name} must`, "It must");
+  const parsed = parseSent(v.object({ ...entries, ...REASON_ENTRY }), Object.fromEntries(form), "form");
+  if (isRefusal(parsed)) return refuse(parsed.code, WRONG_FIELDS, { fields: parsed.fields ?? [] });
+  const { reason, ...fields } = parsed as FieldsOf<typeof REASON_ENTRY>;
+  // The compiler cannot tell that these are the fields of `entries`.
+  return { fields: fields as unknown as FieldsOf<Entries>, by: { actor: { ...actor, reason }, now } };
 }

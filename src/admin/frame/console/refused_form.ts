@@ -21,6 +21,12 @@ export function fieldsOf(action: string, refused: RefusedForm | undefined) {
     name,
     id: `${action}-${name}`,
     value: again === undefined ? proposed : again.form.get(name)?.slice(0, MOST_ENTERED),
-    error: again?.refusal.fields?.find(({ field }) => field === name)?.error,
+    error: again && hintOf(again.refusal, name),
   });
+}
+
+/** Returns why a field was refused. */
+export function hintOf({ fields }: Refusal, name: string): string | undefined {
+  const wrong = fields?.find(({ field }) => field === name);
+  return wrong?.hint ?? wrong?.error;
 }
