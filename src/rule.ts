@@ -33,7 +33,7 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): Numb
 /** Returns the rule for one of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
   return {
-    must: `must be ${words.length === 2 ? words.join(" or ") : `one of ${words.join(", ")}`}`,
+    must: `must be one of ${words.join(", ")}`,
     keywords: { enum: words },
     parse: (text) => words.find((word) => word === text),
   };

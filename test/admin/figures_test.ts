@@ -241,7 +241,7 @@ describe("after the first computation", () => {
     for (const [query, error] of [
       ["from=2026-02-30", "from must be a day such as 2026-11-20"],
       ["to=2026-11-20T00:00:00Z", "to must be a day such as 2026-11-20"],
-      ["by=key", "by must be tier or mode"],
+      ["by=key", "by must be one of tier, mode"],
       ["from=2025-10-16&to=2026-11-20", "from and to must be at most 400 days apart"],
     ]) {
       const { status, body } = await admin.call("GET", `/usage/daily?${query}`);

@@ -248,7 +248,7 @@ describe("claviger tokens", () => {
     expect(await attempt("--scope", "keys:read,keys:all")).toContain("one or more of keys:read, keys:issue");
     expect(await attempt("--scope", "")).toContain("one or more of keys:read");
     expect(await attempt("--tiers", "gold")).toContain("one or more of free, research");
-    expect(await attempt("--mode", "both")).toContain("It must be live or test");
+    expect(await attempt("--mode", "both")).toContain("It must be one of live, test");
     for (const from of ["", "10.0.0.0/8,", "host", "0.0.0.0/0", Array(33).fill("10.0.0.1").join(",")]) {
       expect(await attempt("--from", from)).toContain("at most 32 addresses and networks such as 10.0.0.0/8");
     }

@@ -119,7 +119,7 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["no e-mail", ["keys", "issue"], "required option '--email <email>' not specified"],
   ["a bad e-mail", [...ISSUE, "--email", "ada"], "It must be an e-mail address"],
   ["a bad tier", [...ISSUE, "--tier", "gold"], "It must be one of free, research, commercial, enterprise"],
-  ["a bad mode", [...ISSUE, "--mode", "dry"], "It must be live or test"],
+  ["a bad mode", [...ISSUE, "--mode", "dry"], "It must be one of live, test"],
   ["an empty name", [...ISSUE, "--name", ""], "It must be one line of 1 to 200 characters"],
   ["a long name", [...ISSUE, "--name", "n".repeat(201)], "It must be one line of 1 to 200 characters"],
   ["a name of two lines", [...ISSUE, "--name", "a\nb"], "It must be one line of 1 to 200 characters"],

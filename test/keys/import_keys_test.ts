@@ -60,7 +60,7 @@ describe("parseImportLine()", () => {
     [{ ...LINE, api_key: undefined, sha256: KEY, mode: "live" }, /^sha256 must be 64 lowercase/],
     [{ ...LINE, api_key: undefined, sha256: 5, mode: "live" }, /^sha256 must be a string$/],
     [{ ...LINE, mode: "test" }, /^mode and api_key differ$/],
-    [{ ...LINE, mode: KEY }, /^mode must be live or test$/],
+    [{ ...LINE, mode: KEY }, /^mode must be one of live, test$/],
     [{ ...LINE, email: undefined }, /^email is missing$/],
     [{ ...LINE, email: KEY }, /^email must be an e-mail address, and no API key$/],
     [{ ...LINE, tier: undefined }, /^tier is missing$/],
