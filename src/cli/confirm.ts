@@ -1,20 +1,12 @@
 /** For commands that cannot be undone: they ask first at a terminal, and `--dry-run` shows what they would do. */
-import { type Command, Option } from "commander";
 import { escapeControls } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
-import type { JsonOptions } from "./options.ts";
+import type { CONFIRMATION } from "./options.ts";
+import type { ValuesOf } from "./parameter.ts";
 import { CommandRefused, type Opened } from "./run.ts";
 
-export interface ConfirmOptions extends JsonOptions {
-  readonly yes: boolean;
-  readonly dryRun: boolean;
-}
-
-/** Adds the options `--yes` and `--dry-run`. At a terminal the command asks before it changes anything. */
-export function withConfirmation(command: Command): Command {
-  return command
-    .addOption(new Option("--yes", "do not ask for confirmation, even at a terminal").default(false))
-    .addOption(new Option("--dry-run", "only show what would be done").default(false));
+interface ConfirmOptions extends Pick<Opened, "stopIfInterrupted"> {
+  readonly options: ValuesOf<typeof CONFIRMATION>;
 }
 
 const ANSWER_LIMIT_BYTES = 1_024;
@@ -26,7 +18,7 @@ const ANSWER_LIMIT_BYTES = 1_024;
 export async function confirm(
   invocation: Invocation,
   question: string,
-  { options, stopIfInterrupted }: { readonly options: ConfirmOptions } & Pick<Opened, "stopIfInterrupted">,
+  { options, stopIfInterrupted }: ConfirmOptions,
 ): Promise<void> {
   const { isTyped, isTerminal } = invocation;
   if (options.yes || options.dryRun || !isTyped || !isTerminal) return;

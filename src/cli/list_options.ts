@@ -1,39 +1,34 @@
 /** The options that the lists of keys and accounts share (`--search`, `--limit`, `--after`), and the note about further rows. */
-import type { Command } from "commander";
 import type { Database } from "../database/mod.ts";
+import { type IdKind, idRule } from "../ids.ts";
 import { type ListPart, MAX_SEARCHED, SEARCH_TEXT, searchAccounts } from "../licensing/mod.ts";
 import { renderCount } from "../render_count.ts";
+import { wholeNumber } from "../rule.ts";
 import type { Invocation } from "./invocation.ts";
-import { idOption, parsedOption, wholeNumberOption } from "./options.ts";
+import { option, type ValuesOf } from "./parameter.ts";
 import { printNote } from "./print.ts";
-
-export interface ListOptions {
-  readonly search?: string;
-  readonly limit: number;
-  /** A UUID. */
-  readonly after?: string;
-}
 
 const ROWS = 100;
 const MAX_ROWS = 2_000_000;
 
-/** Adds the options of a list: search, limit and the row after which the list begins. */
-export function withListOptions(command: Command, { kind }: { readonly kind: "key" | "usr" }): Command {
-  return command
-    .option(
-      "--search <text>",
+/** Returns the options of a list: search, limit and the row after which the list begins. */
+export function listOptions(kind: IdKind) {
+  return {
+    search: option(
       "only rows where words of e-mail, name or organization begin like this, or a key ends with these four characters",
-      parsedOption(SEARCH_TEXT),
-    )
-    .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), ROWS)
-    .option("--after <id>", "show the rows after the one with this id", idOption(kind));
+      SEARCH_TEXT,
+      { as: "text" },
+    ),
+    limit: option("show at most this many rows", wholeNumber(1, MAX_ROWS), { as: "n", default: ROWS }),
+    after: option("show the rows after the one with this id", idRule(kind), { as: "id" }),
+  };
 }
 
 /** Returns the part of the list to query: one row more than is shown, to know whether there are more. */
 export async function partOf(
   invocation: Invocation,
   database: Database,
-  { search, limit, after }: ListOptions,
+  { search, limit, after }: ValuesOf<ReturnType<typeof listOptions>>,
 ): Promise<ListPart> {
   const found = search === undefined ? undefined : await searchAccounts(database, search);
   if (found?.isTooWide) {

@@ -5,6 +5,37 @@ import { renderCount } from "../render_count.ts";
 import { escapeControls, escapeJson } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
 
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Prints the result of a command: for people, or with `--json` as one document for programs. */
+export interface Printer {
+  /** Prints the fields of one thing; programs also get `more`. */
+  fields(fields: Fields, more?: Fields): void;
+  /** Prints a table; programs get the document, by default the rows. */
+  table(rows: readonly Fields[], document?: unknown): void;
+  /** Prints one line; programs get the document. */
+  line(text: string, document: Fields): void;
+  /** Prints a document, for people too. */
+  document(value: unknown): void;
+  /** Prints a note for people to standard error. */
+  note(text: string): void;
+}
+
+/** Creates the printer of a command. */
+export function createPrinter(invocation: Invocation, isJson: boolean): Printer {
+  return {
+    fields: (fields, more = {}) =>
+      isJson ? printJson(invocation, { ...fields, ...more }) : printFields(invocation, fields),
+    table: (rows, document = rows) =>
+      isJson ? printJson(invocation, document) : printTable(invocation, rows),
+    line: (text, document) => (isJson ? printJson(invocation, document) : printLine(invocation, text)),
+    document: (value) => printJson(invocation, value),
+    note(text) {
+      if (!isJson) printNote(invocation, text);
+    },
+  };
+}
+
 /** Writes a number with its noun: `1 key`, `2,000 keys`. */
 export function counted(number: number, one: string): string {
   return `${renderCount(number)} ${one}${number === 1 ? "" : "s"}`;
@@ -36,7 +67,7 @@ export function printJson(invocation: Invocation, value: unknown): void {
 }
 
 /** Prints each field: its name and its value. On a terminal, a longer value is broken between words. */
-export function printFields(invocation: Invocation, fields: Readonly<Record<string, unknown>>): void {
+export function printFields(invocation: Invocation, fields: Fields): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length)) + GAP.length;
   const most = invocation.columns && invocation.columns - width;
   for (const [name, value] of Object.entries(fields)) {
@@ -50,10 +81,7 @@ export function printFields(invocation: Invocation, fields: Readonly<Record<stri
  * narrower than the table, the heading and each row continue in further lines; a longer text is broken between words. A
  * column of long texts is best the last one, because a short text in it then fits on the line of the other cells.
  */
-export function printTable<Row extends Readonly<Record<string, unknown>>>(
-  invocation: Invocation,
-  rows: readonly Row[],
-): void {
+export function printTable(invocation: Invocation, rows: readonly Fields[]): void {
   const [first] = rows;
   if (first === undefined) {
     invocation.out("none\n");

@@ -3,33 +3,57 @@ import { Command, CommanderError } from "commander";
 import { findNearest } from "../config/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
-import { addAccountsCommands } from "./commands/accounts_commands.ts";
-import { addActivityCommand } from "./commands/activity_command.ts";
-import { addBackupCommands } from "./commands/backup_commands.ts";
-import { addCompletionCommand } from "./commands/completion_command.ts";
-import { addConfigCommand } from "./commands/config_command.ts";
-import { addDatabaseCommands } from "./commands/database_commands.ts";
-import { addDemoCommand } from "./commands/demo_command.ts";
-import { addDoctorCommand } from "./commands/doctor_command.ts";
-import { addGuideCommand } from "./commands/guide_command.ts";
-import { addHealthCommand } from "./commands/health_command.ts";
-import { addInstallerCommands } from "./commands/installer_commands.ts";
-import { addKeyLifeCommands } from "./commands/key_life_commands.ts";
-import { addKeyWhyCommand } from "./commands/key_why_command.ts";
-import { addKeysCommands } from "./commands/keys_commands.ts";
-import { addLicensesCommands } from "./commands/licenses_commands.ts";
-import { addModelsCommands } from "./commands/models_commands.ts";
-import { addOperatorsCommands } from "./commands/operators_commands.ts";
-import { addServeCommand } from "./commands/serve_command.ts";
-import { addSystemdCommand } from "./commands/systemd_command.ts";
-import { addTokensCommands } from "./commands/tokens_commands.ts";
-import { addUsageCommands } from "./commands/usage_commands.ts";
-import { addVersionCommand } from "./commands/version_command.ts";
+import { accounts } from "./commands/accounts_commands.ts";
+import { activity } from "./commands/activity_command.ts";
+import { backup, restore } from "./commands/backup_commands.ts";
+import { completion } from "./commands/completion_command.ts";
+import { config } from "./commands/config_command.ts";
+import { audit, migration } from "./commands/database_commands.ts";
+import { demo } from "./commands/demo_command.ts";
+import { doctor } from "./commands/doctor_command.ts";
+import { guide } from "./commands/guide_command.ts";
+import { health } from "./commands/health_command.ts";
+import { installer } from "./commands/installer_commands.ts";
+import { keys } from "./commands/keys_commands.ts";
+import { licenses } from "./commands/licenses_commands.ts";
+import { models } from "./commands/models_commands.ts";
+import { operators } from "./commands/operators_commands.ts";
+import { serve } from "./commands/serve_command.ts";
+import { systemd } from "./commands/systemd_command.ts";
+import { tokens } from "./commands/tokens_commands.ts";
+import { usage } from "./commands/usage_commands.ts";
+import { version } from "./commands/version_command.ts";
 import { REFUSED, SUCCESS, WRONG_USAGE } from "./exit_status.ts";
 import { renderFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 import { printFailure } from "./print.ts";
 import { CommandRefused, refuseLostOutput } from "./run.ts";
+
+/** All commands, in the order of the help. */
+const COMMANDS = [
+  serve,
+  keys,
+  usage,
+  activity,
+  accounts,
+  models,
+  operators,
+  tokens,
+  demo,
+  licenses,
+  installer,
+  migration,
+  audit,
+  backup,
+  restore,
+  config,
+  health,
+  doctor,
+  systemd,
+  guide,
+  completion,
+  version,
+];
 
 /** Matches a key or a token of any brand, alone or as an option's value. */
 const SECRET_ARGUMENT = /(?:^|=)[a-z][a-z0-9]{0,15}_(live|test|op)_[0-9a-f]{48}$/i;
@@ -72,28 +96,7 @@ export function createProgram(invocation: Invocation): Command {
     // Otherwise `models add --version 2` would print the program's version.
     .enablePositionalOptions()
     .exitOverride();
-  addServeCommand(program, invocation);
-  const keys = addKeysCommands(program, invocation);
-  addKeyLifeCommands(keys, invocation);
-  addKeyWhyCommand(keys, invocation);
-  addUsageCommands(program, invocation);
-  addActivityCommand(program, invocation);
-  addAccountsCommands(program, invocation);
-  addModelsCommands(program, invocation);
-  addOperatorsCommands(program, invocation);
-  addTokensCommands(program, invocation);
-  addDemoCommand(program, invocation);
-  addLicensesCommands(program, invocation);
-  addInstallerCommands(program, invocation);
-  addDatabaseCommands(program, invocation);
-  addBackupCommands(program, invocation);
-  addConfigCommand(program, invocation);
-  addHealthCommand(program, invocation);
-  addDoctorCommand(program, invocation);
-  addSystemdCommand(program, invocation);
-  addGuideCommand(program, invocation);
-  addCompletionCommand(program, invocation);
-  addVersionCommand(program, invocation);
+  for (const each of COMMANDS) each.define(program, invocation);
   program.on("command:*", ([name = ""]) => refuseUnknown(program, name));
   setOutput(program, invocation, "claviger");
   refuseRepeated(program);

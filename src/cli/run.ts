@@ -23,7 +23,8 @@ import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
-import type { ChangeOptions, InstallationFlags } from "./options.ts";
+import type { InstallationFlags, REASON } from "./options.ts";
+import type { ValuesOf } from "./parameter.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
 import { renderRefusal } from "./remedies.ts";
 import { withUnitSettings } from "./unit_settings.ts";
@@ -148,7 +149,7 @@ export interface CommandContext extends By, Opened {
 const COMMAND_DEADLINE_MS = 60_000;
 const CLOSE_DEADLINE_MS = 10_000;
 
-interface DatabaseOptions extends InstallationFlags, Pick<ChangeOptions, "reason"> {
+interface DatabaseOptions extends InstallationFlags, ValuesOf<typeof REASON> {
   /** The settings, if the command has read them already. */
   readonly config?: Config;
 }

@@ -1,6 +1,5 @@
 /** `claviger backup` and `claviger restore`. */
 import { join, resolve } from "node:path";
-import { type Command, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import {
   checkBackupSchema,
@@ -22,58 +21,64 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
+import { command } from "../command.ts";
 import { withKeptInput } from "../file_input.ts";
 import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, withJsonOptions } from "../options.ts";
-import { counted, printJson, printLine, printNote } from "../print.ts";
+import { JSON_OPTIONS } from "../options.ts";
+import { anyText, flag, required, type ValuesOf } from "../parameter.ts";
+import { counted, type Printer, printJson, printLine, printNote } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
 
-interface BackupFlags extends JsonOptions {
-  readonly force: boolean;
-  readonly withSecret: boolean;
-  readonly withModels: boolean;
-  readonly verify: boolean;
-}
+const BACKUP_OPTIONS = {
+  ...JSON_OPTIONS,
+  withSecret: flag("put the root secret into the file; anyone who can read the file then has the secret"),
+  withModels: flag("put the hosted model files into the file"),
+  force: flag("replace the file if it exists"),
+  verify: flag("save nothing: read a backup to its end and verify it, without a database", {
+    conflicts: ["withSecret", "withModels", "force"],
+  }),
+};
 
-interface RestoreFlags extends JsonOptions {
-  readonly forgetSealed: boolean;
-}
-
-export function addBackupCommands(program: Command, invocation: Invocation): void {
-  withJsonOptions(program.command("backup"))
-    .description("save everything into one file and verify it, while the service runs or is stopped")
-    .argument(
-      "<file>",
+export const backup = command({
+  name: "backup",
+  description: "save everything into one file and verify it, while the service runs or is stopped",
+  arguments: {
+    file: required(
       "the file to write, such as claviger.tar.zst; - is standard output, and standard input with --verify",
-    )
-    .option(
-      "--with-secret",
-      "put the root secret into the file; anyone who can read the file then has the secret",
-      false,
-    )
-    .option("--with-models", "put the hosted model files into the file", false)
-    .option("--force", "replace the file if it exists", false)
-    .addOption(
-      new Option("--verify", "save nothing: read a backup to its end and verify it, without a database")
-        .default(false)
-        .conflicts(["withSecret", "withModels", "force"]),
-    )
-    .action((file: string, options: BackupFlags) =>
-      options.verify ? verify(invocation, file, options) : backUp(invocation, file, options),
+      anyText,
+    ),
+  },
+  options: BACKUP_OPTIONS,
+  run: ({ file, ...options }, { invocation, print }) =>
+    options.verify ? verify(invocation, file, print) : backUp(invocation, file, options),
+});
+
+const RESTORE_OPTIONS = {
+  ...JSON_OPTIONS,
+  forgetSealed: flag(
+    "leave out the repository token and the keys that sign licenses, because the secret that sealed them is lost",
+  ),
+};
+
+export const restore = command({
+  name: "restore",
+  description: "load a backup into a new or empty database",
+  arguments: { file: required("the file that `claviger backup` wrote; - is standard input", anyText) },
+  options: RESTORE_OPTIONS,
+  async run({ file, ...options }, { invocation }) {
+    const config = readSettings(invocation, options, { inputFile: file });
+    const beganMs = invocation.clock.monotonicMs();
+    await withProven(invocation, file, (proven) =>
+      load(invocation, proven, { config, file, beganMs, options }),
     );
+  },
+});
 
-  withJsonOptions(program.command("restore"))
-    .description("load a backup into a new or empty database")
-    .argument("<file>", "the file that `claviger backup` wrote; - is standard input")
-    .option(
-      "--forget-sealed",
-      "leave out the repository token and the keys that sign licenses, because the secret that sealed them is lost",
-      false,
-    )
-    .action((file: string, options: RestoreFlags) => restore(invocation, file, options));
-}
-
-async function backUp(invocation: Invocation, file: string, options: BackupFlags): Promise<void> {
+async function backUp(
+  invocation: Invocation,
+  file: string,
+  options: ValuesOf<typeof BACKUP_OPTIONS>,
+): Promise<void> {
   const { clock, workingFolder, columns, platform } = invocation;
   if (file === "-" && columns !== undefined)
     throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
@@ -111,22 +116,12 @@ async function backUp(invocation: Invocation, file: string, options: BackupFlags
   });
 }
 
-async function verify(invocation: Invocation, file: string, options: JsonOptions): Promise<void> {
-  await withProven(invocation, file, async (proven) => {
-    if (options.json) printJson(invocation, { file, whole: true, ...describe(proven) });
-    else
-      printLine(
-        invocation,
-        `${file === "-" ? "standard input" : file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`,
-      );
-  });
-}
-
-async function restore(invocation: Invocation, file: string, options: RestoreFlags): Promise<void> {
-  const config = readSettings(invocation, options, { inputFile: file });
-  const beganMs = invocation.clock.monotonicMs();
-  await withProven(invocation, file, (proven) =>
-    load(invocation, proven, { config, file, beganMs, options }),
+async function verify(invocation: Invocation, file: string, print: Printer): Promise<void> {
+  await withProven(invocation, file, async (proven) =>
+    print.line(
+      `${file === "-" ? "standard input" : file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`,
+      { file, whole: true, ...describe(proven) },
+    ),
   );
 }
 
@@ -134,7 +129,7 @@ interface LoadOptions {
   readonly config: Config;
   readonly file: string;
   readonly beganMs: number;
-  readonly options: RestoreFlags;
+  readonly options: ValuesOf<typeof RESTORE_OPTIONS>;
 }
 
 async function load(

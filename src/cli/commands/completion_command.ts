@@ -1,13 +1,11 @@
 /** `claviger completion`: prints the script by which a shell completes the command line. */
-import { Argument, type Command } from "commander";
-import { renderCompletion, SHELLS, type Shell } from "../completion.ts";
-import type { Invocation } from "../invocation.ts";
-import { withWords } from "../options.ts";
+import { command } from "../command.ts";
+import { renderCompletion, SHELLS } from "../completion.ts";
+import { required } from "../parameter.ts";
 
-export function addCompletionCommand(program: Command, invocation: Invocation): void {
-  program
-    .command("completion")
-    .addArgument(withWords(new Argument("<shell>", "the shell"), SHELLS))
-    .description("print a script that completes commands, options and their values in a shell")
-    .action((shell: Shell) => invocation.out(renderCompletion(program, shell)));
-}
+export const completion = command({
+  name: "completion",
+  description: "print a script that completes commands, options and their values in a shell",
+  arguments: { shell: required("the shell", SHELLS) },
+  run: ({ shell }, { invocation, program }) => invocation.out(renderCompletion(program, shell)),
+});

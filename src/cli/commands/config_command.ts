@@ -1,45 +1,38 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
-import type { Command } from "commander";
 import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
 import { isReadable } from "../../doctor/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
+import { command, group } from "../command.ts";
 import { explainConfig } from "../explain_config.ts";
 import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, withJsonOptions } from "../options.ts";
-import { printJson, printNote, printTable } from "../print.ts";
+import { JSON_OPTIONS } from "../options.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
 
-export function addConfigCommand(program: Command, invocation: Invocation): void {
-  const config = program.command("config").description("check the settings");
-  withJsonOptions(config.command("check"))
-    .description(
-      "read all settings and the files that they name, and show each setting and where it comes from",
-    )
-    .action((options: JsonOptions) => check(invocation, options));
-}
+const check = command({
+  name: "check",
+  description:
+    "read all settings and the files that they name, and show each setting and where it comes from",
+  options: JSON_OPTIONS,
+  run({ json, ...place }, { invocation, print }) {
+    const source = sourceOf(invocation, place);
+    const config = readConfig(source);
+    // The settings are shown even if one is wrong: the others help to correct it.
+    const settings = orRefuse(explainConfig(source));
+    const { warnings, fault } = isRefusal(config)
+      ? { warnings: [], fault: config }
+      : checkFiles(config, invocation);
+    const error = fault?.sentence ?? null;
+    if (json) print.document({ settings, warnings, error });
+    else print.table(settings.map(({ name, value, source: from }) => ({ name, source: from, value })));
+    for (const warning of warnings) print.note(`claviger: ${warning}`);
+    if (error !== null) throw new CommandRefused(error);
+  },
+});
 
-async function check(invocation: Invocation, options: JsonOptions): Promise<void> {
-  const source = sourceOf(invocation, options);
-  const config = readConfig(source);
-  // The settings are shown even if one is wrong: the others help to correct it.
-  const settings = orRefuse(explainConfig(source));
-  const { warnings, fault } = isRefusal(config)
-    ? { warnings: [], fault: config }
-    : checkFiles(config, invocation);
-  const error = fault?.sentence ?? null;
-  if (options.json) printJson(invocation, { settings, warnings, error });
-  else {
-    printTable(
-      invocation,
-      settings.map(({ name, value, source: from }) => ({ name, source: from, value })),
-    );
-    for (const warning of warnings) printNote(invocation, `claviger: ${warning}`);
-  }
-  if (error !== null) throw new CommandRefused(error);
-}
+export const config = group("config", "check the settings", [check]);
 
 interface FilesChecked {
   readonly warnings: readonly string[];

@@ -1,34 +1,27 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
-import type { Command } from "commander";
+
+import { databaseCommand, group } from "../command.ts";
 import { removeDemoOperator } from "../demo/console.ts";
 import { hasDemo, removeDemo } from "../demo/remove_demo.ts";
-import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, withJsonOptions } from "../options.ts";
-import { counted, printJson, printLine } from "../print.ts";
-import { CommandRefused, openProvenSecrets, withDatabase } from "../run.ts";
-
-export function addDemoCommand(program: Command, invocation: Invocation): void {
-  const demo = program.command("demo").description("remove what `serve --demo` has added");
-  withJsonOptions(demo.command("remove"))
-    .description(
-      "revoke the demo's keys, remove their use, erase its accounts, retire its models, and remove its token and operator",
-    )
-    .action((options: JsonOptions) => remove(invocation, options));
-}
+import { counted, printLine } from "../print.ts";
+import { CommandRefused, openProvenSecrets } from "../run.ts";
 
 const KEPT =
   "The sessions of the operator demo are ended. The operator stays, because it is the last admin: create another " +
   "admin with `claviger operators login NAME --role admin`, then run `claviger operators remove demo`";
 
-async function remove(invocation: Invocation, options: JsonOptions): Promise<void> {
-  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
+const remove = databaseCommand({
+  name: "remove",
+  description:
+    "revoke the demo's keys, remove their use, erase its accounts, retire its models, and remove its token and operator",
+  async run({ json }, { invocation, config, database, actor, now, print }) {
     if (!(await hasDemo(database)))
       throw new CommandRefused("Cannot remove the demo: this database has no demo");
     const secrets = await openProvenSecrets({ config, database, now });
     const by = { ...actor, reason: "demo" };
     const operator = await removeDemoOperator(database, { actor: by, now });
     const removed = await removeDemo(database, { secrets, actor: by, now });
-    if (options.json) return printJson(invocation, { ...removed, operator: operator ?? null });
+    if (json) return print.document({ ...removed, operator: operator ?? null });
     const { keys, models, token } = removed;
     printLine(
       invocation,
@@ -38,5 +31,7 @@ async function remove(invocation: Invocation, options: JsonOptions): Promise<voi
     if (token) printLine(invocation, "The repository token is cleared");
     if (operator === "removed") printLine(invocation, "The operator demo is removed");
     if (operator === "kept") printLine(invocation, KEPT);
-  });
-}
+  },
+});
+
+export const demo = group("demo", "remove what `serve --demo` has added", [remove]);

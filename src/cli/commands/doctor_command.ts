@@ -1,5 +1,4 @@
 /** `claviger doctor`: examines the installation and says what to repair. */
-import type { Command } from "commander";
 import { type Config, type ConfigSource, readConfig } from "../../config/mod.ts";
 import { openDatabase } from "../../database/mod.ts";
 import {
@@ -15,27 +14,27 @@ import {
 import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
+import { command } from "../command.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import type { Invocation } from "../invocation.ts";
-import { type InstallationFlags, type JsonOptions, withJsonOptions } from "../options.ts";
-import { breakText, paint, printJson } from "../print.ts";
+import { type InstallationFlags, JSON_OPTIONS } from "../options.ts";
+import { breakText, paint } from "../print.ts";
 import { CommandRefused, enterDataFolder, orRefuse, sourceOf, withInstallation } from "../run.ts";
 
 const QUERY_DEADLINE_MS = 10_000;
 
-export function addDoctorCommand(program: Command, invocation: Invocation): void {
-  withJsonOptions(program.command("doctor"))
-    .description("examine the installation, while the service runs or is stopped, and say what to repair")
-    .action((options: JsonOptions) => doctor(invocation, options));
-}
-
-async function doctor(invocation: Invocation, options: JsonOptions): Promise<void> {
-  const findings = await examine(invocation, options);
-  const failed = findings.filter(({ state }) => state === "fail").length;
-  if (options.json) printJson(invocation, { ok: failed === 0, findings });
-  else printFindings(invocation, findings);
-  if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
-}
+export const doctor = command({
+  name: "doctor",
+  description: "examine the installation, while the service runs or is stopped, and say what to repair",
+  options: JSON_OPTIONS,
+  async run({ json, ...place }, { invocation, print }) {
+    const findings = await examine(invocation, place);
+    const failed = findings.filter(({ state }) => state === "fail").length;
+    if (json) print.document({ ok: failed === 0, findings });
+    else printFindings(invocation, findings);
+    if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
+  },
+});
 
 async function examine(invocation: Invocation, place: InstallationFlags): Promise<Finding[]> {
   const { clock } = invocation;

@@ -1,62 +1,49 @@
 /** `claviger guide`: the manual that comes with the executable. */
 import { spawnSync } from "node:child_process";
-import { type Command, Option } from "commander";
 import { findNearest, findSetting } from "../../config/mod.ts";
+import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
 import { findPage, PAGES } from "../guide/pages.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
 import type { Invocation } from "../invocation.ts";
-import { withWords } from "../options.ts";
+import { flag, option } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
-
-interface GuideOptions {
-  readonly man: boolean;
-  readonly grafana: boolean;
-  readonly alerts: boolean;
-  readonly client?: keyof typeof CLIENTS;
-}
 
 /** The languages of the clients, and the names of their code blocks on the page `offline`. */
 const CLIENTS = { python: "python", typescript: "ts", shell: "sh" } as const;
+const CLIENT_NAMES = ["python", "typescript", "shell"] as const;
 
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;
 
-export function addGuideCommand(program: Command, invocation: Invocation): void {
-  program
-    .command("guide")
-    .argument("[page]", "a page, or the name of a setting", pageArgument)
-    .option("--man", "print a manual page for man(1)", false)
-    .addOption(
-      new Option("--grafana", "print a dashboard for Grafana; only for the page monitoring")
-        .default(false)
-        .conflicts(["man", "alerts"]),
-    )
-    .addOption(
-      new Option("--alerts", "print alert rules for Prometheus; only for the page monitoring")
-        .default(false)
-        .conflicts("man"),
-    )
-    .addOption(
-      withWords(
-        new Option("--client <language>", "print a client that verifies licenses; only for the page offline"),
-        Object.keys(CLIENTS),
-      ).conflicts(["man", "grafana", "alerts"]),
-    )
-    .description("read the manual; without a page, list the pages")
-    .action((name: string | undefined, { man, grafana, alerts: isForAlerts, client }: GuideOptions) => {
-      if (client !== undefined) {
-        if (name !== "offline") throw new WrongUsage(NO_CLIENT);
-        invocation.out(codeOf(CLIENTS[client]));
-      } else if (grafana || isForAlerts) {
-        if (name !== "monitoring") throw new WrongUsage(WRONG_PAGE);
-        invocation.out(grafana ? `${JSON.stringify(dashboard, null, 2)}\n` : alerts);
-      } else if (man) invocation.out(renderManPage(program));
-      else show(invocation, name === undefined ? LIST : textOf(name));
-    });
-}
+export const guide = command({
+  name: "guide",
+  description: "read the manual; without a page, list the pages",
+  arguments: { page: option("a page, or the name of a setting", pageArgument) },
+  options: {
+    man: flag("print a manual page for man(1)"),
+    grafana: flag("print a dashboard for Grafana; only for the page monitoring", {
+      conflicts: ["man", "alerts"],
+    }),
+    alerts: flag("print alert rules for Prometheus; only for the page monitoring", { conflicts: ["man"] }),
+    client: option("print a client that verifies licenses; only for the page offline", CLIENT_NAMES, {
+      as: "language",
+      conflicts: ["man", "grafana", "alerts"],
+    }),
+  },
+  run({ page, man, grafana, alerts: isForAlerts, client }, { invocation, program }) {
+    if (client !== undefined) {
+      if (page !== "offline") throw new WrongUsage(NO_CLIENT);
+      invocation.out(codeOf(CLIENTS[client]));
+    } else if (grafana || isForAlerts) {
+      if (page !== "monitoring") throw new WrongUsage(WRONG_PAGE);
+      invocation.out(grafana ? `${JSON.stringify(dashboard, null, 2)}\n` : alerts);
+    } else if (man) invocation.out(renderManPage(program));
+    else show(invocation, page === undefined ? LIST : textOf(page));
+  },
+});
 
 const WRONG_PAGE = "Cannot print the file: --grafana and --alerts are options of `claviger guide monitoring`";
 

@@ -1,72 +1,67 @@
 /** `claviger health`: tells scripts whether a service is healthy; with `--wait` it waits until the service is healthy. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { DAY_MS, HOUR_MS } from "../../calendar.ts";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../read_regular_file.ts";
 import { FILE_REASONS } from "../../system_error.ts";
+import { command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
-import { withJson } from "../options.ts";
-import { printJson, printLine } from "../print.ts";
+import { JSON_FLAG } from "../options.ts";
+import { anyText, option, required } from "../parameter.ts";
+import { printLine } from "../print.ts";
 import { CommandRefused } from "../run.ts";
-
-interface HealthOptions {
-  readonly url: URL;
-  readonly wait: number;
-  readonly ca?: string;
-  readonly json: boolean;
-}
 
 /** A service always answers within 5 s. */
 const ANSWER_LIMIT_MS = 6_000;
 const PAUSE_MS = 250;
 
-export function addHealthCommand(program: Command, invocation: Invocation): void {
-  withJson(program.command("health"))
-    .description("ask a service whether it is healthy: exit status 0 if it is, otherwise 1")
-    .requiredOption("--url <url>", "the service, such as http://127.0.0.1:8080", urlOption)
-    .option(
-      "--wait <time>",
-      "ask again until it is healthy, at most this long, such as 30s or 2m",
-      waitOption,
-      0,
-    )
-    .option(
-      "--ca <file>",
+export const health = command({
+  name: "health",
+  description: "ask a service whether it is healthy: exit status 0 if it is, otherwise 1",
+  options: {
+    ...JSON_FLAG,
+    url: required("the service, such as http://127.0.0.1:8080", urlOption),
+    wait: option("ask again until it is healthy, at most this long, such as 30s or 2m", waitOption, {
+      as: "time",
+      default: 0,
+    }),
+    ca: option(
       "trust the certificates in this file (PEM; - is standard input) instead of the system's",
-    )
-    .action((options: HealthOptions) => health(invocation, options));
-}
-
-async function health(invocation: Invocation, options: HealthOptions): Promise<void> {
-  const { clock } = invocation;
-  const url = toHealthUrl(options.url);
-  const ca = options.ca === undefined ? undefined : await readCa(invocation, options.ca);
-  const beganMs = clock.monotonicMs();
-  const untilMs = beganMs + options.wait;
-  let answer: HealthAnswer;
-  for (;;) {
-    const leftMs = Math.max(untilMs - clock.monotonicMs(), options.wait === 0 ? ANSWER_LIMIT_MS : 1_000);
-    answer = await askHealth(url, { timeoutMs: Math.min(ANSWER_LIMIT_MS, leftMs), ...(ca && { ca }) });
-    if (answer.isHealthy || answer.isCertificate || clock.monotonicMs() + PAUSE_MS > untilMs) break;
-    await sleep(PAUSE_MS);
-  }
-  const waitedMs = Math.round(clock.monotonicMs() - beganMs);
-  if (options.json) {
-    printJson(invocation, {
-      url: url.href,
-      healthy: answer.isHealthy,
-      http_status: answer.httpStatus ?? null,
-      database: answer.database ?? null,
-      error: answer.error ?? null,
-      waited_ms: waitedMs,
-    });
-  }
-  if (!answer.isHealthy) throw new CommandRefused(`Not healthy: ${url.href}: ${answer.error}`);
-  if (!options.json) printLine(invocation, `Healthy: ${url.href}, database ${answer.database}`);
-}
+      anyText,
+      { as: "file" },
+    ),
+  },
+  async run({ json, wait, ...values }, { invocation, print }) {
+    const { clock } = invocation;
+    const url = toHealthUrl(values.url);
+    const ca = values.ca === undefined ? undefined : await readCa(invocation, values.ca);
+    const beganMs = clock.monotonicMs();
+    const untilMs = beganMs + wait;
+    let answer: HealthAnswer;
+    for (;;) {
+      const leftMs = Math.max(untilMs - clock.monotonicMs(), wait === 0 ? ANSWER_LIMIT_MS : 1_000);
+      answer = await askHealth(url, { timeoutMs: Math.min(ANSWER_LIMIT_MS, leftMs), ...(ca && { ca }) });
+      if (answer.isHealthy || answer.isCertificate || clock.monotonicMs() + PAUSE_MS > untilMs) break;
+      await sleep(PAUSE_MS);
+    }
+    const waitedMs = Math.round(clock.monotonicMs() - beganMs);
+    if (json) {
+      print.document({
+        url: url.href,
+        healthy: answer.isHealthy,
+        http_status: answer.httpStatus ?? null,
+        database: answer.database ?? null,
+        error: answer.error ?? null,
+        waited_ms: waitedMs,
+      });
+    }
+    if (!answer.isHealthy) throw new CommandRefused(`Not healthy: ${url.href}: ${answer.error}`);
+    if (!json) printLine(invocation, `Healthy: ${url.href}, database ${answer.database}`);
+  },
+});
 
 async function readCa({ readInput }: Invocation, path: string): Promise<string> {
   try {

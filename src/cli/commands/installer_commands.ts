@@ -1,59 +1,52 @@
 /** `claviger installer …`: set and clear the repository token. */
-
-import type { Command } from "commander";
-import { toTimestamp } from "../../calendar.ts";
+import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
-import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, timestampOption, withJsonOptions } from "../options.ts";
-import { printJson } from "../print.ts";
+import { command, databaseCommand, group } from "../command.ts";
+import { JSON_OPTIONS } from "../options.ts";
+import { option } from "../parameter.ts";
+import { printNote } from "../print.ts";
 import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
 
 const INPUT_LIMIT_BYTES = 8 * 1024;
 
-export function addInstallerCommands(program: Command, invocation: Invocation): void {
-  const installer = program
-    .command("installer")
-    .description("set or clear the repository token that installers get");
+const setToken = command({
+  name: "set-token",
+  description: "read the repository token from standard input, and store it sealed",
+  options: {
+    ...JSON_OPTIONS,
+    expiresAt: option("when the token expires, ISO 8601; by default it does not expire", TIMESTAMP, {
+      as: "time",
+    }),
+  },
+  async run({ expiresAt = null, ...place }, { invocation, print }) {
+    const config = readSettings(invocation, place);
+    const input = await invocation.readInput(INPUT_LIMIT_BYTES);
+    if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
+    const token = orRefuse(parseInstallerToken(input));
+    await withDatabase(invocation, { config }, async ({ database, actor, now }) => {
+      const secrets = await openProvenSecrets({ config, database, now });
+      orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
+      const expires_at = expiresAt && toTimestamp(expiresAt);
+      print.line("The repository token is set", { set: true, expires_at });
+      if (config.gitHubApp !== undefined)
+        printNote(
+          invocation,
+          "The token is not used: the settings name a GitHub App, and installers get that App's tokens",
+        );
+    });
+  },
+});
 
-  withJsonOptions(installer.command("set-token"))
-    .description("read the repository token from standard input, and store it sealed")
-    .option(
-      "--expires-at <time>",
-      "when the token expires, ISO 8601; by default it does not expire",
-      timestampOption,
-    )
-    .action((options: SetTokenOptions) => setToken(invocation, options));
+const clearToken = databaseCommand({
+  name: "clear-token",
+  description: "remove the token; installers then get the answer that no token is configured",
+  async run(_values, { database, actor, now, print }) {
+    orRefuse(await clearInstallerToken(database, { actor, now }));
+    print.line("The repository token is cleared", { cleared: true });
+  },
+});
 
-  withJsonOptions(installer.command("clear-token"))
-    .description("remove the token; installers then get the answer that no token is configured")
-    .action((options: JsonOptions) =>
-      withDatabase(invocation, options, async ({ database, actor, now }) => {
-        orRefuse(await clearInstallerToken(database, { actor, now }));
-        if (options.json) printJson(invocation, { cleared: true });
-        else invocation.out("The repository token is cleared\n");
-      }),
-    );
-}
-
-interface SetTokenOptions extends JsonOptions {
-  readonly expiresAt?: Date;
-}
-
-async function setToken(invocation: Invocation, options: SetTokenOptions): Promise<void> {
-  const config = readSettings(invocation, options);
-  const input = await invocation.readInput(INPUT_LIMIT_BYTES);
-  if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
-  const token = orRefuse(parseInstallerToken(input));
-  await withDatabase(invocation, { config }, async ({ database, actor, now }) => {
-    const secrets = await openProvenSecrets({ config, database, now });
-    const expiresAt = options.expiresAt ?? null;
-    orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
-    if (options.json) printJson(invocation, { set: true, expires_at: expiresAt && toTimestamp(expiresAt) });
-    else invocation.out("The repository token is set\n");
-    if (config.gitHubApp !== undefined) {
-      invocation.err(
-        "The token is not used: the settings name a GitHub App, and installers get that App's tokens\n",
-      );
-    }
-  });
-}
+export const installer = group("installer", "set or clear the repository token that installers get", [
+  setToken,
+  clearToken,
+]);

@@ -1,184 +1,155 @@
 /** `claviger keys …`: the commands that change an issued key (suspend, resume, renew, tier, limit, rotate), and usage. */
-import { Argument, type Command, Option } from "commander";
-import { type Month, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
+import { MONTH, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
+  EXPIRY,
   type LicenseChange,
-  refuseUnknownKey,
+  MONTHLY_LIMIT,
   TIERS,
-  type Tier,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
-import type { Invocation } from "../invocation.ts";
-import {
-  type ChangeOptions,
-  expiryOption,
-  idOption,
-  limitOption,
-  monthOption,
-  parsedOption,
-  withJsonOptions,
-  withReason,
-  withWords,
-} from "../options.ts";
-import { printFields, printJson, printTable } from "../print.ts";
-import { orRefuse, withDatabase } from "../run.ts";
+import { type DatabaseCall, databaseCommand } from "../command.ts";
+import { demandKey } from "../find_named.ts";
+import { KEY_ID, REASON } from "../options.ts";
+import { option, required } from "../parameter.ts";
+import { orRefuse } from "../run.ts";
 
-export function addKeyLifeCommands(keys: Command, invocation: Invocation): void {
-  const command = (name: string, description: string) =>
-    withReason(withJsonOptions(keys.command(name)))
-      .description(description)
-      .argument("<id>", "the key's id", idOption("key"));
+export const ONCE = "The key is shown only once: store it now";
 
-  command("suspend", "suspend a key: it is refused until it is resumed").action(
-    (uuid: string, options: ChangeOptions) =>
-      setState(invocation, uuid, { options, change: suspendKey, state: "suspended" }),
-  );
-  command("resume", "resume a suspended key").action((uuid: string, options: ChangeOptions) =>
-    setState(invocation, uuid, { options, change: resumeKey, state: "active" }),
-  );
-  command("renew", "give the key's license another expiry; also works after it has expired")
-    .requiredOption("--expires-at <time>", "the new expiry: ISO 8601, or never", expiryOption)
-    .action((uuid: string, options: ChangeOptions & { readonly expiresAt: Date }) =>
-      change(invocation, uuid, { options, what: "expiry", change: { expiresAt: options.expiresAt } }),
-    );
-  command("tier", "give the key's license another tier")
-    .addArgument(withWords(new Argument("<tier>", "the new tier"), TIERS))
-    .action((uuid: string, tier: Tier, options: ChangeOptions) =>
-      change(invocation, uuid, { options, what: "tier", change: { tier } }),
-    );
-  command("limit", "give the key's license a monthly limit of its own")
-    .argument("<n>", "inferences a month, or none for the tier's own limit", limitOption)
-    .action((uuid: string, monthlyLimit: number | null, options: ChangeOptions) =>
-      change(invocation, uuid, { options, what: "monthly limit", change: { monthlyLimit } }),
-    );
-  command("rotate", "issue a second key for the same license; the old key works until the overlap ends")
-    .addOption(
-      new Option("--overlap <span>", "how long the old key still works, in days or hours, such as 7d or 12h")
-        .argParser(parsedOption(SPAN))
-        .default(SPAN.parse(USUAL_OVERLAP), USUAL_OVERLAP),
-    )
-    .action((uuid: string, options: ChangeOptions & { readonly overlap: number }) =>
-      rotate(invocation, uuid, options),
-    );
+const suspend = databaseCommand({
+  name: "suspend",
+  description: "suspend a key: it is refused until it is resumed",
+  arguments: KEY_ID,
+  options: REASON,
+  run: ({ id }, call) => setState(call, id, { change: suspendKey, state: "suspended" }),
+});
 
-  withJsonOptions(keys.command("usage"))
-    .description("show the use of the key's license by day; imported use has its own line")
-    .argument("<id>", "the key's id", idOption("key"))
-    .option("--month <month>", "the month, such as 2026-11; by default this month", monthOption)
-    .action((uuid: string, options: ChangeOptions & { readonly month?: Month }) =>
-      usage(invocation, uuid, options),
-    );
-}
+const resume = databaseCommand({
+  name: "resume",
+  description: "resume a suspended key",
+  arguments: KEY_ID,
+  options: REASON,
+  run: ({ id }, call) => setState(call, id, { change: resumeKey, state: "active" }),
+});
+
+const renew = databaseCommand({
+  name: "renew",
+  description: "give the key's license another expiry; also works after it has expired",
+  arguments: KEY_ID,
+  options: {
+    ...REASON,
+    expiresAt: required("the new expiry: ISO 8601, or never", EXPIRY, { as: "time" }),
+  },
+  run: ({ id, expiresAt }, call) => change(call, id, { what: "expiry", change: { expiresAt } }),
+});
+
+const tier = databaseCommand({
+  name: "tier",
+  description: "give the key's license another tier",
+  arguments: { ...KEY_ID, tier: required("the new tier", TIERS) },
+  options: REASON,
+  run: ({ id, tier }, call) => change(call, id, { what: "tier", change: { tier } }),
+});
+
+const limit = databaseCommand({
+  name: "limit",
+  description: "give the key's license a monthly limit of its own",
+  arguments: {
+    ...KEY_ID,
+    n: required("inferences a month, or none for the tier's own limit", {
+      must: MONTHLY_LIMIT.must,
+      parse: (text) => (text === "none" ? null : MONTHLY_LIMIT.parse(text)),
+    }),
+  },
+  options: REASON,
+  run: ({ id, n }, call) => change(call, id, { what: "monthly limit", change: { monthlyLimit: n } }),
+});
+
+const rotate = databaseCommand({
+  name: "rotate",
+  description: "issue a second key for the same license; the old key works until the overlap ends",
+  arguments: KEY_ID,
+  options: {
+    ...REASON,
+    overlap: option("how long the old key still works, in days or hours, such as 7d or 12h", SPAN, {
+      as: "span",
+      default: SPAN.parse(USUAL_OVERLAP) ?? 0,
+      shownDefault: USUAL_OVERLAP,
+    }),
+  },
+  async run({ id: uuid, overlap: overlapMs }, call) {
+    const { config, database, actor, now, print } = call;
+    const { id: replaces, mode } = await demandKey(call, uuid, "rotate key");
+    const change = { uuid, mode, overlapMs };
+    const by = { brand: config.brand, actor, now };
+    const rotated = orRefuse(await rotateKey(createLicenseChanges(database), change, by));
+    print.fields({
+      id: rotated.id,
+      api_key: rotated.apiKey,
+      replaces,
+      old_works_until: toTimestamp(rotated.oldWorksUntil),
+    });
+    print.note(ONCE);
+  },
+});
+
+const usage = databaseCommand({
+  name: "usage",
+  description: "show the use of the key's license by day; imported use has its own line",
+  arguments: KEY_ID,
+  options: { month: option("the month, such as 2026-11; by default this month", MONTH) },
+  async run({ id, month: given }, call) {
+    const key = await demandKey(call, id, "show usage");
+    const month = given ?? monthOf(call.now.getTime());
+    const use = await findUsageByDay(call.database, parseId("lic", key.licenseId) ?? "", month);
+    const { used, imported, days } = use;
+    const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
+    const importedRow = imported === 0 ? [] : [{ day: "imported", used: imported }];
+    call.print.table([...importedRow, ...rows, { day: "total", used }], renderUsageByDay(key, month, use));
+  },
+});
+
+export const keyLifeCommands = [suspend, resume, renew, tier, limit, rotate, usage];
 
 async function setState(
-  invocation: Invocation,
+  { database, actor, now, print }: DatabaseCall,
   uuid: string,
-  {
-    options,
-    change,
-    state,
-  }: { readonly options: ChangeOptions; readonly change: typeof suspendKey; readonly state: string },
+  { change, state }: { readonly change: typeof suspendKey; readonly state: string },
 ): Promise<void> {
-  await withDatabase(invocation, options, async ({ database, actor, now }) => {
-    orRefuse(await change(createLicenseChanges(database), uuid, { actor, now }));
-    const key = await findKey(database, { uuid }, { now });
-    const shown = { id: key?.id, state: key?.state ?? state };
-    if (options.json) printJson(invocation, shown);
-    else printFields(invocation, shown);
-  });
+  orRefuse(await change(createLicenseChanges(database), uuid, { actor, now }));
+  const key = await findKey(database, { uuid }, { now });
+  print.fields({ id: key?.id, state: key?.state ?? state });
 }
 
 async function change(
-  invocation: Invocation,
+  call: DatabaseCall,
   uuid: string,
-  {
-    options,
-    what,
-    change,
-  }: { readonly options: ChangeOptions; readonly what: string; readonly change: LicenseChange },
+  { what, change }: { readonly what: string; readonly change: LicenseChange },
 ): Promise<void> {
-  await withDatabase(invocation, options, async ({ database, actor, now }) => {
-    const { isChanged } = orRefuse(
-      await changeLicense(createLicenseChanges(database), { keyUuid: uuid }, { change, actor, now }),
-    );
-    const key = orRefuse((await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show key", uuid));
-    const shown = {
-      id: key.id,
-      license_id: key.licenseId,
-      tier: key.tier,
-      monthly_limit: key.monthlyLimit,
-      state: key.state,
-      expires_at: toTimestamp(key.expiresAt),
-    };
-    // The state and the expiry of a rotated key are not those of its license.
-    const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
-    if (options.json) {
-      printJson(invocation, {
-        ...shown,
-        license_expires_at: licenseExpiresAt,
-        replaced_by: key.replacedBy,
-        changed: isChanged,
-      });
-      return;
-    }
-    printFields(invocation, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
-    if (!isChanged) invocation.err(`Nothing changed: the license has this ${what} already\n`);
-    if (key.replacedBy === null) return;
-    invocation.err(
-      `This key was replaced by ${key.replacedBy}: the change applies to the license of both keys, which expires at ` +
-        `${licenseExpiresAt}; the expiry of this key stays as it was\n`,
-    );
-  });
-}
-
-async function rotate(
-  invocation: Invocation,
-  uuid: string,
-  options: ChangeOptions & { readonly overlap: number },
-): Promise<void> {
-  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
-    const old = orRefuse(
-      (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("rotate key", uuid),
-    );
-    const rotated = orRefuse(
-      await rotateKey(
-        createLicenseChanges(database),
-        { uuid, mode: old.mode, overlapMs: options.overlap },
-        { brand: config.brand, actor, now },
-      ),
-    );
-    const shown = {
-      id: rotated.id,
-      api_key: rotated.apiKey,
-      replaces: old.id,
-      old_works_until: toTimestamp(rotated.oldWorksUntil),
-    };
-    if (options.json) return printJson(invocation, shown);
-    printFields(invocation, shown);
-    invocation.err("The key is shown only once: store it now\n");
-  });
-}
-
-async function usage(
-  invocation: Invocation,
-  uuid: string,
-  options: ChangeOptions & { readonly month?: Month },
-): Promise<void> {
-  await withDatabase(invocation, options, async ({ database, now }) => {
-    const key = orRefuse(
-      (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show usage", uuid),
-    );
-    const month = options.month ?? monthOf(now.getTime());
-    const licenseUuid = parseId("lic", key.licenseId) ?? "";
-    const usage = await findUsageByDay(database, licenseUuid, month);
-    const { used, imported, days } = usage;
-    if (options.json) return printJson(invocation, renderUsageByDay(key, month, usage));
-    const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
-    const importedRow = imported === 0 ? [] : [{ day: "imported", used: imported }];
-    printTable(invocation, [...importedRow, ...rows, { day: "total", used }]);
-  });
+  const { database, actor, now, print } = call;
+  const changes = createLicenseChanges(database);
+  const { isChanged } = orRefuse(await changeLicense(changes, { keyUuid: uuid }, { change, actor, now }));
+  const key = await demandKey(call, uuid, "show key");
+  // The state and the expiry of a rotated key are not those of its license.
+  const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
+  const { id, licenseId: license_id, tier, monthlyLimit, state, replacedBy } = key;
+  const expires_at = toTimestamp(key.expiresAt);
+  print.fields(
+    { id, license_id, tier, monthly_limit: monthlyLimit ?? "unlimited", state, expires_at },
+    {
+      monthly_limit: monthlyLimit,
+      license_expires_at: licenseExpiresAt,
+      replaced_by: replacedBy,
+      changed: isChanged,
+    },
+  );
+  if (!isChanged) print.note(`Nothing changed: the license has this ${what} already`);
+  if (replacedBy === null) return;
+  print.note(
+    `This key was replaced by ${replacedBy}: the change applies to the license of both keys, which expires at ` +
+      `${licenseExpiresAt}; the expiry of this key stays as it was`,
+  );
 }

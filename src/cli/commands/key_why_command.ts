@@ -1,5 +1,4 @@
 /** `claviger keys why`: explains why a key works or does not, for the operator who answers the customer. */
-import type { Command } from "commander";
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import {
@@ -13,27 +12,26 @@ import { monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
+import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
-import { idOption, type JsonOptions, withJsonOptions } from "../options.ts";
-import { printJson, printTable } from "../print.ts";
-import { orRefuse, withDatabase } from "../run.ts";
+import { KEY_ID } from "../options.ts";
+import { printTable } from "../print.ts";
+import { orRefuse } from "../run.ts";
 
 type Limits = Config["limits"];
 
-export function addKeyWhyCommand(keys: Command, invocation: Invocation): void {
-  withJsonOptions(keys.command("why"))
-    .description("explain why a key works or does not: its state, its limits and its last refusals")
-    .argument("<id>", "the key's id", idOption("key"))
-    .action((uuid: string, options: JsonOptions) =>
-      withDatabase(invocation, options, async ({ config, database, now }) => {
-        const explanation = orRefuse(
-          (await explainKey(database, uuid, { now })) ?? refuseUnknownKey("explain key", uuid),
-        );
-        if (options.json) printJson(invocation, renderExplanation(explanation, config.limits));
-        else printPage(invocation, explanation, config.limits);
-      }),
+export const why = databaseCommand({
+  name: "why",
+  description: "explain why a key works or does not: its state, its limits and its last refusals",
+  arguments: KEY_ID,
+  async run({ id, json }, { invocation, config: { limits }, database, now, print }) {
+    const explanation = orRefuse(
+      (await explainKey(database, id, { now })) ?? refuseUnknownKey("explain key", id),
     );
-}
+    if (json) print.document(renderExplanation(explanation, limits));
+    else printPage(invocation, explanation, limits);
+  },
+});
 
 function printPage(invocation: Invocation, explanation: KeyExplanation, limits: Limits): void {
   const { key, since, change, refusals, obstacles } = explanation;

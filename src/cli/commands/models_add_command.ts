@@ -1,9 +1,9 @@
 /** `claviger models add`. */
 import { basename, resolve } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Config } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
-import { TIERS, type Tier } from "../../licensing/mod.ts";
+import { ACCOUNT, TIERS } from "../../licensing/mod.ts";
 import {
   addModel,
   checkNewModel,
@@ -18,102 +18,87 @@ import {
   toMegabytes,
 } from "../../models/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { wholeNumber } from "../../rule.ts";
+import { type CommandCall, command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import { InputRefused, readWholeInput } from "../file_input.ts";
-import type { Invocation } from "../invocation.ts";
-import {
-  accountOption,
-  type JsonOptions,
-  numberOption,
-  wholeNumberOption,
-  withJsonOptions,
-  withWords,
-} from "../options.ts";
-import { printFields, printJson } from "../print.ts";
+import { demandAccount } from "../find_named.ts";
+import { JSON_OPTIONS } from "../options.ts";
+import { anyText, option, required, type ValuesOf } from "../parameter.ts";
 import { byteProgress } from "../progress.ts";
 import { renderRefusal } from "../remedies.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from "../run.ts";
-import { findAccountBy } from "./accounts_commands.ts";
 
-/** Adds `models add`: with a file that the service then serves, or with the address of a file elsewhere. */
-export function addModelsAdd(models: Command, invocation: Invocation): void {
-  const adding = withJsonOptions(models.command("add"))
-    .description("add a version of a model; the list then shows this version")
-    .requiredOption("--name <name>", "the model's unique name")
-    .requiredOption("--version <version>", "its version")
-    .requiredOption("--type <type>", "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix")
-    .requiredOption("--n-features <n>", "input features", wholeNumberOption(1))
-    .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
-    .addOption(
-      withWords(
-        new Option("--requires-license <tier>", "the lowest tier that sees the model"),
-        TIERS,
-      ).makeOptionMandatory(),
-    )
-    .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
-    .option(
-      "--file <path>",
-      "the model's file, - is standard input; the service serves a copy in the data folder",
-    )
-    .option(
-      "--file-name <name>",
-      "the name of the file for clients; by default the one of --file",
-      fileNameOption,
-    )
-    .option("--url <url>", "instead of --file: the address where clients download the file")
-    .option("--sha256 <hex>", "the file's SHA-256, only with --url")
-    .option("--size-mb <n>", "the file's size in megabytes; by default the size of --file", numberOption)
-    .option("--metadata <json>", "a JSON object, shown in the list", "{}")
-    .option(
-      "--owner <account>",
-      "show the model only to keys of this account, by its id or e-mail",
-      accountOption,
-    )
-    .action((options: AddOptions) => {
-      const isHosted = options.file !== undefined;
-      if (isHosted && (options.url ?? options.sha256) !== undefined) {
-        adding.error("error: give either --file, or --url and --sha256");
-      }
-      if (!isHosted && options.fileName !== undefined) {
-        adding.error("error: --file-name needs --file: the name at another address is part of --url");
-      }
-      if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
-        adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
-      }
-      return isHosted ? addHosted(invocation, options, options.file) : addElsewhere(invocation, options);
-    });
-}
+const OPTIONS = {
+  ...JSON_OPTIONS,
+  name: required("the model's unique name", anyText),
+  version: required("its version", anyText),
+  type: required("SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix", anyText),
+  nFeatures: required("input features", wholeNumber(1), { as: "n" }),
+  nClasses: required("output classes", wholeNumber(2), { as: "n" }),
+  requiresLicense: required("the lowest tier that sees the model", TIERS, { as: "tier" }),
+  paradigm: required("motor_imagery, p300, ssvep, erp or another", anyText),
+  file: option(
+    "the model's file, - is standard input; the service serves a copy in the data folder",
+    anyText,
+    {
+      as: "path",
+    },
+  ),
+  fileName: option(
+    "the name of the file for clients; by default the one of --file",
+    {
+      must: "must be the name of a file, without a folder",
+      parse: (text) => (isFileName(text) && text !== "-" ? text : undefined),
+    },
+    { as: "name" },
+  ),
+  url: option("instead of --file: the address where clients download the file", anyText),
+  sha256: option("the file's SHA-256, only with --url", anyText, { as: "hex" }),
+  sizeMb: option("the file's size in megabytes; by default the size of --file", numberOption, { as: "n" }),
+  metadata: option("a JSON object, shown in the list", anyText, { as: "json", default: "{}" }),
+  owner: option("show the model only to keys of this account, by its id or e-mail", ACCOUNT, {
+    as: "account",
+  }),
+};
 
-interface AddOptions extends JsonOptions {
-  readonly name: string;
-  readonly version: string;
-  readonly type: string;
-  readonly nFeatures: number;
-  readonly nClasses: number;
-  readonly requiresLicense: Tier;
-  readonly paradigm: string;
-  readonly file?: string;
-  readonly fileName?: string;
-  readonly url?: string;
-  readonly sha256?: string;
-  readonly sizeMb?: number;
-  readonly metadata: string;
-  readonly owner?: string;
-}
+type AddOptions = ValuesOf<typeof OPTIONS>;
+
+/** `models add`: with a file that the service then serves, or with the address of a file elsewhere. */
+export const add = command({
+  name: "add",
+  description: "add a version of a model; the list then shows this version",
+  options: OPTIONS,
+  check({ file, fileName, url, sha256, sizeMb }) {
+    const isHosted = file !== undefined;
+    if (isHosted && (url ?? sha256) !== undefined) return "give either --file, or --url and --sha256";
+    if (!isHosted && fileName !== undefined)
+      return "--file-name needs --file: the name at another address is part of --url";
+    if (!isHosted && [url, sha256, sizeMb].includes(undefined))
+      return "give --file, or all of --url, --sha256 and --size-mb";
+    return undefined;
+  },
+  run: (values, call) =>
+    values.file === undefined ? addElsewhere(call, values) : addHosted(call, values, values.file),
+});
 
 /** Registers a model whose file is at an address that the operator gives. */
-async function addElsewhere(invocation: Invocation, options: AddOptions): Promise<void> {
+async function addElsewhere({ invocation, print }: CommandCall, options: AddOptions): Promise<void> {
   const config = readSettings(invocation, options);
   const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
   await withDatabase(invocation, { config }, async ({ database, actor, now }) => {
     const owned = await withOwner(database, model, options);
     orRefuse(await addModel(database, owned, { actor, now }));
-    showAdded(invocation, options, owned);
+    print.fields(renderAddedModel(owned));
   });
 }
 
 /** Copies the file into the data folder, then registers it, so that no version is listed without its file. */
-async function addHosted(invocation: Invocation, options: AddOptions, file: string): Promise<void> {
+async function addHosted(
+  { invocation, print }: CommandCall,
+  options: AddOptions,
+  file: string,
+): Promise<void> {
   const config = readSettings(invocation, options);
   if (config.publicUrl === undefined) {
     throw new CommandRefused(
@@ -156,7 +141,7 @@ async function addHosted(invocation: Invocation, options: AddOptions, file: stri
       sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
     };
     orRefuse(await addModel(database, model, { actor, now }));
-    showAdded(invocation, options, model);
+    print.fields(renderAddedModel(model));
   });
 }
 
@@ -178,9 +163,11 @@ async function orFileRefusal(
   }
 }
 
-function fileNameOption(text: string): string {
-  if (isFileName(text) && text !== "-") return text;
-  throw new InvalidArgumentError("It must be the name of a file, without a folder");
+/** Reads a number that is not negative. */
+function numberOption(text: string): number {
+  const number = Number(text);
+  if (text.trim() !== "" && Number.isFinite(number) && number >= 0) return number;
+  throw new InvalidArgumentError("It must be a number, not negative");
 }
 
 function parseModel(options: AddOptions, config: Config, source: object): NewModel {
@@ -194,13 +181,7 @@ function parseModel(options: AddOptions, config: Config, source: object): NewMod
 
 async function withOwner(database: Database, model: NewModel, { owner }: AddOptions): Promise<NewModel> {
   if (owner === undefined) return model;
-  return { ...model, ownerUuid: (await findAccountBy(database, owner, "add model")).uuid };
-}
-
-function showAdded(invocation: Invocation, options: JsonOptions, model: NewModel): void {
-  const shown = renderAddedModel(model);
-  if (options.json) printJson(invocation, shown);
-  else printFields(invocation, shown);
+  return { ...model, ownerUuid: (await demandAccount(database, owner, "add model")).uuid };
 }
 
 function parseMetadata(text: string): unknown {

@@ -1,5 +1,5 @@
 /** `claviger operators …`: create login codes, list, give another role, and remove. */
-import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import {
   isName,
@@ -7,63 +7,15 @@ import {
   loginOperator,
   NAME_RULE,
   ROLES,
-  type Role,
   removeOperator,
   setRole,
 } from "../../operators/mod.ts";
-import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import { databaseCommand, group } from "../command.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
-import type { Invocation } from "../invocation.ts";
-import { type ChangeOptions, type JsonOptions, withJsonOptions, withReason, withWords } from "../options.ts";
-import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { orRefuse, withDatabase } from "../run.ts";
-
-export function addOperatorsCommands(program: Command, invocation: Invocation): void {
-  const operators = program
-    .command("operators")
-    .description("let people log in to the console, change their roles, and remove them");
-
-  withJsonOptions(operators.command("login"))
-    .description(
-      "create a link and a code for one login within ten minutes; with --role, create the operator, too",
-    )
-    .argument("<name>", "the operator's name", nameOption)
-    .addOption(
-      withWords(
-        new Option("--role <role>", "the role of a new operator; each role may do more than the one before"),
-        ROLES,
-      ),
-    )
-    .action((name: string, options: LoginOptions) => login(invocation, name, options));
-
-  withJsonOptions(operators.command("list"))
-    .description("list operators by name, including removed operators")
-    .action((options: JsonOptions) => list(invocation, options));
-
-  withReason(withJsonOptions(operators.command("role")))
-    .description("give an operator another role, at once")
-    .argument("<name>", "the operator's name", nameOption)
-    .addArgument(withWords(new Argument("<role>", "the new role"), ROLES))
-    .action((name: string, role: Role, options: ChangeOptions) =>
-      withDatabase(invocation, options, async ({ database, actor, now }) => {
-        const { isChanged } = orRefuse(await setRole(database, { name, role }, { actor, now }));
-        if (options.json) return printJson(invocation, { name, role, changed: isChanged });
-        printFields(invocation, { name, role });
-        if (!isChanged) printNote(invocation, "Nothing changed: the operator has this role already");
-      }),
-    );
-
-  withConfirmation(withReason(withJsonOptions(operators.command("remove"))))
-    .description("remove an operator for good, and end the operator's sessions; the name is not used again")
-    .argument("<name>", "the operator's name", nameOption)
-    .action((name: string, options: RemoveOptions) => remove(invocation, name, options));
-}
-
-type RemoveOptions = ConfirmOptions & ChangeOptions;
-
-interface LoginOptions extends JsonOptions {
-  readonly role?: Role;
-}
+import { CONFIRMATION, REASON } from "../options.ts";
+import { option, required } from "../parameter.ts";
+import { counted, printFields, printLine } from "../print.ts";
+import { orRefuse } from "../run.ts";
 
 /** Accepts the name of an operator or a token. */
 export function nameOption(text: string): string {
@@ -71,32 +23,42 @@ export function nameOption(text: string): string {
   throw new InvalidArgumentError(`The rule: ${NAME_RULE}`);
 }
 
-async function login(invocation: Invocation, name: string, options: LoginOptions): Promise<void> {
-  await withDatabase(invocation, options, async ({ config, database, actor, now }) => {
-    const created = orRefuse(await loginOperator(database, { name, role: options.role }, { actor, now }));
+const NAME = { name: required("the operator's name", nameOption) };
+
+const login = databaseCommand({
+  name: "login",
+  description:
+    "create a link and a code for one login within ten minutes; with --role, create the operator, too",
+  arguments: NAME,
+  options: {
+    role: option("the role of a new operator; each role may do more than the one before", ROLES),
+  },
+  async run(values, { invocation, config, database, actor, now, print }) {
+    const { name } = values;
+    const created = orRefuse(await loginOperator(database, { name, role: values.role }, { actor, now }));
     const { code, role, isNew } = created;
     const origin = findAdminUrl(config);
     const link = origin && `${origin}/console/enter#${code}`;
     const expires_at = toTimestamp(created.expiresAt);
-    if (options.json) {
-      return printJson(invocation, { name, role, created: isNew, link: link ?? null, code, expires_at });
-    }
+    if (values.json)
+      return print.document({ name, role, created: isNew, link: link ?? null, code, expires_at });
     // On a line of its own, because it is long.
     if (link !== undefined) printLine(invocation, link);
     printFields(invocation, { name, role, code, expires_at });
-    if (isNew) printNote(invocation, `Created the operator ${name}`);
-    printNote(
-      invocation,
+    if (isNew) print.note(`Created the operator ${name}`);
+    print.note(
       link === undefined
         ? "No service serves operators here: set CLAVIGER_ADMIN_LISTEN, such as 127.0.0.1:8081, restart the " +
             "service, and log in within ten minutes; or create another code then"
         : "Open the link, or type the code at /console/enter: either works once, for ten minutes",
     );
-  });
-}
+  },
+});
 
-async function list(invocation: Invocation, options: JsonOptions): Promise<void> {
-  await withDatabase(invocation, options, async ({ database }) => {
+const list = databaseCommand({
+  name: "list",
+  description: "list operators by name, including removed operators",
+  async run(_values, { database, print }) {
     const rows = (await listOperators(database)).map((operator) => ({
       name: operator.name,
       role: operator.role,
@@ -105,30 +67,48 @@ async function list(invocation: Invocation, options: JsonOptions): Promise<void>
       removed_at: operator.removedAt && toTimestamp(operator.removedAt),
       last_seen_at: operator.lastSeenAt && toTimestamp(operator.lastSeenAt),
     }));
-    if (options.json) printJson(invocation, rows);
-    else printTable(invocation, rows);
-  });
-}
+    print.table(rows);
+  },
+});
 
-async function remove(invocation: Invocation, name: string, options: RemoveOptions): Promise<void> {
-  await withDatabase(invocation, options, async (context) => {
-    const { database, actor, now } = context;
+const role = databaseCommand({
+  name: "role",
+  description: "give an operator another role, at once",
+  arguments: { ...NAME, role: required("the new role", ROLES) },
+  options: REASON,
+  async run({ name, role }, { database, actor, now, print }) {
+    const { isChanged } = orRefuse(await setRole(database, { name, role }, { actor, now }));
+    print.fields({ name, role }, { changed: isChanged });
+    if (!isChanged) print.note("Nothing changed: the operator has this role already");
+  },
+});
+
+const remove = databaseCommand({
+  name: "remove",
+  description: "remove an operator for good, and end the operator's sessions; the name is not used again",
+  arguments: NAME,
+  options: { ...REASON, ...CONFIRMATION },
+  async run({ name, dryRun }, { database, actor, now, print, confirm }) {
     const by = { actor, now };
     const planned = orRefuse(await removeOperator(database, name, { ...by, isDryRun: true }));
     const has = counted(planned.sessions, "session");
-    if (options.dryRun) {
-      if (options.json) return printJson(invocation, { name, removed: false, dry_run: true, ...planned });
-      return printLine(invocation, `Would remove ${name}, who has ${has}`);
+    if (dryRun) {
+      const plan = { name, removed: false, dry_run: true, ...planned };
+      return print.line(`Would remove ${name}, who has ${has}`, plan);
     }
-    const question = `Remove ${name}, who has ${has}? The name is not used again.`;
-    await confirm(invocation, question, { ...context, options });
+    await confirm(`Remove ${name}, who has ${has}? The name is not used again.`);
     const { sessions, tokens } = orRefuse(await removeOperator(database, name, by));
-    if (options.json) return printJson(invocation, { name, removed: true, sessions, tokens });
-    printLine(invocation, `Removed ${name}, and ended ${counted(sessions, "session")}`);
+    const ended = `Removed ${name}, and ended ${counted(sessions, "session")}`;
+    print.line(ended, { name, removed: true, sessions, tokens });
     if (tokens.length === 0) return;
-    printNote(
-      invocation,
+    print.note(
       `Tokens that ${name} issued still work: ${tokens.join(", ")}; \`claviger tokens revoke NAME\` revokes one`,
     );
-  });
-}
+  },
+});
+
+export const operators = group(
+  "operators",
+  "let people log in to the console, change their roles, and remove them",
+  [login, list, role, remove],
+);

@@ -1,5 +1,4 @@
 /** `claviger serve`: starts the service, prints its address, and stops it in order at a signal. */
-import type { Command } from "commander";
 import {
   type Config,
   readConfig,
@@ -14,53 +13,48 @@ import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
 import { type OpenInstallation, type Service, startService } from "../../service/mod.ts";
+import { command } from "../command.ts";
 import { addDemo, completeDemo } from "../demo/add_demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo/console.ts";
 import { findDemoKeys, renderDemo } from "../demo/keys.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import type { Invocation } from "../invocation.ts";
-import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
+import { PLACE_OPTIONS, settingOption } from "../options.ts";
+import { anyText, flag, option, type ValuesOf } from "../parameter.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { enterDataFolder, explainFailures, orRefuseStart } from "../run.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
 
-interface ServeOptions extends InstallationFlags {
-  readonly host?: string;
-  readonly port?: string;
-  readonly metricsListen?: string;
-  readonly adminListen?: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  readonly demo: boolean;
-}
+const OPTIONS = {
+  ...PLACE_OPTIONS,
+  host: option("the address to listen on; 127.0.0.1 by default", settingOption("CLAVIGER_HOST", readHost)),
+  port: option("the port; 8080 by default", settingOption("CLAVIGER_PORT", readPort)),
+  tlsCert: option("serve https with this certificate and its chain (PEM)", anyText, { as: "file" }),
+  tlsKey: option("the certificate's private key (PEM); SIGHUP reads both files again", anyText, {
+    as: "file",
+  }),
+  metricsListen: option(
+    "answer GET /metrics at this address, for Prometheus; off by default",
+    settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
+    { as: "host:port" },
+  ),
+  adminListen: option(
+    "serve the console and the API for operators at this address; off by default",
+    settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress),
+    { as: "host:port" },
+  ),
+  demo: flag("add sample keys and models to an empty database, and show the keys"),
+};
 
-export function addServeCommand(program: Command, invocation: Invocation): void {
-  withInstallationFlags(program.command("serve"))
-    .description("run the service; without DATABASE_URL it also runs the PostgreSQL inside")
-    .option(
-      "--host <host>",
-      "the address to listen on; 127.0.0.1 by default",
-      settingOption("CLAVIGER_HOST", readHost),
-    )
-    .option("--port <port>", "the port; 8080 by default", settingOption("CLAVIGER_PORT", readPort))
-    .option("--tls-cert <file>", "serve https with this certificate and its chain (PEM)")
-    .option("--tls-key <file>", "the certificate's private key (PEM); SIGHUP reads both files again")
-    .option(
-      "--metrics-listen <host:port>",
-      "answer GET /metrics at this address, for Prometheus; off by default",
-      settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
-    )
-    .option(
-      "--admin-listen <host:port>",
-      "serve the console and the API for operators at this address; off by default",
-      settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress),
-    )
-    .option("--demo", "add sample keys and models to an empty database, and show the keys", false)
-    .action((options: ServeOptions) => serve(invocation, options));
-}
+export const serve = command({
+  name: "serve",
+  description: "run the service; without DATABASE_URL it also runs the PostgreSQL inside",
+  options: OPTIONS,
+  run: (options, { invocation }) => runService(invocation, options),
+});
 
-async function serve(invocation: Invocation, options: ServeOptions): Promise<void> {
+async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIONS>): Promise<void> {
   // Listens before anything starts, because a signal that arrives during the start must not be lost.
   const signals = listenForSignals(invocation);
   const { clock, platform } = invocation;

@@ -1,5 +1,4 @@
 /** `claviger licenses public-keys` and `rotate-signing-key`: the keys that sign licenses. */
-import { type Command, InvalidArgumentError } from "commander";
 import { openSession } from "../../database/mod.ts";
 import type { Secrets } from "../../secrets/mod.ts";
 import {
@@ -10,37 +9,11 @@ import {
   toJwk,
   toPem,
 } from "../../signed_licenses/mod.ts";
-import type { Invocation } from "../invocation.ts";
-import { type JsonOptions, withJsonOptions } from "../options.ts";
-import { counted, printJson, printLine, printNote } from "../print.ts";
+import { command, databaseCommand } from "../command.ts";
+import { JSON_OPTIONS } from "../options.ts";
+import { flag, matching, option } from "../parameter.ts";
+import { counted, printLine, printNote } from "../print.ts";
 import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse, withDatabase } from "../run.ts";
-
-/** Adds the commands to the group `licenses`. */
-export function addSigningKeysCommands(licenses: Command, invocation: Invocation): void {
-  withJsonOptions(licenses.command("public-keys"))
-    .description("print the public keys that verify licenses, for SDKs that pin them: a JWK set")
-    .option("--pem", "print the keys as PEM, for OpenSSL")
-    .action((options: PublicKeysOptions) => printPublicKeys(invocation, options));
-
-  withJsonOptions(licenses.command("rotate-signing-key"))
-    .description("sign with the successor of the signing key from now on, or retire a key")
-    .option(
-      "--retire <kid>",
-      "stop publishing this key; refused while a license that it signed is valid",
-      kidOption,
-    )
-    .option("--now", "with --retire: retire a leaked key at once, whatever it signed")
-    .action((options: RotateOptions) => rotate(invocation, options));
-}
-
-interface PublicKeysOptions extends JsonOptions {
-  readonly pem?: boolean;
-}
-
-interface RotateOptions extends JsonOptions {
-  readonly retire?: string;
-  readonly now?: boolean;
-}
 
 /** Opens the root secret, and makes the signing keys if the service was never started. */
 export async function openSigningSecrets(context: CommandContext): Promise<Secrets> {
@@ -49,62 +22,72 @@ export async function openSigningSecrets(context: CommandContext): Promise<Secre
   return secrets;
 }
 
-async function printPublicKeys(invocation: Invocation, options: PublicKeysOptions): Promise<void> {
-  await withDatabase(invocation, options, async ({ database }) => {
+/** The id of a signing key. */
+const KID = matching(
+  /^[\w-]{43}$/,
+  "must be the `kid` of a key: 43 characters, as `licenses public-keys` shows it",
+);
+
+const publicKeys = databaseCommand({
+  name: "public-keys",
+  description: "print the public keys that verify licenses, for SDKs that pin them: a JWK set",
+  options: { pem: { ...flag("print the keys as PEM, for OpenSSL"), default: undefined } },
+  async run({ pem }, { invocation, database, print }) {
     const keys = await listSigningKeys(database);
     if (keys.length === 0) throw new CommandRefused("There are no signing keys yet: start the service once");
-    if (!options.pem) return printJson(invocation, { keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
+    if (!pem) return print.document({ keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
     for (const { kid, state, publicKey } of keys) invocation.out(`# ${kid} (${state})\n${toPem(publicKey)}`);
-  });
-}
+  },
+});
 
-async function rotate(invocation: Invocation, options: RotateOptions): Promise<void> {
-  const { retire: kid, now: isLeaked = false } = options;
-  if (isLeaked && kid === undefined)
-    throw new CommandRefused("--now needs --retire KID: it retires a leaked key");
-  await withDatabase(invocation, options, async (context) => {
-    const { database, address, actor, now } = context;
-    const change = { secrets: await openSigningSecrets(context), actor, now };
-    if (kid === undefined) {
-      const rotated = orRefuse(await rotateSigningKey(database, change));
-      const { kid: signing, successor, previous } = rotated;
-      if (options.json) return printJson(invocation, { signing_key: signing, successor, previous });
-      printLine(invocation, `The signing key is now ${signing}`);
-      printLine(invocation, `Its successor is ${successor}`);
-      printLine(invocation, `The old key ${previous} is published until you retire it`);
-      printNote(invocation, "Put the new list of `claviger licenses public-keys` into your next SDK");
-      return;
-    }
-    const session = openSession(address, { statementTimeoutMs: 30_000 });
-    try {
-      const retired = orRefuse(await retireSigningKey(session, kid, { ...change, isLeaked }));
-      const { stillValid, rotation } = retired;
-      if (options.json) {
-        printJson(invocation, {
+const rotate = command({
+  name: "rotate-signing-key",
+  description: "sign with the successor of the signing key from now on, or retire a key",
+  options: {
+    ...JSON_OPTIONS,
+    retire: option("stop publishing this key; refused while a license that it signed is valid", KID, {
+      as: "kid",
+    }),
+    now: { ...flag("with --retire: retire a leaked key at once, whatever it signed"), default: undefined },
+  },
+  async run({ retire: kid, now: isLeaked = false, ...values }, { invocation, print }) {
+    if (isLeaked && kid === undefined)
+      throw new CommandRefused("--now needs --retire KID: it retires a leaked key");
+    await withDatabase(invocation, values, async (context) => {
+      const { database, address, actor, now } = context;
+      const change = { secrets: await openSigningSecrets(context), actor, now };
+      if (kid === undefined) {
+        const rotated = orRefuse(await rotateSigningKey(database, change));
+        const { kid: signing, successor, previous } = rotated;
+        if (values.json) return print.document({ signing_key: signing, successor, previous });
+        printLine(invocation, `The signing key is now ${signing}`);
+        printLine(invocation, `Its successor is ${successor}`);
+        printLine(invocation, `The old key ${previous} is published until you retire it`);
+        print.note("Put the new list of `claviger licenses public-keys` into your next SDK");
+        return;
+      }
+      const session = openSession(address, { statementTimeoutMs: 30_000 });
+      try {
+        const retired = orRefuse(await retireSigningKey(session, kid, { ...change, isLeaked }));
+        const { stillValid, rotation } = retired;
+        if (rotation !== undefined && !values.json)
+          printLine(invocation, `The signing key is now ${rotation.kid}`);
+        print.line(`Retired ${kid}: it is not published any more`, {
           retired: kid,
           still_valid: stillValid,
           signing_key: rotation?.kid ?? null,
         });
-      } else {
-        if (rotation !== undefined) printLine(invocation, `The signing key is now ${rotation.kid}`);
-        printLine(invocation, `Retired ${kid}: it is not published any more`);
+        if (!isLeaked) return;
+        printNote(
+          invocation,
+          `Licenses of ${counted(stillValid, "key")} that it signed have not expired. Only clients that fetch the public keys ` +
+            "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
+        );
+      } finally {
+        await session.close();
       }
-      if (!isLeaked) return;
-      printNote(
-        invocation,
-        `Licenses of ${counted(stillValid, "key")} that it signed have not expired. Only clients that fetch the public keys ` +
-          "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
-      );
-    } finally {
-      await session.close();
-    }
-  });
-}
+    });
+  },
+});
 
-/** Reads the id of a signing key. */
-function kidOption(text: string): string {
-  if (/^[\w-]{43}$/.test(text)) return text;
-  throw new InvalidArgumentError(
-    "It must be the `kid` of a key: 43 characters, as `licenses public-keys` shows it.",
-  );
-}
+export const signingKeysCommands = [publicKeys, rotate];

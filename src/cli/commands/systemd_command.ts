@@ -1,82 +1,62 @@
 /** `claviger systemd`: prints the unit with which systemd runs the service. */
-import type { Command } from "commander";
-import { InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import { readListenAddress, refuseSameAddress, settingOf } from "../../config/mod.ts";
 import { findSystemUser, type SystemUser } from "../../host/mod.ts";
+import { wholeNumber } from "../../rule.ts";
+import { command } from "../command.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
-import type { Invocation } from "../invocation.ts";
-import { settingOption, wholeNumberOption } from "../options.ts";
-import { printNote } from "../print.ts";
+import { settingOption } from "../options.ts";
+import { flag, matching, option, type ValuesOf } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
 
-export interface UnitOptions {
-  readonly binary: string;
-  readonly host?: string;
-  readonly port?: number;
-  readonly adminListen?: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  readonly tlsGroup?: string;
-  readonly secret?: string;
-  readonly githubKey?: string;
-}
+/** Refuses characters that have a special meaning in a unit, such as `%`, `:` and the space. */
+const PATH = matching(/^\/[\w./+@-]+$/, "must be an absolute path of letters, digits and . _ + @ -");
+const HOST = matching(/^[\w.:-]{1,255}$/, "must be an address or host name");
+const GROUP = matching(/^[a-z_][a-z0-9_-]{0,31}$/, "must be the name of a group");
 
-interface SystemdOptions extends UnitOptions {
-  readonly sysusers: boolean;
-}
+const OPTIONS = {
+  binary: option("the path of the executable", PATH, { as: "path", default: "/usr/local/bin/claviger" }),
+  host: option("the address to listen on", HOST),
+  port: option(
+    "the port to listen on; below 1024 the unit gets the capability for it",
+    wholeNumber(1, 65_535),
+  ),
+  adminListen: option("serve the console and the API for operators at this address", listenOption, {
+    as: "host:port",
+  }),
+  tlsCert: option("the certificate, given to the service as a credential", PATH, { as: "file" }),
+  tlsKey: option("the certificate's private key, given to the service as a credential", PATH, {
+    as: "file",
+  }),
+  tlsGroup: option(
+    "give no credentials for TLS: the service reads both files as a member of this group",
+    GROUP,
+    { as: "group" },
+  ),
+  secret: option("the file of the root secret, which the user claviger must be able to read", PATH, {
+    as: "file",
+  }),
+  githubKey: option(
+    "the file of the GitHub App's private key, which the user claviger must be able to read",
+    PATH,
+    { as: "file" },
+  ),
+  sysusers: flag("print the line for sysusers.d that creates the service's user, instead of the unit", {
+    conflicts: ["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"],
+  }),
+};
 
-export function addSystemdCommand(program: Command, invocation: Invocation): void {
-  program
-    .command("systemd")
-    .description("print a hardened systemd unit for this service")
-    .option("--binary <path>", "the path of the executable", pathOption, "/usr/local/bin/claviger")
-    .option("--host <host>", "the address to listen on", hostOption)
-    .option(
-      "--port <port>",
-      "the port to listen on; below 1024 the unit gets the capability for it",
-      wholeNumberOption(1, 65_535),
-    )
-    .option(
-      "--admin-listen <host:port>",
-      "serve the console and the API for operators at this address",
-      listenOption,
-    )
-    .option("--tls-cert <file>", "the certificate, given to the service as a credential", pathOption)
-    .option(
-      "--tls-key <file>",
-      "the certificate's private key, given to the service as a credential",
-      pathOption,
-    )
-    .option(
-      "--tls-group <group>",
-      "give no credentials for TLS: the service reads both files as a member of this group",
-      groupOption,
-    )
-    .option(
-      "--secret <file>",
-      "the file of the root secret, which the user claviger must be able to read",
-      pathOption,
-    )
-    .option(
-      "--github-key <file>",
-      "the file of the GitHub App's private key, which the user claviger must be able to read",
-      pathOption,
-    )
-    .addOption(
-      new Option(
-        "--sysusers",
-        "print the line for sysusers.d that creates the service's user, instead of the unit",
-      )
-        .default(false)
-        .conflicts(["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
-    )
-    .action((options: SystemdOptions) => {
-      invocation.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options));
-      const warning = options.sysusers ? undefined : warnOfUser(findSystemUser("claviger"));
-      if (warning !== undefined) printNote(invocation, `claviger: ${warning}`);
-    });
-}
+export const systemd = command({
+  name: "systemd",
+  description: "print a hardened systemd unit for this service",
+  options: OPTIONS,
+  run(values, { invocation, print }) {
+    invocation.out(values.sysusers ? SYSUSERS_LINE : renderUnit(values));
+    const warning = values.sysusers ? undefined : warnOfUser(findSystemUser("claviger"));
+    if (warning !== undefined) print.note(`claviger: ${warning}`);
+  },
+});
 
 const STATE_FOLDER = "/var/lib/claviger";
 
@@ -106,7 +86,7 @@ const FIRST_FREE_PORT = 1_024;
  *
  * This is one long function, so that the code shows the unit in the order of its lines.
  */
-function renderUnit(options: UnitOptions): string {
+function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
   const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup, secret, githubKey } = options;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
@@ -230,24 +210,8 @@ const HARDENING = [
   "SystemCallErrorNumber=EPERM",
 ];
 
-/** Refuses characters that have a special meaning in a unit, such as `%`, `:` and the space. */
-function pathOption(text: string): string {
-  if (/^\/[\w./+@-]+$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be an absolute path of letters, digits and . _ + @ -");
-}
-
-function hostOption(text: string): string {
-  if (/^[\w.:-]{1,255}$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be an address or host name");
-}
-
 function listenOption(text: string): string {
   const address = settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress)(text);
   if (!address.includes("%")) return address;
   throw new InvalidArgumentError("It must be an address without a zone, such as [::1]:8081");
-}
-
-function groupOption(text: string): string {
-  if (/^[a-z_][a-z0-9_-]{0,31}$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be the name of a group");
 }

@@ -1,7 +1,7 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { toTimestamp } from "../../calendar.ts";
-import { type KeyMode, MODES, TIERS, type Tier } from "../../licensing/mod.ts";
+import { InvalidArgumentError } from "commander";
+import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
 import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
   issueToken,
@@ -16,113 +16,128 @@ import {
   revokeToken,
   SCOPES,
   SCOPES_RULE,
-  type Scope,
 } from "../../operators/mod.ts";
-import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
-import type { Invocation } from "../invocation.ts";
-import {
-  type ChangeOptions,
-  type JsonOptions,
-  timestampOption,
-  withJsonOptions,
-  withReason,
-  withWords,
-} from "../options.ts";
-import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
+import { command, databaseCommand, group } from "../command.ts";
+import { CONFIRMATION, JSON_OPTIONS, REASON } from "../options.ts";
+import { option, required } from "../parameter.ts";
 import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
 import { nameOption } from "./operators_commands.ts";
 
-export function addTokensCommands(program: Command, invocation: Invocation): void {
-  const tokens = program
-    .command("tokens")
-    .description("let programs use the API for operators, each with a token of its own");
+const NAME = { name: required("the token's name", nameOption) };
+/** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
+const END = {
+  must: TIMESTAMP.must,
+  parse: (text: string) => (text === "never" ? text : TIMESTAMP.parse(text)),
+};
 
-  withJsonOptions(tokens.command("issue"))
-    .description("issue a token; it is shown only once")
-    .requiredOption("--name <name>", "the token's name, for the audit log", nameOption)
-    .addOption(
-      new Option("--scope <scopes>", "what the token may do, separated by commas")
-        .choices(SCOPES)
-        .argParser(listOf(SCOPES))
-        .makeOptionMandatory(),
-    )
-    .addOption(
-      new Option(
-        "--tiers <tiers>",
-        "see, change and issue only keys of these tiers, separated by commas; by default all",
-      )
-        .choices(TIERS)
-        .argParser(listOf(TIERS)),
-    )
-    .addOption(
-      withWords(
-        new Option("--mode <mode>", "see, change and issue only keys of this mode; by default both"),
-        MODES,
-      ),
-    )
-    .option(
-      "--expires-at <time>",
-      "when the token expires, ISO 8601; by default it does not",
-      timestampOption,
-    )
-    .option(
-      "--from <networks>",
+const ONCE = "The token is shown only once: store it now";
+
+const issue = command({
+  name: "issue",
+  description: "issue a token; it is shown only once",
+  options: {
+    ...JSON_OPTIONS,
+    name: required("the token's name, for the audit log", nameOption),
+    scope: required("what the token may do, separated by commas", listOf(SCOPES), {
+      as: "scopes",
+      choices: SCOPES,
+    }),
+    tiers: option(
+      "see, change and issue only keys of these tiers, separated by commas; by default all",
+      listOf(TIERS),
+      { choices: TIERS },
+    ),
+    mode: option("see, change and issue only keys of this mode; by default both", MODES),
+    expiresAt: option("when the token expires, ISO 8601; by default it does not", TIMESTAMP, { as: "time" }),
+    from: option(
       "only requests from these addresses and networks, separated by commas, such as 10.0.0.0/8",
       networksOption,
-    )
-    .action((options: IssueOptions) => issue(invocation, options));
+      { as: "networks" },
+    ),
+  },
+  async run({ scope: scopes, from: sources, ...values }, { invocation, print }) {
+    const { name, tiers, mode, expiresAt } = values;
+    const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
+    if (isTooWide(restriction, scopes)) throw new WrongUsage(`Cannot issue token: ${SCOPES_RULE}`);
+    await withDatabase(invocation, values, async ({ config: { brand }, database, actor, now }) => {
+      const request = { name, scopes, restriction, sources, expiresAt };
+      const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
+      const ends = expiresAt ? toTimestamp(expiresAt) : null;
+      const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
+      if (values.json) return print.document({ name, token, scopes, ...rest });
+      print.fields({ name, token, ...limitsOfToken(request), expires_at: ends ?? "never" });
+      print.note(ONCE);
+      const meaning = meaningOf(restriction);
+      if (meaning !== undefined) print.note(meaning);
+    });
+  },
+});
 
-  withJsonOptions(tokens.command("list"))
-    .description("list tokens by name, including revoked tokens")
-    .action((options: JsonOptions) =>
-      withDatabase(invocation, options, async ({ database, now }) => {
-        const found = await listTokens(database, { now });
-        if (options.json) printJson(invocation, found.map(toJson));
-        else printTable(invocation, found.map(toTableRow));
-      }),
-    );
+const list = databaseCommand({
+  name: "list",
+  description: "list tokens by name, including revoked tokens",
+  async run(_values, { database, now, print }) {
+    const found = await listTokens(database, { now });
+    print.table(found.map(toTableRow), found.map(toJson));
+  },
+});
 
-  withReason(withJsonOptions(tokens.command("renew")))
-    .description("give a token a new secret, which is shown only once; the old one is refused at once")
-    .argument("<name>", "the token's name", nameOption)
-    .option("--expires-at <time>", "another expiry: ISO 8601, or never; by default unchanged", endOption)
-    .action((name: string, options: RenewOptions) => renew(invocation, name, options));
+const renew = databaseCommand({
+  name: "renew",
+  description: "give a token a new secret, which is shown only once; the old one is refused at once",
+  arguments: NAME,
+  options: {
+    ...REASON,
+    expiresAt: option("another expiry: ISO 8601, or never; by default unchanged", END, {
+      as: "time",
+    }),
+  },
+  async run({ name, expiresAt }, { config: { brand }, database, actor, now, print }) {
+    const change = { name, expiresAt: expiresAt === "never" ? null : expiresAt };
+    const { token, state } = orRefuse(await renewToken(database, change, { brand, actor, now }));
+    print.fields({ name, token, state });
+    print.note(ONCE);
+    if (state === "disabled")
+      print.note(`A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`);
+  },
+});
 
-  withConfirmation(withReason(withJsonOptions(tokens.command("revoke"))))
-    .description("revoke a token for good; it is refused at once")
-    .argument("<name>", "the token's name", nameOption)
-    .action((name: string, options: RevokeOptions) => revoke(invocation, name, options));
+const revoke = databaseCommand({
+  name: "revoke",
+  description: "revoke a token for good; it is refused at once",
+  arguments: NAME,
+  options: { ...REASON, ...CONFIRMATION },
+  async run({ name, dryRun }, { database, actor, now, print, confirm }) {
+    const by = { actor, now };
+    const { state } = orRefuse(await revokeToken(database, name, { ...by, isDryRun: true }));
+    if (state === "revoked")
+      return print.line(`Nothing changed: ${name} is revoked already`, { name, state, changed: false });
+    if (dryRun) return print.line(`Would revoke ${name}, which is ${state}`, { name, state, dry_run: true });
+    await confirm(`Revoke ${name}? A revoked token never works again.`);
+    const { isChanged } = orRefuse(await revokeToken(database, name, by));
+    print.line(`Revoked ${name}`, { name, state: "revoked", changed: isChanged });
+  },
+});
 
-  withReason(withJsonOptions(tokens.command("resume")))
-    .description("resume a token that a restore disabled")
-    .argument("<name>", "the token's name", nameOption)
-    .action((name: string, options: ChangeOptions) =>
-      withDatabase(invocation, options, async ({ database, actor, now }) => {
-        const resumed = orRefuse(await resumeToken(database, name, { actor, now }));
-        const { isChanged, state: before } = resumed;
-        // An expired token is resumed too, and stays expired.
-        const state = isChanged ? "active" : before;
-        if (options.json) return printJson(invocation, { name, state, changed: isChanged });
-        printFields(invocation, { name, state });
-        if (!isChanged) printNote(invocation, "Nothing changed: the token is not disabled");
-      }),
-    );
-}
+const resume = databaseCommand({
+  name: "resume",
+  description: "resume a token that a restore disabled",
+  arguments: NAME,
+  options: REASON,
+  async run({ name }, { database, actor, now, print }) {
+    const { isChanged, state: before } = orRefuse(await resumeToken(database, name, { actor, now }));
+    // An expired token is resumed too, and stays expired.
+    const state = isChanged ? "active" : before;
+    print.fields({ name, state }, { changed: isChanged });
+    if (!isChanged) print.note("Nothing changed: the token is not disabled");
+  },
+});
 
-type RevokeOptions = ConfirmOptions & ChangeOptions;
-
-interface IssueOptions extends JsonOptions {
-  readonly name: string;
-  readonly scope: readonly Scope[];
-  readonly tiers?: readonly Tier[];
-  readonly mode?: KeyMode;
-  readonly expiresAt?: Date;
-  readonly from?: readonly string[];
-}
-
-interface RenewOptions extends ChangeOptions {
-  readonly expiresAt?: Date | "never";
-}
+export const tokens = group(
+  "tokens",
+  "let programs use the API for operators, each with a token of its own",
+  [issue, list, renew, revoke, resume],
+);
 
 /** Returns the reader of a list of words that are allowed. An option that is given twice has the words of both. */
 function listOf<Word extends string>(
@@ -146,72 +161,6 @@ function networksOption(text: string, before: readonly string[] = []): readonly 
   throw new InvalidArgumentError(
     `It must be at most ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8, separated by commas`,
   );
-}
-
-/** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
-function endOption(text: string): Date | "never" {
-  return text === "never" ? text : timestampOption(text);
-}
-
-const ONCE = "The token is shown only once: store it now";
-
-async function issue(invocation: Invocation, options: IssueOptions): Promise<void> {
-  const { name, scope: scopes, tiers, mode, expiresAt, from: sources } = options;
-  const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
-  if (isTooWide(restriction, scopes)) throw new WrongUsage(`Cannot issue token: ${SCOPES_RULE}`);
-  await withDatabase(invocation, options, async ({ config: { brand }, database, actor, now }) => {
-    const request = { name, scopes, restriction, sources, expiresAt };
-    const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
-    const ends = expiresAt ? toTimestamp(expiresAt) : null;
-    const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
-    if (options.json) return printJson(invocation, { name, token, scopes, ...rest });
-    printFields(invocation, {
-      name,
-      token,
-      ...limitsOfToken(request),
-      expires_at: ends ?? "never",
-    });
-    printNote(invocation, ONCE);
-    const meaning = meaningOf(restriction);
-    if (meaning !== undefined) printNote(invocation, meaning);
-  });
-}
-
-async function renew(invocation: Invocation, name: string, options: RenewOptions): Promise<void> {
-  await withDatabase(invocation, options, async ({ config: { brand }, database, actor, now }) => {
-    const by = { brand, actor, now };
-    const expiresAt = options.expiresAt === "never" ? null : options.expiresAt;
-    const { token, state } = orRefuse(await renewToken(database, { name, expiresAt }, by));
-    if (options.json) return printJson(invocation, { name, token, state });
-    printFields(invocation, { name, token, state });
-    printNote(invocation, ONCE);
-    if (state !== "disabled") return;
-    printNote(
-      invocation,
-      `A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`,
-    );
-  });
-}
-
-async function revoke(invocation: Invocation, name: string, options: RevokeOptions): Promise<void> {
-  await withDatabase(invocation, options, async (context) => {
-    const { database, actor, now } = context;
-    const by = { actor, now };
-    const { state } = orRefuse(await revokeToken(database, name, { ...by, isDryRun: true }));
-    const tell = (shown: object, line: string) =>
-      options.json ? printJson(invocation, shown) : printLine(invocation, line);
-    if (state === "revoked") {
-      return tell({ name, state, changed: false }, `Nothing changed: ${name} is revoked already`);
-    }
-    if (options.dryRun)
-      return tell({ name, state, dry_run: true }, `Would revoke ${name}, which is ${state}`);
-    await confirm(invocation, `Revoke ${name}? A revoked token never works again.`, {
-      ...context,
-      options,
-    });
-    const { isChanged } = orRefuse(await revokeToken(database, name, by));
-    tell({ name, state: "revoked", changed: isChanged }, `Revoked ${name}`);
-  });
 }
 
 function toJson(token: ListedToken) {
