@@ -19,8 +19,8 @@ export const backupCheck: Check<Pick<ServerContext, "database" | "clock">> = {
         : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
     const due = `due by ${toTimestamp(dueAt)}`;
     const next = takenAt === null ? "the first" : "the next";
-    if (!isOverdue) return ok("backup", `${taken}; ${next} is ${due}`);
+    if (!isOverdue) return ok(`${taken}; ${next} is ${due}`);
     const why = since > now ? "that is in the future, so a clock was wrong" : `${next} was ${due}`;
-    return warn("backup", `${taken}; ${why}`, REMEDY);
+    return warn(`${taken}; ${why}`, REMEDY);
   },
 };

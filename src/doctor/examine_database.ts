@@ -13,6 +13,7 @@ import { APP_REMEDY } from "./examine_host.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
   type Check,
+  type CheckResult,
   examine,
   type Finding,
   type FindingState,
@@ -53,87 +54,80 @@ export async function examineDatabase(
   return [...server, ...content];
 }
 
-async function examineTokens({ database, clock }: DatabaseContext): Promise<Finding> {
+async function examineTokens({ database, clock }: DatabaseContext): Promise<CheckResult> {
   const tokens = await listTokens(database, { now: clock.now() });
   const usable = tokens.filter(({ state }) => state === "active" || state === "disabled");
   const tooWide = usable.filter(({ restriction, scopes }) => isTooWide(restriction, scopes));
   if (tooWide.length === 0)
-    return ok("tokens", `${usable.length} usable, none has a scope that its restriction excludes`);
+    return ok(`${usable.length} usable, none has a scope that its restriction excludes`);
   return warn(
-    "tokens",
     `restricted to tiers or to a mode, but with scopes beyond keys: ${tooWide.map(({ name }) => name).join(", ")}`,
     "issue a token with another name and fewer scopes for each, then `claviger tokens revoke` the old one",
   );
 }
 
-async function examineSecret({ database, config }: DatabaseContext): Promise<Finding> {
+async function examineSecret({ database, config }: DatabaseContext): Promise<CheckResult> {
   const [row] = await database.query<{ sealed: string }>((sql) => sql`select sealed from secret_canary`);
   const isSealed = row !== undefined;
   const opened = openSecrets(config, { create: false, isSealed });
   if (isRefusal(opened)) {
-    const unseen = config.secret === undefined ? skipUnseen("secret", config) : undefined;
+    const unseen = config.secret === undefined ? skipUnseen(config) : undefined;
     if (unseen !== undefined) return unseen;
     const isKept = isSealed && config.secret === undefined && config.databaseUrl === undefined;
     const remedy = isKept
       ? "put the file back, or name it in CLAVIGER_SECRET_FILE"
       : "give the secret of the first start";
-    return fail("secret", opened.sentence, remedy);
+    return fail(opened.sentence, remedy);
   }
-  if (row === undefined) return warn("secret", "it has not sealed any data yet", "start the service once");
+  if (row === undefined) return warn("it has not sealed any data yet", "start the service once");
   return opensCanary(opened.secrets, row.sealed)
-    ? ok("secret", "the secret that sealed this database")
+    ? ok("the secret that sealed this database")
     : fail(
-        "secret",
         "another secret sealed this database",
         "give the secret of the first start in CLAVIGER_SECRET_FILE, or put the file `secret` back",
       );
 }
 
 /** Checks that each private key that can still sign opens, and fits its public key. */
-async function examineSigningKeys({ database, config }: DatabaseContext): Promise<Finding> {
-  const name = "signing keys";
+async function examineSigningKeys({ database, config }: DatabaseContext): Promise<CheckResult> {
   const keys = await listSigningKeys(database);
-  if (keys.length === 0) return warn(name, "there are none yet", "start the service once");
+  if (keys.length === 0) return warn("there are none yet", "start the service once");
   const opened = openSecrets(config, { create: false, isSealed: true });
-  if (isRefusal(opened))
-    return skipUnseen(name, config) ?? fail(name, "they cannot be opened", "see secret above");
+  if (isRefusal(opened)) return skipUnseen(config) ?? fail("they cannot be opened", "see secret above");
   const broken = keys.filter((key) => openSigningKey(opened.secrets, key) === undefined);
   return broken.length === 0
-    ? ok(name, `${keys.length}, all open and fit their public keys`)
+    ? ok(`${keys.length}, all open and fit their public keys`)
     : fail(
-        name,
         `${broken.length} of ${keys.length} cannot be opened, or do not fit their public keys: ${broken[0]?.kid}`,
         "give the secret of the first start, or restore the last backup: `claviger restore FILE`",
       );
 }
 
-async function examineToken({ database, config, clock, app = "ok" }: DatabaseContext): Promise<Finding> {
-  const name = "installer token";
-  const unseen = config.gitHubApp?.privateKeyFile === undefined ? skipUnseen(name, config) : undefined;
+async function examineToken({ database, config, clock, app = "ok" }: DatabaseContext): Promise<CheckResult> {
+  const unseen = config.gitHubApp?.privateKeyFile === undefined ? skipUnseen(config) : undefined;
   if (unseen !== undefined) return unseen;
   if (config.gitHubApp !== undefined) {
     if (config.gitHubApp.privateKeyFile !== undefined) requireReadable(config.gitHubApp.privateKeyFile);
     if (isRefusal(openGitHubApp(config.gitHubApp)))
-      return fail(name, "the GitHub App that should mint it cannot be used", APP_REMEDY);
-    if (app === "ok") return ok(name, "minted by the GitHub App");
+      return fail("the GitHub App that should mint it cannot be used", APP_REMEDY);
+    if (app === "ok") return ok("minted by the GitHub App");
     const message = "minted by the GitHub App, which gives no token now";
-    return { name, state: app, message, remedy: "see github app above" };
+    return { state: app, message, remedy: "see github app above" };
   }
   const remedy = "`claviger installer set-token < FILE`";
   const [row] = await database.query<{ expiresAt: Date | null }>(
     (sql) => sql`select expires_at as "expiresAt" from installer_token`,
   );
-  if (row === undefined)
-    return warn(name, "no token is set: installers are told that none is configured", remedy);
-  if (row.expiresAt === null) return ok(name, "set, without an expiry");
+  if (row === undefined) return warn("no token is set: installers are told that none is configured", remedy);
+  if (row.expiresAt === null) return ok("set, without an expiry");
   const leftMs = row.expiresAt.getTime() - clock.now().getTime();
   const at = toTimestamp(row.expiresAt);
-  if (leftMs <= 0) return fail(name, `expired at ${at}`, remedy);
-  return leftMs < SOON_DAYS * DAY_MS ? warn(name, `expires at ${at}`, remedy) : ok(name, `good until ${at}`);
+  if (leftMs <= 0) return fail(`expired at ${at}`, remedy);
+  return leftMs < SOON_DAYS * DAY_MS ? warn(`expires at ${at}`, remedy) : ok(`good until ${at}`);
 }
 
 /** Checks that every hosted file exists with its size; `claviger models verify` also reads the content. */
-async function examineModelFiles({ database, config }: DatabaseContext): Promise<Finding> {
+async function examineModelFiles({ database, config }: DatabaseContext): Promise<CheckResult> {
   const folder = modelsFolderOf(config.dataDir);
   const files = await database.query<{ sha256: string; sizeBytes: number }>(
     (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files`,
@@ -143,28 +137,25 @@ async function examineModelFiles({ database, config }: DatabaseContext): Promise
   });
   return wrong.length > 0
     ? fail(
-        "model files",
         `missing or cut short in ${folder}: ${wrong.length} of ${files.length}`,
         "`claviger models verify` names them; add them again or restore the folder",
       )
-    : ok("model files", files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
+    : ok(files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
 }
 
 /** Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. */
-async function examinePublicUrl({ database, config }: DatabaseContext): Promise<Finding> {
-  const name = "public address";
+async function examinePublicUrl({ database, config }: DatabaseContext): Promise<CheckResult> {
   const { publicUrl } = config;
-  if (publicUrl !== undefined) return ok(name, `${publicUrl}, as set: not called from here`);
-  const unseen = skipUnseen(name, config);
+  if (publicUrl !== undefined) return ok(`${publicUrl}, as set: not called from here`);
+  const unseen = skipUnseen(config);
   if (unseen !== undefined) return unseen;
   const [row] = await database.query<{ hosted: number }>(
     (sql) => sql`select count(distinct file) as hosted from model_versions where retired_at is null`,
   );
   return row?.hosted
     ? warn(
-        name,
         `none is set: clients get no address to download the hosted model files from (${row.hosted} so far)`,
         "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
       )
-    : ok(name, "none, and none is needed: no model files are hosted here");
+    : ok("none, and none is needed: no model files are hosted here");
 }

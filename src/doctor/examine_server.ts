@@ -17,7 +17,7 @@ import {
 } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
 import { POSTGRES_INSIDE } from "../version.ts";
-import { examine, type Finding, FREE_SPACE, fail, ok, warn } from "./finding.ts";
+import { type CheckResult, examine, type Finding, FREE_SPACE, fail, ok, warn } from "./finding.ts";
 
 export interface ServerContext {
   readonly config: Config;
@@ -46,7 +46,7 @@ export async function examineServer(context: ServerContext): Promise<Finding[]> 
 /** The minor release of each major version that came out on the same day as the release of the PostgreSQL inside. */
 export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
 
-async function examineVersion(context: ServerContext): Promise<Finding> {
+async function examineVersion(context: ServerContext): Promise<CheckResult> {
   const { database, config, place } = context;
   const [row] = await database.query<{ version: string; failures: number }>(
     (sql) => sql`
@@ -55,7 +55,6 @@ async function examineVersion(context: ServerContext): Promise<Finding> {
   );
   if (row?.failures) {
     return fail(
-      "database",
       `${row.failures} damaged pages were read in ${place}`,
       "check the disk, and restore the last backup: `claviger restore FILE`",
     );
@@ -68,17 +67,16 @@ async function examineVersion(context: ServerContext): Promise<Finding> {
   const waiting = config.postgresBin && readOperatorVersion(config.postgresBin);
   if (waiting !== undefined && (waiting !== version || programs?.isInside)) {
     const text = `${message}, while ${config.postgresBin} holds ${waiting}`;
-    return warn("database", text, "restart the service: `systemctl restart claviger`");
+    return warn(text, "restart the service: `systemctl restart claviger`");
   }
   const [major = "", minor] = version.split(".");
   const known = RELEASED_WITH_INSIDE[major];
   return known !== undefined && Number(minor) < known
     ? warn(
-        "database",
         `${message}, older than ${major}.${known}, released together with the ${POSTGRES_INSIDE} inside`,
         `update PostgreSQL to the newest release of ${major}, and restart it`,
       )
-    : ok("database", message);
+    : ok(message);
 }
 
 /** Finds the folder of the programs that run a private cluster. Only the cluster's own user may query it. */
@@ -96,20 +94,18 @@ async function findPrograms({
  * Checks the encryption of the connection to an external server. The PostgreSQL inside needs no check: it has a socket
  * that no other user can open.
  */
-async function examineConnection({ database, config }: ServerContext): Promise<Finding> {
-  const name = "connection";
+async function examineConnection({ database, config }: ServerContext): Promise<CheckResult> {
   const url = parseDatabaseUrl(config.databaseUrl ?? "");
   const tls = url === undefined ? "it cannot be read" : parseDatabaseTls(url);
-  if (url === undefined || typeof tls === "string") return fail(name, `DATABASE_URL: ${tls}`, "correct it");
+  if (url === undefined || typeof tls === "string") return fail(`DATABASE_URL: ${tls}`, "correct it");
   if (tls.protection === "verified") {
-    return ok(name, "encrypted, with a server whose certificate is verified");
+    return ok("encrypted, with a server whose certificate is verified");
   }
-  if (url.servers.every(({ host }) => isLoopback(host))) return ok(name, "within this machine");
+  if (url.servers.every(({ host }) => isLoopback(host))) return ok("within this machine");
   const [row] = await database.query<{ isEncrypted: boolean }>(
     (sql) => sql`select ssl as "isEncrypted" from pg_stat_ssl where pid = pg_backend_pid()`,
   );
   return warn(
-    name,
     row?.isEncrypted
       ? "encrypted, but the server's certificate is not verified: anyone on the network path can pose as the server"
       : "not encrypted: anyone on the network path can read and change everything, including the password",
@@ -117,23 +113,23 @@ async function examineConnection({ database, config }: ServerContext): Promise<F
   );
 }
 
-async function examineWrites({ database }: ServerContext): Promise<Finding> {
+async function examineWrites({ database }: ServerContext): Promise<CheckResult> {
   try {
     const [row] = await database.query<{ isReadOnly: boolean }>(
       (sql) => sql`
         select current_setting('transaction_read_only')::boolean as "isReadOnly", lines
           from (${tryDisk(sql)}) written`,
     );
-    if (!row?.isReadOnly) return ok("writes", "the database accepts writes");
-    return fail("writes", "the database is read-only", "set default_transaction_read_only = off");
+    if (!row?.isReadOnly) return ok("the database accepts writes");
+    return fail("the database is read-only", "set default_transaction_read_only = off");
   } catch (error) {
     const refusal = refusedWrite(error);
     if (refusal === undefined) throw error;
-    return fail("writes", `the database refuses writes: ${refusal.message}`, FREE_SPACE);
+    return fail(`the database refuses writes: ${refusal.message}`, FREE_SPACE);
   }
 }
 
-async function examineDurability({ database, config }: ServerContext): Promise<Finding> {
+async function examineDurability({ database, config }: ServerContext): Promise<CheckResult> {
   const rows = await database.query<{ name: string; setting: string }>(
     (sql) => sql`
       select name, setting from pg_settings
@@ -144,18 +140,17 @@ async function examineDurability({ database, config }: ServerContext): Promise<F
   const where = config.databaseUrl === undefined ? "in the data folder's postgresql.conf" : "on the server";
   if (losing.length > 0) {
     const remedy = `set ${losing.map((name) => `${name} = on`).join(" and ")} ${where}, then restart it`;
-    return fail("durability", `a power cut can lose acknowledged changes: ${losing.join(", ")} off`, remedy);
+    return fail(`a power cut can lose acknowledged changes: ${losing.join(", ")} off`, remedy);
   }
   return off.length > 0
     ? warn(
-        "durability",
         "damage on disk is not detected: data_checksums off",
         "stop the server, then `pg_checksums --enable`",
       )
-    : ok("durability", "fsync, full_page_writes, synchronous_commit and data_checksums on");
+    : ok("fsync, full_page_writes, synchronous_commit and data_checksums on");
 }
 
-async function examineClocks({ database, clock }: ServerContext): Promise<Finding> {
+async function examineClocks({ database, clock }: ServerContext): Promise<CheckResult> {
   const began = clock.now().getTime();
   const [row] = await database.query<{ ms: number }>(
     (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
@@ -164,27 +159,23 @@ async function examineClocks({ database, clock }: ServerContext): Promise<Findin
   const ms = row?.ms ?? began;
   const ended = clock.now().getTime();
   const offMs = ms < began ? began - ms : ms > ended ? ms - ended : 0;
-  if (offMs < SLIGHTLY_OFF_MS) return ok("database clock", "the same as here");
+  if (offMs < SLIGHTLY_OFF_MS) return ok("the same as here");
   const text = `${Math.round(offMs / 1_000)} s ${ms < began ? "behind" : "ahead of"} this machine's`;
-  return (offMs < FAR_OFF_MS ? warn : fail)(
-    "database clock",
-    text,
-    "timedatectl set-ntp true, on both machines",
-  );
+  return (offMs < FAR_OFF_MS ? warn : fail)(text, "timedatectl set-ntp true, on both machines");
 }
 
-async function examineSchema({ address, clock }: ServerContext): Promise<Finding> {
+async function examineSchema({ address, clock }: ServerContext): Promise<CheckResult> {
   const status = await migrationStatus(address, migrations);
   const refusal = checkSchema(status);
   const newest = status.applied.at(-1);
   if (refusal !== undefined) {
     const isNewer = newest !== undefined && newest.number > migrations.length;
     const remedy = isNewer ? "install the newer Claviger that migrated it" : "do what this message says";
-    return fail("schema", refusal.sentence, status.refusal === undefined ? "`claviger migrate`" : remedy);
+    return fail(refusal.sentence, status.refusal === undefined ? "`claviger migrate`" : remedy);
   }
   if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
     const text = `was made at ${toTimestamp(newest.appliedAt)}, which is in the future`;
-    return fail("schema", text, "set this machine's clock right: timedatectl set-ntp true");
+    return fail(text, "set this machine's clock right: timedatectl set-ntp true");
   }
-  return ok("schema", `${newest?.number}, as this program needs it`);
+  return ok(`${newest?.number}, as this program needs it`);
 }

@@ -6,9 +6,8 @@ import { hasCode, reasonOf } from "../system_error.ts";
 /** `skip` means that this user cannot see enough to decide. */
 export type FindingState = "ok" | "warn" | "fail" | "skip";
 
-export interface Finding {
-  /** The name of the check, one or two words. */
-  readonly name: string;
+/** What one check found. */
+export interface CheckResult {
   readonly state: FindingState;
   /** The result, as one line. */
   readonly message: string;
@@ -16,41 +15,43 @@ export interface Finding {
   readonly remedy?: string;
 }
 
+export interface Finding extends CheckResult {
+  /** The name of the check, one or two words. */
+  readonly name: string;
+}
+
 /** Examines one thing and returns one line. An error that it throws becomes a finding, too. */
 export interface Check<Context> {
   readonly name: string;
-  examine(context: Context): Promise<Finding> | Finding;
+  examine(context: Context): Promise<CheckResult> | CheckResult;
 }
 
 /** Returns the finding that nothing needs to be done. */
-export function ok(name: string, message: string): Finding {
-  return { name, state: "ok", message };
+export function ok(message: string): CheckResult {
+  return { state: "ok", message };
 }
 
 /** Returns the finding of something that will become a problem. */
-export function warn(name: string, message: string, remedy: string): Finding {
-  return { name, state: "warn", message, remedy };
+export function warn(message: string, remedy: string): CheckResult {
+  return { state: "warn", message, remedy };
 }
 
 /** Returns the finding of a problem. */
-export function fail(name: string, message: string, remedy: string): Finding {
-  return { name, state: "fail", message, remedy };
+export function fail(message: string, remedy: string): CheckResult {
+  return { state: "fail", message, remedy };
 }
 
 /** Returns the finding of a check for which this user lacks the rights. */
-export function skip(name: string, message: string, remedy: string): Finding {
-  return { name, state: "skip", message, remedy };
+export function skip(message: string, remedy: string): CheckResult {
+  return { state: "skip", message, remedy };
 }
 
 /** The remedy for a disk to which the database cannot write. */
 export const FREE_SPACE = "free some space on the server's disk";
 
 /** Returns a `skip` if the service may have settings that this process cannot see; otherwise undefined. */
-export function skipUnseen(
-  name: string,
-  { unseen }: { readonly unseen?: Unseen | undefined },
-): Finding | undefined {
-  return unseen === undefined ? undefined : skip(name, `cannot be seen: ${unseen.why}`, unseen.remedy);
+export function skipUnseen({ unseen }: { readonly unseen?: Unseen | undefined }): CheckResult | undefined {
+  return unseen === undefined ? undefined : skip(`cannot be seen: ${unseen.why}`, unseen.remedy);
 }
 
 const FILE_LIMIT_BYTES = 64 * 1024;
@@ -82,23 +83,19 @@ export async function examine<Context>(
   const findings: Finding[] = [];
   for (const { name, examine: look } of checks) {
     try {
-      findings.push(await look(context));
+      findings.push({ name, ...(await look(context)) });
     } catch (error) {
-      findings.push(explain(name, error));
+      findings.push({ name, ...explain(error) });
     }
   }
   return findings;
 }
 
-function explain(name: string, error: unknown): Finding {
+function explain(error: unknown): CheckResult {
   if (hasCode(error, "EACCES"))
-    return skip(name, `cannot be seen by this user: ${reasonOf(error)}`, "let the service's user read it");
+    return skip(`cannot be seen by this user: ${reasonOf(error)}`, "let the service's user read it");
   const refusal = refusedWrite(error);
   return refusal === undefined
-    ? fail(
-        name,
-        `cannot be checked: ${reasonOf(error)}`,
-        "remove this cause, then run `claviger doctor` again",
-      )
-    : fail(name, `cannot be checked: ${refusal.message}`, FREE_SPACE);
+    ? fail(`cannot be checked: ${reasonOf(error)}`, "remove this cause, then run `claviger doctor` again")
+    : fail(`cannot be checked: ${refusal.message}`, FREE_SPACE);
 }

@@ -2,8 +2,8 @@
  * Examines an installation and lists findings: what works, what will soon fail, and what is wrong, each with a remedy
  * in one line. Changes nothing, and works whether the service runs or not.
  *
- * `examineHost` needs no database, `examineDatabase` needs an open database. A caller can pass more checks of
- * its own to each. `examineBriefly` is for the running service.
+ * `examineHost` needs no database, `examineDatabase` needs an open database, and a caller can pass it more checks.
+ * `examineBriefly` is for the running service.
  */
 export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
 export { examineBriefly } from "./examine_briefly.ts";
@@ -11,5 +11,5 @@ export { type DatabaseContext, examineDatabase } from "./examine_database.ts";
 export { examineHost } from "./examine_host.ts";
 export { RELEASED_WITH_INSIDE } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
-export { type Check, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";
+export { type Check, type CheckResult, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";
 export { type DatabaseFacts, measureDatabase } from "./measure_database.ts";

@@ -2,6 +2,7 @@
 import { type Config, type ConfigSource, readConfig } from "../../config/mod.ts";
 import { openDatabase } from "../../database/mod.ts";
 import {
+  type CheckResult,
   examineDatabase,
   examineHost,
   type Finding,
@@ -41,11 +42,12 @@ async function examine(invocation: Invocation, place: InstallationFlags): Promis
   const source = sourceOf(invocation, place);
   const config = readConfig(source);
   if (isRefusal(config)) {
-    return [fail("configuration", config.sentence, "correct it, then run `claviger config check`")];
+    const wrong = fail(config.sentence, "correct it, then run `claviger config check`");
+    return [{ name: "configuration", ...wrong }];
   }
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
-  const findings = [examineSettings(source, config), ...host];
+  const findings = [{ name: "configuration", ...examineSettings(source, config) }, ...host];
   try {
     await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
@@ -54,36 +56,34 @@ async function examine(invocation: Invocation, place: InstallationFlags): Promis
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       try {
         findings.push(...(await examineDatabase({ config, clock, address, database, place: where, app })));
-        if (findings.at(-1)?.name !== "schema" && (await hasDemo(database))) findings.push(DEMO);
+        if (findings.at(-1)?.name !== "schema" && (await hasDemo(database)))
+          findings.push({ name: "demo", ...DEMO });
       } finally {
         await database.close();
       }
     });
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;
-    findings.push(
-      fail("database", error.message, "do what this message says, then run `claviger doctor` again"),
-    );
+    const failed = fail(error.message, "do what this message says, then run `claviger doctor` again");
+    findings.push({ name: "database", ...failed });
   }
   return findings;
 }
 
-function examineSettings(source: ConfigSource, { unseen }: Config): Finding {
-  const name = "configuration";
+function examineSettings(source: ConfigSource, { unseen }: Config): CheckResult {
   if (unseen !== undefined) {
     const message = `every visible setting is valid; the service may have others: ${unseen.why}`;
-    return skip(name, message, unseen.remedy);
+    return skip(message, unseen.remedy);
   }
   const exposed = findExposedFile(source);
-  if (exposed === undefined) return ok(name, "every setting is valid");
+  if (exposed === undefined) return ok("every setting is valid");
   const remedy = exposed.startsWith("/")
     ? `chgrp claviger ${exposed} && chmod 640 ${exposed}`
     : "move the secret into the settings file: systemd shows the unit's Environment= to every user";
-  return warn(name, `every user of this host may read ${exposed}, which has a secret`, remedy);
+  return warn(`every user of this host may read ${exposed}, which has a secret`, remedy);
 }
 
 const DEMO = warn(
-  "demo",
   "the database has demo data: demo keys are accepted, and the repository token is a made-up one",
   "run `claviger demo remove` before others reach the service",
 );
