@@ -131,13 +131,8 @@ export function enterDataFolder(
 }
 
 /** Returns the sources of a command's settings: its own sources, and the unit of the service for settings that they lack. */
-export function sourceOf(invocation: Invocation, place: InstallationFlags): ConfigSource {
-  return withUnitSettings(ownSourceOf(invocation, place));
-}
-
-/** Returns the command's own sources of settings: its options, its environment and the settings file. */
-function ownSourceOf(invocation: Invocation, { dataDir, envFile }: InstallationFlags): ConfigSource {
-  return { ...invocation, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
+export function sourceOf(invocation: Invocation, { dataDir, envFile }: InstallationFlags): ConfigSource {
+  return withUnitSettings({ ...invocation, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } });
 }
 
 /** Everything that a command on the database works with. */

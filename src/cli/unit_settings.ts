@@ -93,12 +93,8 @@ export function parseUnit(text: string): UnitSettings | Refusal | undefined {
   } catch {
     return refuse("INVALID_REQUEST", `Cannot read systemd's answer about ${UNIT}: its form is unknown`);
   }
-  const [environment, envFiles, loaded, [state]] = [
-    lines[0].data,
-    lines[1].data,
-    lines[2].data,
-    lines[3].data,
-  ];
+  const [{ data: environment }, { data: envFiles }, { data: loaded }, { data: states }] = lines;
+  const [state] = states;
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   // systemd looks for a name without a folder in its own folders.
   const credentials = new Map(loaded.filter(([, path]) => path.startsWith("/")));

@@ -60,17 +60,16 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
     const flag = source.flags?.[name];
     if (flag !== undefined)
       return { value: flag, source: "flag", origin: `; it was given by ${toFlag(name)}` };
-    const inEnv = nonEmpty(source.env[name]);
-    if (inEnv !== undefined) {
-      return { value: inEnv, source: "environment", origin: `; it is set in ${environmentOf(source)}` };
-    }
+    const { env, unit } = source;
     const inFile = file.get(name);
-    if (inFile !== undefined && inFile.value !== "") {
-      return { value: inFile.value, source: inFile.path, origin: `; it is set in ${inFile.place}` };
-    }
-    const inUnit = nonEmpty(source.unit?.env[name]);
-    if (source.unit !== undefined && inUnit !== undefined) {
-      return { value: inUnit, source: source.unit.name, origin: `; it is set in ${source.unit.name}` };
+    const places = [
+      { value: env[name], source: "environment", place: environmentOf(source) },
+      { value: inFile?.value, source: inFile?.path ?? "", place: inFile?.place },
+      { value: unit?.env[name], source: unit?.name ?? "", place: unit?.name },
+    ];
+    for (const { value, source: from, place } of places) {
+      // An empty value counts as not set, as in systemd and in the shell's `${NAME:-…}`.
+      if (value) return { value, source: from, origin: `; it is set in ${place}` };
     }
     return { value: settingOf(name).default, source: "default", origin: "" };
   };
@@ -99,9 +98,4 @@ function toFlag(name: string): string {
     .replace(/^CLAVIGER_/, "")
     .toLowerCase()
     .replaceAll("_", "-")}`;
-}
-
-/** Returns undefined for an empty value: it counts as not set, as in systemd and in the shell's `${NAME:-…}`. */
-function nonEmpty(value: string | undefined): string | undefined {
-  return value === "" ? undefined : value;
 }
