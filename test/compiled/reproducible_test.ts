@@ -25,5 +25,5 @@ test.skipIf(!isBuilt)(
       copy.remove();
     }
   },
-  300_000,
+  900_000,
 );
