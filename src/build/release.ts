@@ -2,7 +2,7 @@
  * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
  * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine, the
- * SBOM, `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
+ * SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
  * package registry. The machine and the glibc that this prints are read from the headers of the finished executable.
  */
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -20,6 +20,7 @@ import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
 import { requireTools } from "./run.ts";
 import { type ReleaseFile, renderSbom } from "./sbom.ts";
 import { writeSums } from "./sign.ts";
+import { renderVex } from "./vex.ts";
 
 const TARGETS = [
   { name: "linux-x64", machine: "x64", target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
@@ -72,6 +73,7 @@ async function release(outdir: string): Promise<void> {
   const texts = {
     "NOTICES.txt": renderNotices({ postgresPackage: files[0]?.postgres.folder ?? "" }),
     [`claviger-${version}.cdx.json`]: renderSbom({ ...about, files }),
+    [`claviger-${version}.openvex.json`]: renderVex(),
   };
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(outdir, name), text);
   const names = [...files.map(({ path }) => basename(path)), ...Object.keys(texts)];

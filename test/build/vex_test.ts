@@ -1,0 +1,57 @@
+import { expect, test } from "bun:test";
+import packageJson from "../../package.json" with { type: "json" };
+import { listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
+import vex from "../../src/build/vex.json" with { type: "json" };
+import { renderVex } from "../../src/build/vex.ts";
+
+/** The words of OpenVEX 0.2.0 for why a product is not affected. */
+const JUSTIFICATIONS = [
+  "component_not_present",
+  "inline_mitigations_already_exist",
+  "vulnerable_code_cannot_be_controlled_by_adversary",
+  "vulnerable_code_not_in_execute_path",
+  "vulnerable_code_not_present",
+];
+
+const inside = [
+  { name: "bun", version: packageJson.engines.bun },
+  ...listPackages("bun"),
+  ...POSTGRES_PARTS,
+].map(({ name, version }) => `${name}@${version}`);
+
+test("vex.json was reviewed for the versions that are inside, and for no other", () => {
+  const named = [...vex.withoutKnownFaults, ...new Set(vex.statements.map(({ part }) => part))];
+  expect(named.toSorted()).toEqual(inside.toSorted());
+});
+
+test("vex.json says of each fault of a part once why it does not matter", () => {
+  const faults = vex.statements.flatMap(({ part, faults }) => faults.map((fault) => `${part} ${fault}`));
+  expect(faults).toEqual([...new Set(faults)]);
+  for (const { status, justification, reason, faults } of vex.statements) {
+    expect(status).toBe("not_affected");
+    expect(JUSTIFICATIONS).toContain(justification);
+    expect(reason).toMatch(/^[A-Z].{40,}\.$/);
+    for (const fault of faults) expect(fault).toMatch(/^(CVE-\d{4}-\d{4,}|GHSA(-[a-z0-9]{4}){3})$/);
+  }
+});
+
+test("renderVex() names product, part, status, reason and day of each fault", () => {
+  const document = JSON.parse(renderVex());
+  expect(document).toMatchObject({
+    "@context": "https://openvex.dev/ns/v0.2.0",
+    timestamp: expect.stringMatching(/^20\d\d-\d\d-\d\dT00:00:00Z$/),
+  });
+  expect(document.statements).toHaveLength(vex.statements.flatMap(({ faults }) => faults).length);
+  expect(document.statements).toContainEqual({
+    vulnerability: { name: "CVE-2022-0778" },
+    products: [
+      {
+        "@id": `pkg:generic/claviger@${packageJson.version}`,
+        subcomponents: [{ "@id": "pkg:generic/openssl@1.1.1" }],
+      },
+    ],
+    status: "not_affected",
+    justification: "vulnerable_code_not_in_execute_path",
+    impact_statement: expect.stringContaining("digests and random bytes"),
+  });
+});
