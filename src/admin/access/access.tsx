@@ -4,7 +4,7 @@ import { listOperators, listSessions, listTokens, type Operator } from "../../op
 import { renderCount } from "../../render_count.ts";
 import { Done } from "../frame/console/components/action.tsx";
 import { Heading } from "../frame/console/components/layout.tsx";
-import { Table } from "../frame/console/components/table.tsx";
+import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -63,7 +63,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
     { label: "State", cell: (operator: Operator) => <OperatorState operator={operator} /> },
     { label: "Created", cell: ({ createdAt }: Operator) => <Day at={createdAt} now={now} /> },
     { label: "Last seen", cell: ({ lastSeenAt }: Operator) => <Ago at={lastSeenAt} now={now} /> },
-    { label: "Tokens issued", isNumeric: true, cell: ({ tokens }: Operator) => renderCount(tokens.length) },
+    numeric("Tokens issued", ({ tokens }: Operator) => renderCount(tokens.length)),
   ];
   return (
     <>

@@ -6,6 +6,7 @@ import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { TextField } from "../frame/console/components/form.tsx";
+import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign } from "../frame/console/components/values.tsx";
 import { fieldOf } from "../frame/console/conditions.ts";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
@@ -54,11 +55,9 @@ function columnsAt(now: Date) {
     { label: "Account", cell: ({ id, email }: Account) => <AccountLink id={id} email={email} /> },
     { label: "Name", cell: ({ name, email }: Account) => <Text text={name === email ? "" : name} /> },
     { label: "Organization", cell: ({ organization }: Account) => <Text text={organization} /> },
-    {
-      label: "Keys",
-      isNumeric: true,
-      cell: ({ id, keys }: Account) => <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>,
-    },
+    numeric("Keys", ({ id, keys }: Account) => (
+      <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>
+    )),
     { label: "Created", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
   ];
 }

@@ -22,7 +22,7 @@ import { renderCount } from "../../render_count.ts";
 import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
-import { Table } from "../frame/console/components/table.tsx";
+import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Minute } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
@@ -182,9 +182,9 @@ function columnsOf(by: ActivityName) {
   return [
     { label: "Hour", cell: ({ at }: Unusual) => <Minute at={at} /> },
     { label: LABELS[by], cell: ({ name }: Unusual) => name },
-    { label: "Answers", isNumeric: true, cell: ({ count }: Unusual) => renderCount(count) },
+    numeric("Answers", ({ count }: Unusual) => renderCount(count)),
     { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
-    { label: `${COMPARED_DAYS} days before`, isNumeric: true, cell: (row: Unusual) => rangeOf(row) },
+    numeric(`${COMPARED_DAYS} days before`, rangeOf),
   ];
 }
 

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import type { RefusalCount } from "../../keys/mod.ts";
 import { renderCount } from "../../render_count.ts";
-import { Table } from "../frame/console/components/table.tsx";
+import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago } from "../frame/console/components/values.tsx";
 
 /** The meaning of each recorded refusal. */
@@ -33,7 +33,7 @@ export function Refusals({ refusals, now }: RefusalsProps) {
               cell: ({ code, reason }: RefusalCount) =>
                 reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? "") : `The key was ${reason}.`,
             },
-            { label: "Times", isNumeric: true, cell: ({ count }: RefusalCount) => renderCount(count) },
+            numeric("Times", ({ count }: RefusalCount) => renderCount(count)),
             { label: "Last time", cell: ({ lastAt }: RefusalCount) => <Ago at={lastAt} now={now} /> },
           ]}
           rows={refusals}

@@ -17,6 +17,7 @@ import { parsedField } from "../../rule.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
+import { numeric } from "../frame/console/components/table.tsx";
 import { Ago, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
@@ -147,11 +148,9 @@ function columnsAt(now: Date) {
     { label: "Account", cell: (key: KeySummary) => <Account {...key} /> },
     { label: "State", cell: ({ state }: KeySummary) => <State state={state} /> },
     { label: "Tier, mode", cell: ({ tier, mode }: KeySummary) => <Lines text={tier} more={mode} /> },
-    {
-      label: "Used this month",
-      isNumeric: true,
-      cell: ({ used, monthlyLimit }: KeySummary) => <Used used={used} limit={monthlyLimit} />,
-    },
+    numeric("Used this month", ({ used, monthlyLimit }: KeySummary) => (
+      <Used used={used} limit={monthlyLimit} />
+    )),
     { label: "Expires", cell: ({ expiresAt }: KeySummary) => <Day at={expiresAt} now={now} /> },
     { label: "Last used", cell: ({ lastUsedAt }: KeySummary) => <Ago at={lastUsedAt} now={now} /> },
   ];

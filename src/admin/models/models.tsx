@@ -5,6 +5,7 @@ import { listRegistered, type RegisteredModel, toBytes } from "../../models/mod.
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { Copyable } from "../frame/console/components/layout.tsx";
+import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
 import type { List } from "../frame/console/list_page.tsx";
 import { addCommand } from "./add_command.ts";
@@ -71,11 +72,7 @@ const COLUMNS = [
     cell: ({ owner }: RegisteredModel) =>
       owner ? <AccountLink {...owner} /> : <span class="muted">public</span>,
   },
-  {
-    label: "Size",
-    isNumeric: true,
-    cell: ({ shown }: RegisteredModel) => <Size bytes={toBytes(shown.sizeMb)} />,
-  },
+  numeric("Size", ({ shown }: RegisteredModel) => <Size bytes={toBytes(shown.sizeMb)} />),
   { label: "Type", cell: ({ shown }: RegisteredModel) => <Lines text={shown.type} more={shown.paradigm} /> },
 ];
 

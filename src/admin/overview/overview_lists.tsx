@@ -1,13 +1,15 @@
 /** @jsxImportSource hono/jsx */
 /** The lists of the overview. Each shows the first rows and links to all of them. */
+import type { Child } from "hono/jsx";
 import type { ActivityCount } from "../../activity/mod.ts";
 import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Customer } from "../frame/console/components/customer.tsx";
+import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
-import { Table } from "../frame/console/components/table.tsx";
+import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Lines, Used } from "../frame/console/components/values.tsx";
 
 /** Rows of a list. */
@@ -18,17 +20,45 @@ interface Shown {
   readonly now: Date;
 }
 
+interface TopProps<Row> extends Shown {
+  readonly title: string;
+  /** The sentence that takes the place of a list without rows. */
+  readonly none: string;
+  readonly caption: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly asOf: Date;
+  /** The link to all rows. */
+  readonly children?: Child;
+}
+
+/** The first rows of a list. */
+function Top<Row>({ title, none, caption, columns, rows, asOf, now, children }: TopProps<Row>) {
+  return (
+    <Panel title={title}>
+      {rows.length === 0 ? (
+        <p>{none}</p>
+      ) : (
+        <Table caption={caption} columns={columns} rows={rows.slice(0, ROWS)} />
+      )}
+      <AsOf at={asOf} now={now}>
+        {children}
+      </AsOf>
+    </Panel>
+  );
+}
+
 /** The keys of each tier in each state. */
 export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
     rows
       .filter((row) => (tier ?? row.tier) === row.tier && (state ?? row.state) === row.state)
       .reduce((sum, { count }) => sum + count, 0);
-  const numbers = [...STATES, undefined].map((state) => ({
-    label: state ?? "all",
-    isNumeric: true,
-    cell: (tier: string | undefined) => <Keys count={countOf(tier, state)} tier={tier} state={state} />,
-  }));
+  const numbers = [...STATES, undefined].map((state) =>
+    numeric(state ?? "all", (tier: string | undefined) => (
+      <Keys count={countOf(tier, state)} conditions={{ tier, state }} />
+    )),
+  );
   const columns = [{ label: "Tier", cell: (tier: string | undefined) => tier ?? <b>all</b> }, ...numbers];
   return (
     <Panel title="Keys by tier and state" isWide>
@@ -38,16 +68,10 @@ export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
   );
 }
 
-interface KeysProps {
-  readonly count: number;
-  readonly tier: string | undefined;
-  readonly state: string | undefined;
-}
-
-function Keys({ count, tier, state }: KeysProps) {
+/** A number of keys, with a link to the list of them. */
+function Keys({ count, conditions }: { readonly count: number; readonly conditions: Conditions }) {
   if (count === 0) return <span class="muted">0</span>;
-  const query = new URLSearchParams({ ...(tier && { tier }), ...(state && { state }) });
-  return <a href={`/console/keys?${query}`}>{renderCount(count)}</a>;
+  return <a href={toAddress("/console/keys", conditions)}>{renderCount(count)}</a>;
 }
 
 /** Why requests may be refused; other codes stand for themselves. */
@@ -73,43 +97,34 @@ const CAUSES: Partial<Record<Code, string>> = {
 export function Refusals({ activity, now }: { readonly activity: readonly ActivityCount[] } & Shown) {
   const counts = new Map<string, number>();
   for (const { name, count } of activity) counts.set(name, (counts.get(name) ?? 0) + count);
-  const answered = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const answered = counts.values().reduce((sum, count) => sum + count, 0);
   const refusals = [...counts].filter(([name]) => name !== "OK").sort(([, a], [, b]) => b - a);
   const refused = refusals.reduce((sum, [, count]) => sum + count, 0);
   const [[, most] = ["", 0]] = refusals;
   const share = answered === 0 ? 0 : (refused * 100) / answered;
   return (
-    <Panel title="Refusals of the last day">
-      {refused === 0 ? (
-        <p>
-          {answered === 0
-            ? "No request was counted in the last day."
-            : `No request was refused: ${renderCount(answered)} were answered.`}
-        </p>
-      ) : (
-        <Table
-          caption={`${renderCount(refused)} of ${renderCount(answered)} requests, ${share < 0.1 ? "less than 0.1" : share.toFixed(1)} %`}
-          columns={[
-            { label: "Cause", cell: ([name]: readonly [string, number]) => <Cause name={name} /> },
-            {
-              label: "Requests",
-              isNumeric: true,
-              cell: ([, count]: readonly [string, number]) => <Count count={count} of={most} />,
-            },
-          ]}
-          rows={refusals.slice(0, ROWS)}
-        />
-      )}
-      <AsOf at={now} now={now}>
-        <a href="/console/activity?by=code">Show activity</a>
-      </AsOf>
-    </Panel>
+    <Top
+      title="Refusals of the last day"
+      none={
+        answered === 0
+          ? "No request was counted in the last day."
+          : `No request was refused: ${renderCount(answered)} were answered.`
+      }
+      caption={`${renderCount(refused)} of ${renderCount(answered)} requests, ${share < 0.1 ? "less than 0.1" : share.toFixed(1)} %`}
+      columns={[
+        {
+          label: "Cause",
+          cell: ([name]) => <Lines text={<code>{name}</code>} more={CAUSES[name as Code]} />,
+        },
+        numeric("Requests", ([, count]) => <Count count={count} of={most} />),
+      ]}
+      rows={refusals}
+      asOf={now}
+      now={now}
+    >
+      <a href="/console/activity?by=code">Show activity</a>
+    </Top>
   );
-}
-
-function Cause({ name }: { readonly name: string }) {
-  const words = CAUSES[name as Code];
-  return <Lines text={<code>{name}</code>} more={words} />;
 }
 
 /** The column with the account of each row, and the tier of its license if the row is a license. */
@@ -127,58 +142,43 @@ interface CustomerOfRow {
   readonly tier?: Tier;
 }
 
-type Consumer = Figures["consumers"]["rows"][number];
-
 /** The accounts that used most in the month. */
 export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Shown) {
   const most = rows[0]?.used ?? 0;
-  const columns = [
-    CUSTOMER,
-    { label: "Inferences", isNumeric: true, cell: ({ used }: Consumer) => <Count count={used} of={most} /> },
-  ];
   return (
-    <Panel title="Largest consumers">
-      {rows.length === 0 ? (
-        <p>No account has used anything in {month}.</p>
-      ) : (
-        <Table caption={`In ${month}`} columns={columns} rows={rows.slice(0, ROWS)} />
-      )}
-      <AsOf at={asOf} now={now}>
-        <a href={`/console/usage?month=${month}`}>Show usage</a>
-      </AsOf>
-    </Panel>
+    <Top
+      title="Largest consumers"
+      none={`No account has used anything in ${month}.`}
+      caption={`In ${month}`}
+      columns={[CUSTOMER, numeric("Inferences", ({ used }) => <Count count={used} of={most} />)]}
+      rows={rows}
+      asOf={asOf}
+      now={now}
+    >
+      <a href={`/console/usage?month=${month}`}>Show usage</a>
+    </Top>
   );
 }
 
-type Near = Figures["nearQuota"]["rows"][number];
-
 /** The licenses that have used most of their month's quota. */
 export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & Shown) {
-  const columns = [
-    CUSTOMER,
-    {
-      label: "Used this month",
-      isNumeric: true,
-      cell: (row: Near) => <Used used={row.used} limit={row.limit} />,
-    },
-  ];
   return (
-    <Panel title="Near their quota">
-      {rows.length === 0 ? (
-        <p>No license has used {NEAR_QUOTA_PERCENT} % of its month's quota.</p>
-      ) : (
-        <Table
-          caption={`${licensesOf(licenses)} used ${NEAR_QUOTA_PERCENT} % of the quota or more`}
-          columns={columns}
-          rows={rows.slice(0, ROWS)}
-        />
+    <Top
+      title="Near their quota"
+      none={`No license has used ${NEAR_QUOTA_PERCENT} % of its month's quota.`}
+      caption={`${licensesOf(licenses)} used ${NEAR_QUOTA_PERCENT} % of the quota or more`}
+      columns={[
+        CUSTOMER,
+        numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
+      ]}
+      rows={rows}
+      asOf={asOf}
+      now={now}
+    >
+      {rows.length > 0 && (
+        <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
       )}
-      <AsOf at={asOf} now={now}>
-        {rows.length > 0 && (
-          <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
-        )}
-      </AsOf>
-    </Panel>
+    </Top>
   );
 }
 
@@ -186,46 +186,31 @@ type Ending = Figures["expiring"]["rows"][number];
 
 /** The licenses that expire soon. */
 export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Shown) {
-  const columns = [
-    CUSTOMER,
-    { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={now} /> },
-  ];
   return (
-    <Panel title="Expiring soon">
-      {rows.length === 0 ? (
-        <p>No license expires within {EXPIRING_DAYS} days.</p>
-      ) : (
-        <Table
-          caption={`${licensesOf(licenses)} within ${EXPIRING_DAYS} days`}
-          columns={columns}
-          rows={rows.slice(0, ROWS)}
-        />
+    <Top
+      title="Expiring soon"
+      none={`No license expires within ${EXPIRING_DAYS} days.`}
+      caption={`${licensesOf(licenses)} within ${EXPIRING_DAYS} days`}
+      columns={[
+        CUSTOMER,
+        { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={now} /> },
+      ]}
+      rows={rows}
+      asOf={asOf}
+      now={now}
+    >
+      {rows.length > 0 && (
+        <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show the keys that expire soon</a>
       )}
-      <AsOf at={asOf} now={now}>
-        {rows.length > 0 && (
-          <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show the keys that expire soon</a>
-        )}
-      </AsOf>
-    </Panel>
+    </Top>
   );
 }
-
-type Idle = Figures["unused"]["rows"][number];
 
 /** How many keys were not used for some days. */
 export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
   const columns = [
     { label: "Unused for", cell: ({ days }: Idle) => `${days} days` },
-    {
-      label: "Keys",
-      isNumeric: true,
-      cell: ({ days, count }: Idle) =>
-        count === 0 ? (
-          <span class="muted">0</span>
-        ) : (
-          <a href={`/console/keys?unused_for=${days}`}>{renderCount(count)}</a>
-        ),
-    },
+    numeric("Keys", ({ days, count }: Idle) => <Keys count={count} conditions={{ unused_for: `${days}` }} />),
   ];
   return (
     <Panel title="Unused keys">
@@ -234,6 +219,8 @@ export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
     </Panel>
   );
 }
+
+type Idle = Figures["unused"]["rows"][number];
 
 function licensesOf(count: number): string {
   return count === 1 ? "1 license" : `${renderCount(count)} licenses`;

@@ -13,7 +13,7 @@ import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
-import { Table } from "../frame/console/components/table.tsx";
+import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
 import { MONTH_ENTRY, toMonthText } from "../frame/console/month.ts";
@@ -183,17 +183,11 @@ function ByTier({ use, month, now }: { readonly use: UsageDays } & Pick<UsagePro
   );
 }
 
-const number = (label: string, countOf: (row: OfTier) => number) => ({
-  label,
-  isNumeric: true,
-  cell: (row: OfTier) => renderCount(countOf(row)),
-});
-
 const TIER_COLUMNS = [
   { label: "Tier", cell: ({ name }: OfTier) => (name === "all" ? <b>all</b> : name) },
-  number("Inferences", ({ used }) => used),
-  number("With test keys", ({ test }) => test),
-  number("Imported", ({ imported }) => imported),
+  numeric("Inferences", ({ used }: OfTier) => renderCount(used)),
+  numeric("With test keys", ({ test }: OfTier) => renderCount(test)),
+  numeric("Imported", ({ imported }: OfTier) => renderCount(imported)),
 ];
 
 /** Twelve months next to each other, by tier. */
@@ -225,11 +219,7 @@ const CUSTOMERS = [
   { label: "License", cell: ({ licenseId }: MonthOfUse) => <code class="id">{licenseId}</code> },
   { label: "Tier", cell: ({ tier }: MonthOfUse) => tier },
   { label: "Mode", cell: ({ mode }: MonthOfUse) => mode },
-  {
-    label: "Used",
-    isNumeric: true,
-    cell: ({ used, monthlyLimit }: MonthOfUse) => <Used used={used} limit={monthlyLimit} />,
-  },
+  numeric("Used", ({ used, monthlyLimit }: MonthOfUse) => <Used used={used} limit={monthlyLimit} />),
 ];
 
 function Account({ userId, email, organization, externalId }: MonthOfUse) {

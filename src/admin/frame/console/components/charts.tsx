@@ -8,7 +8,7 @@
  */
 import { renderCount } from "../../../../render_count.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
-import { Table } from "./table.tsx";
+import { numeric, Table } from "./table.tsx";
 import { Textures, textureOf } from "./textures.tsx";
 
 /** A mark that needs no color: a triangle that points in this direction, and a word. */
@@ -222,11 +222,6 @@ function Labels({ labels }: { readonly labels: readonly string[] }) {
 }
 
 function Numbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
-  const number = (label: string, numberOf: (bar: Bar) => number) => ({
-    label,
-    isNumeric: true,
-    cell: (bar: Bar) => renderCount(numberOf(bar)),
-  });
   const columns = [
     {
       label: columnName,
@@ -238,8 +233,8 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
         </>
       ),
     },
-    ...parts.map((name, part) => number(name, ({ values }) => values[part] ?? 0)),
-    ...(parts.length > 1 ? [number("All", sumOf)] : []),
+    ...parts.map((name, part) => numeric(name, ({ values }: Bar) => renderCount(values[part] ?? 0))),
+    ...(parts.length > 1 ? [numeric("All", (bar: Bar) => renderCount(sumOf(bar)))] : []),
   ];
   return (
     <details class={parts.length === 1 ? "numbers pairs" : "numbers"}>

@@ -8,6 +8,11 @@ export interface Column<Row> {
   cell(row: Row): Child;
 }
 
+/** A column of numbers, which are aligned at the right. */
+export function numeric<Row>(label: string, cell: Column<Row>["cell"]): Column<Row> {
+  return { label, isNumeric: true, cell };
+}
+
 interface TableProps<Row> {
   readonly caption: string;
   /** The first column names the row. */
