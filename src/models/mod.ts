@@ -21,7 +21,13 @@ export {
   isHosted,
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
-export { findRegistered, listRegistered, type ModelVersion, type RegisteredModel } from "./list_versions.ts";
+export {
+  type FoundModel,
+  findRegistered,
+  listRegistered,
+  type ModelVersion,
+  type RegisteredModel,
+} from "./list_versions.ts";
 export {
   isFileName,
   MODEL_TEXTS,

@@ -88,13 +88,17 @@ export const OPERATOR_PAGE: ActionPage<NamedOperator, Operator> = {
 };
 
 /** Shows an operator. After a form was refused, it is open and says why. */
-async function operatorPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
-  const { options, params, session, now } = visit;
+async function operatorPage(
+  named: NamedOperator,
+  visit: Visit,
+  refused?: RefusedForm,
+): Promise<Page | Refusal> {
+  const { options, session, now } = visit;
   const [operators, sessions] = await Promise.all([
     listOperators(options.database),
     listSessions(options.database, { now }),
   ]);
-  const operator = operators.find(({ name }) => name === params.name);
+  const operator = operators.find((each) => each.name === named.name);
   if (operator === undefined) return UNKNOWN;
   const { name, role, createdAt, removedAt, lastSeenAt } = operator;
   const shown = { page: OPERATOR_PAGE, of: operator, visit, refused };

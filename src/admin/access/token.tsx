@@ -49,10 +49,10 @@ export const TOKEN_PAGE: ActionPage<NamedToken, ListedToken> = {
 };
 
 /** Shows a token. After a form was refused, it is open and says why. */
-async function tokenPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
-  const { options, params, now } = visit;
+async function tokenPage(named: NamedToken, visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
+  const { options, now } = visit;
   const tokens = await listTokens(options.database, { now });
-  const token = tokens.find(({ name }) => name === params.name);
+  const token = tokens.find((each) => each.name === named.name);
   if (token === undefined) return UNKNOWN;
   const { name, state, createdBy, createdAt, renewedAt, expiresAt, lastUsedAt } = token;
   const limits = limitsOfToken(token);

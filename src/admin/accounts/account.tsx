@@ -1,20 +1,20 @@
 /** @jsxImportSource hono/jsx */
 /** One account: its facts, licenses, use and history, and what can be changed. */
-import { type AuditRow, listAudit } from "../../audit/mod.ts";
+import { listAudit } from "../../audit/mod.ts";
 import { monthOf } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
 import { type Account, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
-import { findUsageByMonth, type UseOfMonth } from "../../usage/mod.ts";
+import { findUsageByMonth } from "../../usage/mod.ts";
 import type { ActionPage } from "../frame/console/action.ts";
 import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History } from "../frame/console/components/history.tsx";
 import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
-import { Facts, Table } from "../frame/console/components/table.tsx";
+import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { Page } from "../frame/console/page.tsx";
@@ -47,93 +47,67 @@ async function findNamedAccount({ options, params }: Visit): Promise<Account | R
   return account ?? refuse("NOT_FOUND", "Cannot show account: no account has that id");
 }
 
-/** The page of an account. After a form was refused, it is open and says why. */
-async function accountPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
+/** Shows an account. After a form was refused, it is open and says why. */
+async function accountPage(found: Account, visit: Visit, refused?: RefusedForm): Promise<Page> {
   const { options, now, query } = visit;
   const { database } = options;
-  const account = await findNamedAccount(visit);
-  if (isRefusal(account)) return account;
-  const accountUuid = account.uuid;
+  const { id, uuid: accountUuid, name, email, organization, createdAt } = found;
   const [keys, months, log, renewable] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
-    account.keys > MAX_ADDED_UP && !query.has("use")
+    found.keys > MAX_ADDED_UP && !query.has("use")
       ? undefined
       : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
-    account.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid, { now }),
+    found.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid, { now }),
   ]);
+  const account = { ...found, renewable };
+  const shown = { page: ACCOUNT_PAGE, of: account, visit, refused };
   return {
-    title: escapeControls(account.email),
+    title: escapeControls(email),
     body: (
-      <AccountBody
-        visit={visit}
-        account={{ ...account, renewable }}
-        refused={refused}
-        keys={keys}
-        months={months}
-        log={log}
-      />
+      <>
+        <Heading title={escapeControls(email)}>
+          {visit.may("keys:issue") && !isErased(account) && (
+            <IssueButton query={`?${new URLSearchParams({ email })}`} />
+          )}
+        </Heading>
+        <LastAction {...shown} />
+        {isErased(account) && (
+          <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
+        )}
+        <Facts
+          facts={[
+            ["Account id", <code>{id}</code>],
+            ["Name", <Foreign text={name} />],
+            [
+              "Organization",
+              organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
+            ],
+            ["Created", <Day at={createdAt} now={now} />],
+            ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
+          ]}
+        />
+        <Actions {...shown} />
+        {visit.may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
+        {months ? (
+          <Bars
+            caption="Inferences by month, over all licenses"
+            columnName="Month"
+            parts={["Inferences"]}
+            series={months.map(({ month, used }) => ({ label: month, values: [used] }))}
+            empty="No inference was reported in the last twelve months."
+          />
+        ) : (
+          <p class="hint">
+            The account has more than {renderCount(MAX_ADDED_UP)} keys, so adding up their use may take some
+            seconds. <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
+          </p>
+        )}
+        <Licenses account={account} keys={keys} now={now} />
+        <History rows={log} now={now} isCut={log.length === MAX_ROWS} query={`account=${id}`} hasKeys />
+      </>
     ),
   };
-}
-
-interface AccountProps {
-  readonly visit: Visit;
-  readonly account: ShownAccount;
-  readonly refused: RefusedForm | undefined;
-  readonly keys: readonly KeySummary[];
-  /** Undefined if the account has too many keys, and nobody asked for them. */
-  readonly months: readonly UseOfMonth[] | undefined;
-  readonly log: readonly AuditRow[];
-}
-
-function AccountBody({ visit, account, refused, keys, months, log }: AccountProps) {
-  const { now } = visit;
-  const { id, name, email, organization, createdAt } = account;
-  const shown = { page: ACCOUNT_PAGE, of: account, visit, refused };
-  return (
-    <>
-      <Heading title={escapeControls(email)}>
-        {visit.may("keys:issue") && !isErased(account) && (
-          <IssueButton query={`?${new URLSearchParams({ email })}`} />
-        )}
-      </Heading>
-      <LastAction {...shown} />
-      {isErased(account) && (
-        <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
-      )}
-      <Facts
-        facts={[
-          ["Account id", <code>{id}</code>],
-          ["Name", <Foreign text={name} />],
-          [
-            "Organization",
-            organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
-          ],
-          ["Created", <Day at={createdAt} now={now} />],
-          ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
-        ]}
-      />
-      <Actions {...shown} />
-      {visit.may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
-      {months ? (
-        <Bars
-          caption="Inferences by month, over all licenses"
-          columnName="Month"
-          parts={["Inferences"]}
-          series={months.map(({ month, used }) => ({ label: month, values: [used] }))}
-          empty="No inference was reported in the last twelve months."
-        />
-      ) : (
-        <p class="hint">
-          The account has more than {renderCount(MAX_ADDED_UP)} keys, so adding up their use may take some
-          seconds. <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
-        </p>
-      )}
-      <Licenses account={account} keys={keys} now={now} />
-      <History rows={log} now={now} isCut={log.length === MAX_ROWS} query={`account=${id}`} hasKeys />
-    </>
-  );
 }
 
 interface License extends Pick<KeySummary, "licenseId" | "externalId" | "tier" | "used" | "monthlyLimit"> {
@@ -141,7 +115,13 @@ interface License extends Pick<KeySummary, "licenseId" | "externalId" | "tier" |
   readonly keys: readonly KeySummary[];
 }
 
-function Licenses({ account, keys, now }: Pick<AccountProps, "account" | "keys"> & { readonly now: Date }) {
+interface LicensesProps {
+  readonly account: Account;
+  readonly keys: readonly KeySummary[];
+  readonly now: Date;
+}
+
+function Licenses({ account, keys, now }: LicensesProps) {
   const groups = [...Map.groupBy(keys, ({ licenseId }) => licenseId).values()];
   const licenses = groups.flatMap((group) => (group[0] ? [{ ...group[0], keys: group }] : []));
   return (
@@ -174,11 +154,9 @@ function columnsAt(now: Date) {
       ),
     },
     { label: "Tier", cell: ({ tier }: License) => tier },
-    {
-      label: "Used this month",
-      isNumeric: true,
-      cell: ({ used, monthlyLimit }: License) => <Used used={used} limit={monthlyLimit} />,
-    },
+    numeric("Used this month", ({ used, monthlyLimit }: License) => (
+      <Used used={used} limit={monthlyLimit} />
+    )),
     { label: "Expires", cell: ({ licenseExpiresAt }: License) => <Day at={licenseExpiresAt} now={now} /> },
     { label: "Keys", cell: ({ keys }: License) => <Keys keys={keys} /> },
   ];

@@ -80,9 +80,9 @@ const renew: AccountAction = action({
   entries: { version: v.pipe(TEXT, v.regex(/^[0-9a-f]{32}$/, "must be the version on the page")) },
   async perform({ of: { uuid }, fields: { version }, by, visit }) {
     const renewed = await renewAccount(visit.options.licenseChanges, uuid, { ...by, version });
-    return renewed.length === 0 ? CHANGED_MEANWHILE : "renewed";
+    return renewed.length === 0 ? CHANGED_MEANWHILE : renewed;
   },
-  done: { renewed: "The licenses were renewed by a year." },
+  done: "The licenses were renewed by a year.",
 });
 
 const NOTHING_RENEWABLE: Renewable = { licenses: 0, version: "" };
@@ -103,11 +103,8 @@ const erase: AccountAction = action({
     </p>
   ),
   entries: {},
-  async perform({ of: { uuid }, by, visit }) {
-    const erased = await eraseAccount(visit.options.database, uuid, by);
-    return isRefusal(erased) ? erased : "erased";
-  },
-  done: { erased: "Name, e-mail and organization were removed." },
+  perform: ({ of: { uuid }, by, visit }) => eraseAccount(visit.options.database, uuid, by),
+  done: "Name, e-mail and organization were removed.",
 });
 
 /** The actions in the order of the page. */

@@ -6,6 +6,7 @@ import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, oneYearAfter, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
+import { action } from "../frame/console/action.ts";
 import { Choice, Select, TextField } from "../frame/console/components/form.tsx";
 import {
   EXPIRY_ENTRIES,
@@ -16,12 +17,12 @@ import {
 } from "../frame/console/form_fields.ts";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import { exportLicense } from "./export_license.tsx";
-import { isActive, isNotRevoked, type KeyChange, keyAction, mayStay, uuidOf } from "./key_action.ts";
+import { isActive, isNotRevoked, type KeyAction, type KeyChange, mayStay, uuidOf } from "./key_action.ts";
 import { rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
-const suspend = keyAction({
+const suspend: KeyAction = action({
   name: "suspend",
   scope: "keys:manage",
   label: "Suspend",
@@ -33,7 +34,7 @@ const suspend = keyAction({
   done: "The key is suspended: it is refused from now on.",
 });
 
-export const resume = keyAction({
+export const resume: KeyAction = action({
   name: "resume",
   scope: "keys:manage",
   label: "Resume",
@@ -45,7 +46,7 @@ export const resume = keyAction({
   done: "The key is resumed: it works again.",
 });
 
-export const renew = keyAction({
+export const renew: KeyAction = action({
   name: "renew",
   scope: "keys:manage",
   label: "Renew",
@@ -81,7 +82,7 @@ export const renew = keyAction({
   done: "The license has its new expiry.",
 });
 
-const changeTier = keyAction({
+const changeTier: KeyAction = action({
   name: "tier",
   scope: "keys:manage",
   label: "Change tier",
@@ -98,7 +99,7 @@ const changeTier = keyAction({
   done: "The license has its new tier.",
 });
 
-export const changeLimit = keyAction({
+export const changeLimit: KeyAction = action({
   name: "limit",
   scope: "keys:manage",
   label: "Change limit",
@@ -121,7 +122,7 @@ export const changeLimit = keyAction({
   done: "The license has its new monthly limit.",
 });
 
-const changeExternalId = keyAction({
+const changeExternalId: KeyAction = action({
   name: "external-id",
   scope: "keys:manage",
   label: "Change external id",
@@ -141,7 +142,7 @@ const changeExternalId = keyAction({
   done: "The license has its new external id.",
 });
 
-const revoke = keyAction({
+const revoke: KeyAction = action({
   name: "revoke",
   scope: "keys:revoke",
   label: "Revoke",

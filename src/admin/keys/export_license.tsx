@@ -4,11 +4,12 @@ import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
 import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../../signed_licenses/mod.ts";
+import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { isActive, keyAction, uuidOf } from "./key_action.ts";
+import { isActive, type KeyAction, uuidOf } from "./key_action.ts";
 
-export const exportLicense = keyAction({
+export const exportLicense: KeyAction = action({
   name: "license",
   scope: "keys:issue",
   label: "Export license file",

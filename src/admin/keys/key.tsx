@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a key: what it is, why it works or does not, its use and its history, and what an operator can change. */
-import { type AuditRow, listAudit } from "../../audit/mod.ts";
+import { listAudit } from "../../audit/mod.ts";
 import { monthOf } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { explainKey, type KeyExplanation, type KeySummary } from "../../keys/mod.ts";
+import { explainKey, type KeySummary } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
@@ -22,7 +22,7 @@ import { KEY_ACTIONS } from "./actions.tsx";
 import { findNamedKey, type NamedKey, uuidOf } from "./key_action.ts";
 import { KeyFacts } from "./key_facts.tsx";
 import { Refusals } from "./key_refusals.tsx";
-import { type KeyMonth, KeyUse } from "./key_use.tsx";
+import { KeyUse } from "./key_use.tsx";
 import { Why } from "./key_why.tsx";
 
 const HISTORY_ROWS = 20;
@@ -37,64 +37,40 @@ export const KEY_PAGE: ActionPage<NamedKey, KeySummary> = {
 };
 
 /** Shows a key. After a form was refused, it is open and says why. */
-async function keyPage(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
-  const named = findNamedKey(visit);
-  if (isRefusal(named)) return named;
+async function keyPage(named: NamedKey, visit: Visit, refused?: RefusedForm): Promise<Page | Refusal> {
   const uuid = uuidOf(named);
   const { options, now, query } = visit;
   const { database } = options;
   const explanation = await explainKey(database, uuid, { now });
   if (explanation === undefined) return refuseUnknownKey("show key", uuid);
+  const { key, refusals } = explanation;
   const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT });
   if (isRefusal(values)) return values;
   const { month = monthOf(now.getTime()) } = values;
   const [usage, history] = await Promise.all([
-    findUsageByDay(database, parseId("lic", explanation.key.licenseId) ?? "", month),
+    findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month),
     listAudit(database, { keyUuid: uuid, limit: HISTORY_ROWS }),
   ]);
+  const shown = { page: KEY_PAGE, of: key, visit, refused };
   return {
-    title: `Key ${explanation.key.hint}`,
+    title: `Key ${key.hint}`,
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
     body: (
-      <Key
-        visit={visit}
-        explanation={explanation}
-        use={{ month, usage }}
-        history={history}
-        refused={refused}
-      />
+      <>
+        <Heading title={`Key ${key.hint}`}>
+          <State state={key.state} />
+        </Heading>
+        <LastAction {...shown} />
+        <Why explanation={explanation} visit={visit} />
+        <Actions {...shown} />
+        <div class="columns">
+          <KeyFacts explanation={explanation} now={now} limits={options.limits} />
+          <KeyUse id={key.id} limit={key.monthlyLimit} month={month} usage={usage} now={now} />
+        </div>
+        <Refusals refusals={refusals} now={now} />
+        <History rows={history} now={now} isCut={history.length === HISTORY_ROWS} query={`key=${key.id}`} />
+      </>
     ),
   };
-}
-
-interface KeyProps {
-  readonly visit: Visit;
-  readonly explanation: KeyExplanation;
-  readonly use: KeyMonth;
-  readonly history: readonly AuditRow[];
-  readonly refused: RefusedForm | undefined;
-}
-
-function Key({ visit, explanation, use, history, refused }: KeyProps) {
-  const { now, options } = visit;
-  const { key, refusals } = explanation;
-  const { id } = key;
-  const shown = { page: KEY_PAGE, of: key, visit, refused };
-  return (
-    <>
-      <Heading title={`Key ${key.hint}`}>
-        <State state={key.state} />
-      </Heading>
-      <LastAction {...shown} />
-      <Why explanation={explanation} visit={visit} />
-      <Actions {...shown} />
-      <div class="columns">
-        <KeyFacts explanation={explanation} now={now} limits={options.limits} />
-        <KeyUse id={id} limit={key.monthlyLimit} use={use} now={now} />
-      </div>
-      <Refusals refusals={refusals} now={now} />
-      <History rows={history} now={now} isCut={history.length === HISTORY_ROWS} query={`key=${id}`} />
-    </>
-  );
 }

@@ -1,10 +1,9 @@
 /** What the actions of a key share: how a path names a key, and in which states an action is offered. */
-import type * as v from "valibot";
 import { parseId } from "../../ids.ts";
 import type { KeySummary } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import { type Action, action, type Change, type Specification } from "../frame/console/action.ts";
+import type { Action, Change } from "../frame/console/action.ts";
 import type { Visit } from "../frame/console/visit.ts";
 
 /** A key that a path names. It may not exist. */
@@ -26,13 +25,6 @@ export function findNamedKey({ params: { id = "" } }: Visit): NamedKey | Refusal
 /** Returns the UUID of a key whose id is well-formed. */
 export function uuidOf({ id }: NamedKey): string {
   return parseId("key", id) ?? "";
-}
-
-/** Defines an action of a key. */
-export function keyAction<Entries extends v.ObjectEntries>(
-  specification: Specification<NamedKey, KeySummary, Entries>,
-): KeyAction {
-  return action(specification);
 }
 
 export const isNotRevoked = ({ state }: KeySummary) => state !== "revoked";

@@ -5,7 +5,9 @@ import type { DayOfUse } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { toMonthText } from "../frame/console/month.ts";
 
-export interface KeyMonth {
+interface KeyUseProps {
+  readonly id: string;
+  readonly limit: number | null;
   readonly month: Month;
   readonly usage: {
     readonly used: number;
@@ -13,17 +15,11 @@ export interface KeyMonth {
     readonly imported: number;
     readonly days: readonly DayOfUse[];
   };
-}
-
-interface KeyUseProps {
-  readonly id: string;
-  readonly limit: number | null;
-  readonly use: KeyMonth;
   readonly now: Date;
 }
 
 /** The use of a month by day. If the license has a limit, a line shows the daily use that would just reach it. */
-export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
+export function KeyUse({ id, limit, month, usage, now }: KeyUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
   const of = limit === null ? "without a limit" : `of ${renderCount(limit)}`;

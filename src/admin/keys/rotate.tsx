@@ -6,14 +6,15 @@ import { findKey, type KeySummary, type RotatedKey, rotateKey } from "../../keys
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
+import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import { isActive, keyAction, mayStay, uuidOf } from "./key_action.ts";
+import { isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 
-export const rotate = keyAction({
+export const rotate: KeyAction = action({
   name: "rotate",
   scope: "keys:manage",
   label: "Rotate",

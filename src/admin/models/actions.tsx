@@ -1,15 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of a model offers. */
 import * as v from "valibot";
-import { type findRegistered, removeModel, retireVersion } from "../../models/mod.ts";
+import { type FoundModel, removeModel, retireVersion } from "../../models/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 
-/** A model with its versions. */
-export type NamedModel = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
-
-type ModelAction = Action<NamedModel, NamedModel>;
+type ModelAction = Action<FoundModel, FoundModel>;
 
 const remove: ModelAction = action({
   name: "remove",
@@ -51,15 +48,14 @@ const retire: ModelAction = action({
     </>
   ),
   entries: { version: v.pipe(TEXT, v.nonEmpty("must be a version of this model")) },
-  async perform({ of: { model }, fields: { version }, by, visit }) {
-    return (await retireVersion(visit.options.database, { name: model.name, version }, by)) ?? "retire";
-  },
+  perform: ({ of: { model }, fields: { version }, by, visit }) =>
+    retireVersion(visit.options.database, { name: model.name, version }, by),
   done: "The version was retired: its downloads end within a minute.",
 });
 
 /** The actions in the order of the page. */
 export const MODEL_ACTIONS = [remove, retire];
 
-function findUnretired({ versions }: NamedModel) {
+function findUnretired({ versions }: FoundModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);
 }

@@ -15,7 +15,7 @@ import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import { type FieldsOf, parseForm } from "./parse_form.ts";
 import type { fieldsOf, RefusedForm } from "./refused_form.ts";
-import type { ConsoleRoute } from "./route.ts";
+import { type ConsoleRoute, form, page } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 /** What pages need to know of an action. `Target` is what the path names; `Shown` is what the page shows of it. */
@@ -54,9 +54,9 @@ export interface FormProps<Shown> {
 
 /**
  * What `perform` returns. A page or a response is the answer. A text is the word of a sentence in `done`. Any other
- * object says only that the change was made.
+ * value says only that the change was made.
  */
-type Result = Page | Response | string | object | Refusal;
+type Result = Page | Response | string | object | undefined | Refusal;
 
 export interface Specification<Target, Shown extends Target, Entries extends v.ObjectEntries>
   extends Described<Target, Shown> {
@@ -109,43 +109,47 @@ export interface ActionPage<Target, Shown extends Target> {
   /** Finds what the path of a form names. */
   find(visit: Visit): Target | Refusal | Promise<Target | Refusal>;
   /** Shows the page. After a form was refused, it is open and says why. */
-  show(visit: Visit, refused?: RefusedForm): Promise<Page | Refusal>;
+  show(of: Target, visit: Visit, refused?: RefusedForm): Promise<Page | Refusal>;
 }
 
 /** Returns the routes of a page and of its actions. */
 export function actionRoutes<Target, Shown extends Target>(
-  page: ActionPage<Target, Shown>,
+  of: ActionPage<Target, Shown>,
   scope: Need,
-): ConsoleRoute[] {
-  const { path, actions, show } = page;
+): readonly ConsoleRoute[] {
   return [
-    { method: "GET", path, scope, answer: (visit) => show(visit) },
-    ...actions.map(
-      (each): ConsoleRoute => ({
-        method: "POST",
-        path: `${path}/${each.name}`,
-        scope: each.scope,
-        answer: (visit, c) => answer(each, page, { visit, c }),
-      }),
+    page(of.path, scope, (visit) => open(of, visit)),
+    ...of.actions.map((action) =>
+      form(`${of.path}/${action.name}`, action.scope, (visit, c) => answer(action, of, { visit, c })),
     ),
   ];
 }
 
+/** Finds what the path names, and shows it. */
+async function open<Target, Shown extends Target>(
+  { find, show }: ActionPage<Target, Shown>,
+  visit: Visit,
+  refused?: RefusedForm,
+): Promise<Page | Refusal> {
+  const of = await find(visit);
+  return isRefusal(of) ? of : await show(of, visit, refused);
+}
+
 async function answer<Target, Shown extends Target>(
   { name, carryOut }: Action<Target, Shown>,
-  { find, show, addressOf, addressAfter }: ActionPage<Target, Shown>,
+  page: ActionPage<Target, Shown>,
   { visit, c }: { readonly visit: Visit; readonly c: Context<AdminEnv> },
 ): Promise<Page | Response | Refusal> {
-  const of = await find(visit);
+  const of = await page.find(visit);
   if (isRefusal(of)) return of;
   const result = await carryOut(of, visit);
   if (isRefusal(result)) {
-    const shown = await show(visit, { action: name, form: visit.form, refusal: result });
+    const shown = await open(page, visit, { action: name, form: visit.form, refusal: result });
     return isRefusal(shown) ? shown : { ...shown, code: result.code };
   }
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
-  const address = addressAfter?.(of, visit) ?? addressOf(of);
+  const address = page.addressAfter?.(of, visit) ?? page.addressOf(of);
   return c.redirect(`/console${address}?done=${typeof result === "string" ? result : name}`, 303);
 }
 
