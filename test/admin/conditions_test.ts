@@ -7,14 +7,15 @@ import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { ACTIONS } from "../../src/audit/mod.ts";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import { type CommandLine, createCommandLine, createTestInvocation } from "../cli/command_line.ts";
+import { createCommandLine, createTestInvocation } from "../cli/command_line.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 
 const ACTOR_FORM =
   "must be a kind and a name, such as token:shop; the kinds are http, command, token, operator";
 
-type Wrong = Readonly<Record<string, string>>;
+/** A value, or several, for each condition. */
+type Wrong = Readonly<Record<string, string | readonly string[]>>;
 
 /** A value that cannot be read, for each condition of the keys in the API and in the console. */
 const KEYS: Wrong = {
@@ -29,15 +30,16 @@ const KEYS: Wrong = {
   unused_for: "31",
 };
 const AFTER: Wrong = { after: "next" };
-const PAGES: Wrong = { ...AFTER, limit: "all" };
+/** The limit of pages of the API; an empty condition is none in the console, where a form sends it. */
+const PAGES: Wrong = { ...AFTER, limit: ["all", "0", "101", "-1", "1e1", "2.5", "", "9".repeat(30)] };
+const MONTHS = ["2026-13", "2026", "2026-2", "26-10", "\u00b22026-10", "now", ""];
 
 const admin = useAdmin();
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 let [token, cookie, keyId] = ["", "", ""];
 beforeAll(async () => {
   ({ id: keyId } = await admin.issue({ email: "grace@example.org" }));
   token = await admin.token();
-  client = createConsoleClient(admin);
   ({ cookie } = await client.logIn());
 });
 
@@ -45,11 +47,9 @@ beforeAll(async () => {
 function casesOf(wrong: Wrong, { isFree = [] as readonly string[] } = {}) {
   const twice = Object.keys(wrong).filter((name) => name !== "colour");
   return [
-    ...Object.entries({ ...wrong, colour: "red" }).map(([name, text]) => ({
-      name,
-      text,
-      query: [[name, text]],
-    })),
+    ...Object.entries({ ...wrong, colour: "red" }).flatMap(([name, texts]) =>
+      [texts].flat().map((text) => ({ name, text, query: [[name, text]] })),
+    ),
     ...[...twice, ...isFree].map((name) => ({
       name,
       text: "1",
@@ -150,19 +150,28 @@ describe("the console", () => {
 
 describe("the API", () => {
   const LISTS: Readonly<Record<string, Wrong>> = {
-    "/keys": { ...KEYS, ...PAGES },
-    "/keys/:id/usage": { month: "2026-13" },
+    "/keys": {
+      ...{ ...KEYS, ...PAGES },
+      search: ["two\nlines", "", "x".repeat(201)],
+      account: ["Grace", "nobody"],
+      expiring_within: ["30 days", "-1", "36501"],
+      external_id: ["x".repeat(256), ""],
+      near_quota: ["79", "0", "101", "80.5", "-80", ""],
+      unused_for: ["31", "3", "29", "0", "1e2", ""],
+    },
+    "/keys/:id/usage": { month: MONTHS },
     "/accounts": { search: "!!", ...PAGES },
-    "/accounts/:id/usage": { month: "2026-13" },
-    "/usage": { month: "November", ...PAGES },
+    "/accounts/:id/usage": { month: MONTHS },
+    "/usage": { month: ["November", ...MONTHS], ...PAGES },
     "/usage/daily": { from: "monday", to: "2026-11-31", by: "code" },
     "/activity": { from: "monday", to: "now", by: "tier", step: "week" },
     "/models": PAGES,
     "/audit": {
       account: "Grace",
-      key: "svc_test_…ce05",
-      actor: "olga",
-      action: "key.revoked",
+      key: ["svc_test_…ce05", "key_1", `usr_${"0".repeat(32)}`],
+      // A text that begins with no kind, or has no name.
+      actor: ["", "olga", "user:olga", "operator:", "Operator:olga", `operator:${"x".repeat(300)}`],
+      action: ["key.revoked", "x".repeat(101)],
       since: "yesterday",
       until: "2026-11-31",
       ...PAGES,
@@ -178,23 +187,33 @@ describe("the API", () => {
     );
   });
 
-  test("GET /audit names the actions that it knows", async () => {
-    const { body } = await admin.call("GET", "/audit?action=key.revoked", { token });
-    expect(body.details).toEqual([{ field: "action", error: `action must be one of ${ACTIONS.join(", ")}` }]);
-  });
-
-  test("GET /audit names the kinds of actors, and refuses a text that begins with no kind or has no name", async () => {
-    for (const actor of [
-      "",
-      "olga",
-      "user:olga",
-      "operator:",
-      "Operator:olga",
-      `operator:${"x".repeat(300)}`,
-    ]) {
-      const { body } = await admin.call("GET", `/audit?actor=${actor}`, { token });
-      expect(body.details).toEqual([{ field: "actor", error: `actor ${ACTOR_FORM}` }]);
-    }
+  const NEAR = "near_quota must be a whole number from 80 to 100: the stored figures have only the licenses";
+  const WORDS = "search must be one line of 1 to 200 characters, with a letter or a digit";
+  const sentences: [path: string, field: string, sentence: string][] = [
+    ["/accounts?search=%26%26", "search", WORDS],
+    ["/audit?action=key.revoked", "action", `action must be one of ${ACTIONS.join(", ")}`],
+    ["/audit?actor=olga", "actor", `actor ${ACTOR_FORM}`],
+    ["/activity?by=colour", "by", "by must be one of endpoint, code, reason"],
+    ["/activity?step=week", "step", "step must be one of hour, day, month"],
+    ["/activity?from=yesterday", "from", "from must be an ISO 8601 time"],
+    ["/activity?from=2026-11-22&to=2026-11-21", "from", "from must be before to"],
+    ["/activity?from=2026-01-01&to=2026-11-22", "from", "by hour the span is at most 31 days"],
+    ["/keys?near_quota=79", "near_quota", NEAR],
+    ["/keys?unused_for=31", "unused_for", "unused_for must be one of 30, 90, 180, 365: the stored figures"],
+    ["/usage/daily?from=2026-02-30", "from", "from must be a day such as 2026-11-20"],
+    ["/usage/daily?to=2026-11-20T00:00:00Z", "to", "to must be a day such as 2026-11-20"],
+    ["/usage/daily?by=key", "by", "by must be one of tier, mode"],
+    ["/usage/daily?from=2025-10-16&to=2026-11-20", "from", "from and to must be at most 400 days apart"],
+  ];
+  test.each(sentences)("GET %s is refused with the name of %s and %j", async (path, field, sentence) => {
+    const { status, body } = await admin.call("GET", path, { token });
+    const error = expect.stringContaining(sentence);
+    expect({ status, ...body }).toEqual({
+      status: 400,
+      code: "INVALID_REQUEST",
+      error,
+      details: [{ field, error }],
+    });
   });
 
   test("GET /audit accepts every kind of actor", async () => {
@@ -293,10 +312,7 @@ describe("a command", () => {
       ?.command.options.filter((option) => option.required || option.optional)
       .map(({ long }) => long?.slice(2) ?? "")
       .filter((name) => !place.includes(name));
-  let line: CommandLine;
-  beforeAll(() => {
-    line = createCommandLine();
-  });
+  const line = createCommandLine();
   afterAll(() => line.remove());
 
   test("has no other condition, and no other command is a list", () => {
@@ -330,7 +346,7 @@ describe("a command", () => {
         name,
         args: [`--${name}=${text}`],
       })),
-      ...["csv,json", "extra"].slice(1).map((name) => ({ name: "arguments", args: [name, name] })),
+      { name: "arguments", args: ["extra", "extra"] },
     ];
     for (const name of Object.keys(wrong)) {
       const given = `--${name}=${rightFor(path, name)}`;

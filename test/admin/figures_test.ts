@@ -169,23 +169,6 @@ describe("after the first computation", () => {
     expect(demands).toBe(before + 3);
   });
 
-  test("GET /keys refuses other values, and says why", async () => {
-    const near =
-      "near_quota must be a whole number from 80 to 100: the stored figures have only the licenses that used";
-    const days = "unused_for must be one of 30, 90, 180, 365: the stored figures have only these days";
-    for (const [filter, why] of [
-      ...["79", "0", "101", "80.5", "-80", ""].map((value) => [`near_quota=${value}`, near] as const),
-      ...["29", "31", "0", "1e2", ""].map((value) => [`unused_for=${value}`, days] as const),
-    ]) {
-      const { status, body } = await admin.call("GET", `/keys?${filter}`);
-      expect({ filter, status, error: body.error }).toEqual({
-        filter,
-        status: 400,
-        error: expect.stringContaining(why),
-      });
-    }
-  });
-
   test("GET /figures has the counts of the database", async () => {
     const { body } = await admin.call("GET", "/figures");
     const [row] = await admin.database.query<Record<string, number>>(
@@ -237,21 +220,7 @@ describe("after the first computation", () => {
     expect(ahead.data.map(({ day }: { day: string }) => day)).toEqual(["2026-11-19", "2026-11-20"]);
   });
 
-  test("GET /usage/daily refuses a text that is no day, and more than 400 days", async () => {
-    for (const [query, error] of [
-      ["from=2026-02-30", "from must be a day such as 2026-11-20"],
-      ["to=2026-11-20T00:00:00Z", "to must be a day such as 2026-11-20"],
-      ["by=key", "by must be one of tier, mode"],
-      ["from=2025-10-16&to=2026-11-20", "from and to must be at most 400 days apart"],
-    ]) {
-      const { status, body } = await admin.call("GET", `/usage/daily?${query}`);
-      expect({ query, status, error: body.error, details: body.details }).toEqual({
-        query,
-        status: 400,
-        error: expect.stringContaining(error ?? ""),
-        details: [{ field: query?.split("=")[0], error }],
-      });
-    }
+  test("GET /usage/daily accepts 400 days, and days before the first and after the last", async () => {
     for (const query of [
       "from=2025-10-17&to=2026-11-20",
       "to=1000-01-01",

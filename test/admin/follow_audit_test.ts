@@ -14,7 +14,7 @@ import { startAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
-import { useAdmin } from "../support/use.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
 
 interface AuditRow {
@@ -25,6 +25,7 @@ interface AuditRow {
 }
 
 const admin = useAdmin();
+const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 
 async function read(query = "", from = admin): Promise<{ data: AuditRow[]; next: string }> {
   const { status, body } = await from.call("GET", `/audit${query}`);
@@ -55,9 +56,7 @@ describe("GET /audit", () => {
     const key = await admin.issue();
     await suspend(key.id, "unpaid");
     const { rows, next } = await follow("", ({ reason }) => reason === "unpaid");
-    const commands = await commandsOn(admin.testDatabase, admin.clock);
     expect(rows).toEqual((await commands.json(["audit"])).toReversed());
-    await commands.close();
     expect(rows.at(-1)).toMatchObject({
       actor: expect.stringMatching(/^token:/),
       door: "api",
@@ -108,50 +107,30 @@ describe("GET /audit", () => {
     await suspend(key.id, "for filters");
     const uuid = parseId("key", key.id) ?? "";
     await revokeKey(createLicenseChanges(admin.database), { uuid }, { actor: ACTOR, now: admin.clock.now() });
-    const commands = await commandsOn(admin.testDatabase, admin.clock);
-    try {
-      const { rows } = await follow("", ({ action }) => action === "key.revoke");
-      const actor = rows.find(({ reason }) => reason === "for filters")?.actor ?? "";
-      expect(actor).toStartWith("token:");
-      for (const [name, value] of [
-        ["key", key.id],
-        ["account", key.userId],
-        ["account", "Audited@example.org"],
-        ["actor", actor],
-        ["actor", "command:nobody"],
-        ["action", "key.suspend"],
-        ["since", new Date(admin.clock.now().getTime() - 1_000).toISOString()],
-        ["until", "2020-01-01T00:00:00Z"],
-      ] as const) {
-        const query = `?limit=100&${name}=${encodeURIComponent(value)}`;
-        const page = await read(query);
-        const listed = await commands.json(["audit", "--limit", "1000", `--${name}`, value]);
-        expect({ name, rows: page.data }).toEqual({ name, rows: listed.toReversed() });
-        expect((await read(`${query}&after=${page.next}`)).data).toEqual([]);
-        const { status, body } = await admin.call("GET", `/audit?after=${page.next}`);
-        expect({ name, status, field: body.details?.[0]?.field }).toEqual({
-          name,
-          status: 400,
-          field: "after",
-        });
-      }
-    } finally {
-      await commands.close();
-    }
-  });
-
-  test("refuses filters that no row can have", async () => {
-    for (const [query, field] of [
-      ["key=key_1", "key"],
-      ["key=usr_00000000000000000000000000000000", "key"],
-      ["since=yesterday", "since"],
-      ["until=2026-02-30", "until"],
-      ["actor=", "actor"],
-      [`action=${"x".repeat(101)}`, "action"],
-      ["limit=101", "limit"],
-    ]) {
-      const { status, body } = await admin.call("GET", `/audit?${query}`);
-      expect({ query, status, field: body.details?.[0]?.field }).toEqual({ query, status: 400, field });
+    const { rows } = await follow("", ({ action }) => action === "key.revoke");
+    const actor = rows.find(({ reason }) => reason === "for filters")?.actor ?? "";
+    expect(actor).toStartWith("token:");
+    for (const [name, value] of [
+      ["key", key.id],
+      ["account", key.userId],
+      ["account", "Audited@example.org"],
+      ["actor", actor],
+      ["actor", "command:nobody"],
+      ["action", "key.suspend"],
+      ["since", new Date(admin.clock.now().getTime() - 1_000).toISOString()],
+      ["until", "2020-01-01T00:00:00Z"],
+    ] as const) {
+      const query = `?limit=100&${name}=${encodeURIComponent(value)}`;
+      const page = await read(query);
+      const listed = await commands.json(["audit", "--limit", "1000", `--${name}`, value]);
+      expect({ name, rows: page.data }).toEqual({ name, rows: listed.toReversed() });
+      expect((await read(`${query}&after=${page.next}`)).data).toEqual([]);
+      const { status, body } = await admin.call("GET", `/audit?after=${page.next}`);
+      expect({ name, status, field: body.details?.[0]?.field }).toEqual({
+        name,
+        status: 400,
+        field: "after",
+      });
     }
   });
 

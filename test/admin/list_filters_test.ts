@@ -1,23 +1,19 @@
 /** The filters of the lists: they find what the commands find, and a refusal names the filter. */
 
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useForEach } from "../support/use.ts";
-import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { commandsOn } from "./commands_on.ts";
 import { add, by, DAY_MS, readAll, use } from "./list_kit.ts";
 
 const admin = useForEach(startAdmin);
 
 describe("the results of the commands", () => {
-  let commands: CommandsOn;
-  beforeEach(async () => {
-    commands = await commandsOn(admin.testDatabase, admin.clock);
-  });
-  afterEach(() => commands.close());
+  const commands = useForEach(() => commandsOn(admin.testDatabase, admin.clock));
 
   test("GET /keys and `keys list` find the same keys by each filter, and by several filters together", async () => {
     const { clock } = admin;
@@ -92,33 +88,7 @@ describe("the results of the commands", () => {
 });
 
 describe("filters that are refused", () => {
-  test("GET /keys refuses values that no key can have, and names the field", async () => {
-    for (const [query, field] of [
-      ["tier=gold", "tier"],
-      ["state=lost", "state"],
-      ["mode=dev", "mode"],
-      ["expiring_within=-1", "expiring_within"],
-      ["expiring_within=36501", "expiring_within"],
-      [`external_id=${"x".repeat(256)}`, "external_id"],
-      ["external_id=", "external_id"],
-      ["account=x", "account"],
-      ["search=", "search"],
-      [`search=${"x".repeat(201)}`, "search"],
-      ["search=a%00b", "search"],
-      ["search=%ff", "search"],
-      ["unused_for=3", "unused_for"],
-    ]) {
-      const { status, body } = await admin.call("GET", `/keys?${query}`);
-      expect({ query, status, code: body.code, field: body.details?.[0]?.field }).toEqual({
-        query,
-        status: 400,
-        code: "INVALID_REQUEST",
-        field,
-      });
-    }
-  });
-
-  test("GET /keys refuses an unknown account, and GET /accounts a search without a letter or a digit", async () => {
+  test("GET /keys refuses an unknown account", async () => {
     const unknown = await admin.call("GET", "/keys?account=nobody@example.org");
     expect({ status: unknown.status, body: unknown.body }).toEqual({
       status: 404,
@@ -126,12 +96,6 @@ describe("filters that are refused", () => {
         code: "NOT_FOUND",
         error: "Cannot list keys: no account has the id or e-mail nobody@example.org",
       },
-    });
-    const { status, body } = await admin.call("GET", "/accounts?search=%26%26");
-    const error = "search must be one line of 1 to 200 characters, with a letter or a digit";
-    expect({ status, details: body.details }).toEqual({
-      status: 400,
-      details: [{ field: "search", error }],
     });
   });
 

@@ -1,13 +1,13 @@
 /** `GET /usage` as CSV: the same text as the command's, in parts, and no further than the client reads. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Call } from "../../src/admin/frame/api/operation.ts";
 import type { AdminOptions } from "../../src/admin/frame/options.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
 import { listUsageOperation } from "../../src/admin/usage/usage_routes.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
-import { useTestDatabase } from "../support/use.ts";
+import { startAdmin } from "../support/admin.ts";
+import { useForAll, useTestDatabase } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
 
 /** Six parts of the CSV. */
@@ -16,7 +16,6 @@ const LICENSES = 5_500;
 const PARTS = 7;
 
 const target = useTestDatabase();
-let admin: TestAdmin;
 let token: string;
 /** The statements since the test began. */
 let statements = 0;
@@ -25,7 +24,7 @@ let failsFrom = Number.POSITIVE_INFINITY;
 /** Counts the statements. */
 let counted: Database;
 
-beforeAll(async () => {
+const admin = useForAll(() => {
   counted = {
     ...target.database,
     query(build, options) {
@@ -33,7 +32,10 @@ beforeAll(async () => {
       return Promise.reject(new Error("The database went away"));
     },
   };
-  admin = await startAdmin({ on: target, admin: { database: counted } });
+  return startAdmin({ on: target, admin: { database: counted } });
+});
+const commands = useForAll(() => commandsOn(target, admin.clock));
+beforeAll(async () => {
   token = await admin.token();
   await target.database.query(
     (sql) => sql`
@@ -54,7 +56,6 @@ beforeAll(async () => {
       insert into usage (license_id, month, used) select id, '2026-10-01', 7 from license`,
   );
 });
-afterAll(() => admin.close());
 beforeEach(() => {
   statements = 0;
   failsFrom = Number.POSITIVE_INFINITY;
@@ -65,21 +66,16 @@ const get = (query: string, accept = "text/csv") =>
 
 describe("GET /usage with Accept: text/csv", () => {
   test("answers the text that `usage export --csv` prints", async () => {
-    const commands = await commandsOn(target, admin.clock);
-    try {
-      const answer = await get("?month=2026-10");
-      expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
-      expect(answer.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
-      const text = await answer.text();
-      const { out } = await commands.run(["usage", "export", "--month", "2026-10", "--csv"]);
-      expect(text === out).toBe(true);
-      expect(text.split("\r\n")).toHaveLength(LICENSES + 2);
-      const json = await (await get("?month=2026-10&limit=2", "application/json")).json();
-      const { data } = json as { data: object[] };
-      expect(data).toEqual((await commands.json(["usage", "export", "--month", "2026-10"])).slice(0, 2));
-    } finally {
-      await commands.close();
-    }
+    const answer = await get("?month=2026-10");
+    expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+    expect(answer.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
+    const text = await answer.text();
+    const { out } = await commands.run(["usage", "export", "--month", "2026-10", "--csv"]);
+    expect(text === out).toBe(true);
+    expect(text.split("\r\n")).toHaveLength(LICENSES + 2);
+    const json = await (await get("?month=2026-10&limit=2", "application/json")).json();
+    const { data } = json as { data: object[] };
+    expect(data).toEqual((await commands.json(["usage", "export", "--month", "2026-10"])).slice(0, 2));
   });
 
   test("leaves out licenses that used nothing, and writes unlimited where JSON has null", async () => {
@@ -110,17 +106,8 @@ describe("GET /usage with Accept: text/csv", () => {
     }
   });
 
-  test("refuses limit and after, and texts that are no month", async () => {
-    for (const query of [
-      "?limit=5",
-      "?month=2026-13",
-      "?month=2026",
-      "?month=26-10",
-      "?month=%C2%B2026-10",
-    ]) {
-      const answer = await get(query);
-      expect({ query, status: answer.status }).toEqual({ query, status: 400 });
-    }
+  test("refuses the conditions of pages", async () => {
+    for (const query of ["?limit=5", "?after=x"]) expect((await get(query)).status).toBe(400);
   });
 
   test("reads a part when the client has taken the part before, and no part after the client hung up", async () => {
