@@ -191,6 +191,7 @@ describe("the API", () => {
   const WORDS = "search must be one line of 1 to 200 characters, with a letter or a digit";
   const sentences: [path: string, field: string, sentence: string][] = [
     ["/accounts?search=%26%26", "search", WORDS],
+    ["/whoami?colour=red", "colour", "colour is not known"],
     ["/audit?action=key.revoked", "action", `action must be one of ${ACTIONS.join(", ")}`],
     ["/audit?actor=olga", "actor", `actor ${ACTOR_FORM}`],
     ["/activity?by=colour", "by", "by must be one of endpoint, code, reason"],

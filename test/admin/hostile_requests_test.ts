@@ -4,7 +4,7 @@ import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import type { CallOptions } from "../support/admin.ts";
-import { BRAND } from "../support/issue.ts";
+import { BRAND, countRows } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -16,16 +16,48 @@ const NOT_TEXT = ["a\u0000b", "\ud800", "\udc00\ud800", "a\ufffdb"];
 const NESTED = 10_000;
 const admin = useAdmin();
 
+/** Values that the field has nowhere, by its name: no route takes them. `undefined` leaves out a required field. */
+const WRONG: Readonly<Record<string, readonly unknown[]>> = {
+  checksum: ["AB".repeat(32)],
+  days: [0, 3_651, 1.5, "9", null],
+  email: ["nobody", 7],
+  expires_at: ["tomorrow", "2027-02-30T00:00:00Z", "2020-01-01", 7],
+  external_id: ["", "x".repeat(256), "a\nb", "a\u202eb", `svc_live_${"0".repeat(48)}`],
+  fingerprint: ["", "x".repeat(129), "é", "a\nb", 7],
+  metadata: ["x"],
+  mode: ["production"],
+  monthly_limit: [-1, 2 ** 53, 1e300, "7"],
+  n_classes: [1],
+  n_features: [0, 1.5],
+  name: ["", "two\nlines", "x".repeat(201)],
+  nonce: ["", "x".repeat(129), "é", "a\nb", 7],
+  organization: [["x"], "a\tb"],
+  overlap: ["", "7", "7w", "-1d", "3651d", 7],
+  owner: ["olga"],
+  reason: ["two\nlines", "bell\u0007", "x".repeat(2_001), 7, null, ["x"]],
+  requires_license: ["gold"],
+  size_mb: [-1],
+  tier: ["trial", null],
+  type: ["SvcOther"],
+  url: ["ftp://x"],
+  version: ["a b"],
+};
+
 /** The sample request of each route. It stays valid, because every variant of it is refused. */
 const samples = new Map<Route, Promise<SampleRequest>>();
+
+function sampleOf(route: Route): Promise<SampleRequest> {
+  const sample = samples.get(route) ?? makeSample(admin, route);
+  samples.set(route, sample);
+  return sample;
+}
 
 /** Sends a variant of a route's sample request. */
 async function sendVariant(
   route: Route,
   change: (sample: SampleRequest) => CallOptions & { readonly path?: string },
 ): Promise<JsonResponse> {
-  if (!samples.has(route)) samples.set(route, makeSample(admin, route));
-  const sample = await (samples.get(route) as Promise<SampleRequest>);
+  const sample = await sampleOf(route);
   const { path = sample.path, ...options } = change(sample);
   const headers = { ...sample.headers, ...options.headers };
   const answer = await admin.call(route.method, path, { ...sample, ...options, headers });
@@ -43,7 +75,7 @@ const nested = (open: string, close: string) => open.repeat(NESTED) + close.repe
 for (const route of ROUTES) {
   const { query, bodyFor } = route.operation;
   const parameters = Object.keys(query?.entries ?? {});
-  const fields = Object.keys(bodyFor(BRAND)?.entries ?? {});
+  const fields = Object.entries(bodyFor(BRAND)?.entries ?? {});
 
   describe(nameOf(route), () => {
     for (const name of parameters) {
@@ -62,18 +94,25 @@ for (const route of ROUTES) {
       });
     }
 
-    for (const name of fields) {
-      test(`refuses invalid text in the field ${name}, a very long text, and a deep value`, async () => {
+    for (const [name, { type }] of fields) {
+      test(`refuses wrong values of the field ${name}, invalid and long text, and a deep value`, async () => {
         const token = await admin.token();
+        await sampleOf(route);
+        const before = await countRows(admin.database);
         const deep = JSON.parse(`${'{"a":'.repeat(40)}{}${"}".repeat(40)}`);
-        for (const value of [...NOT_TEXT, "a".repeat(60_000), deep, [[[[]]]], -1e308]) {
+        const required = type.endsWith("optional") || type === "nullish" ? [] : [undefined];
+        const wrong = [...required, ...(WRONG[name] ?? [])];
+        for (const value of [...wrong, ...NOT_TEXT, "a".repeat(60_000), deep, [[[[]]]], -1e308]) {
           const answer = await sendVariant(route, (sample) => ({
             token,
             body: { ...sample.body, [name]: value },
           }));
-          expect({ name, code: codeOf(answer) }).toEqual({ name, code: "400 INVALID_REQUEST" });
-          expect(answer.body.details[0].field).toStartWith(name);
+          expect({ name, value, code: codeOf(answer) }).toEqual({ name, value, code: "400 INVALID_REQUEST" });
+          const [{ field, error }] = answer.body.details;
+          expect(field).toStartWith(name);
+          if (value === undefined) expect(error).toBe(`${name} is required`);
         }
+        expect(await countRows(admin.database)).toEqual(before);
       });
     }
 
@@ -140,8 +179,20 @@ for (const route of ROUTES) {
           "%zz",
           "a".repeat(5_000),
         ];
-        for (const text of [...odd, "key_0", `key_${"0".repeat(32)}`, `usr_${"f".repeat(32)}`, "__proto__"]) {
-          await sendVariant(route, ({ path }) => ({ token, path: path.replace(/(?<=\/\w+\/)[^/]+/, text) }));
+        const send = (text: string) =>
+          sendVariant(route, ({ path }) => ({ token, path: path.replace(/(?<=\/\w+\/)[^/]+/, text) }));
+        for (const text of odd) await send(text);
+        const absent = ["key", "usr", "lic"].flatMap((prefix) => [
+          `${prefix}_0`,
+          `${prefix}_${"0".repeat(32)}`,
+        ]);
+        for (const text of [...absent, `key_${"0".repeat(33)}`, "find", "1", "__proto__"]) {
+          const { status, body } = await send(text);
+          expect({ text, status, code: body.code }).toEqual({
+            text,
+            status: 404,
+            code: expect.stringMatching(/NOT_FOUND$/),
+          });
         }
       });
     }
@@ -175,37 +226,17 @@ for (const route of ROUTES) {
 }
 
 describe("The console", () => {
-  let operators: ReturnType<typeof createConsoleClient>;
+  const operators = createConsoleClient(admin);
   let cookie: string;
   beforeAll(async () => {
-    operators = createConsoleClient(admin);
     ({ cookie } = await operators.logIn("admin"));
   });
 
   /** The conditions of lists, and the parameters of other pages; `conditions_test.ts` checks that no other is known. */
   const parameters = [
-    "search",
-    "account",
-    "tier",
-    "expiring_within",
-    "external_id",
-    "near_quota",
-    "unused_for",
+    ..."search account tier expiring_within external_id near_quota unused_for after key actor".split(" "),
+    ..."action since until month by to done open email".split(" "),
   ];
-  parameters.push(
-    "after",
-    "key",
-    "actor",
-    "action",
-    "since",
-    "until",
-    "month",
-    "by",
-    "to",
-    "done",
-    "open",
-    "email",
-  );
 
   const odd = [
     ...NOT_TEXT,

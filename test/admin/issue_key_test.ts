@@ -2,12 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
-import {
-  changeLicense,
-  createLicenseChanges,
-  oneYearAfter,
-  type Restriction,
-} from "../../src/licensing/mod.ts";
+import { changeLicense, createLicenseChanges, oneYearAfter } from "../../src/licensing/mod.ts";
 import { renewToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";
@@ -88,41 +83,6 @@ describe("POST /admin/v1/keys", () => {
     expect((await issue({ ...LICENSE, expires_at: "never" })).body.expires_at).toBe("9999-12-31T23:59:59Z");
   });
 
-  const wrong: [body: object, field: string][] = [
-    [{ tier: "free" }, "email"],
-    [{ ...LICENSE, email: "nobody" }, "email"],
-    [{ ...LICENSE, tier: "trial" }, "tier"],
-    [{ ...LICENSE, name: "" }, "name"],
-    [{ ...LICENSE, name: "two\nlines" }, "name"],
-    [{ ...LICENSE, name: "x".repeat(201) }, "name"],
-    [{ ...LICENSE, name: "\ud800" }, "name"],
-    [{ ...LICENSE, organization: "a\u0000b" }, "organization"],
-    [{ ...LICENSE, organization: ["x"] }, "organization"],
-    [{ ...LICENSE, mode: "production" }, "mode"],
-    [{ ...LICENSE, expires_at: "tomorrow" }, "expires_at"],
-    [{ ...LICENSE, expires_at: "2027-02-30T00:00:00Z" }, "expires_at"],
-    [{ ...LICENSE, monthly_limit: -1 }, "monthly_limit"],
-    [{ ...LICENSE, monthly_limit: 2 ** 53 }, "monthly_limit"],
-    [{ ...LICENSE, monthly_limit: "7" }, "monthly_limit"],
-    [{ ...LICENSE, external_id: "" }, "external_id"],
-    [{ ...LICENSE, external_id: "x".repeat(256) }, "external_id"],
-    [{ ...LICENSE, external_id: "a\u202eb" }, "external_id"],
-    [{ ...LICENSE, external_id: `svc_live_${"0".repeat(48)}` }, "external_id"],
-    [{ ...LICENSE, mod: "test" }, "mod"],
-  ];
-  for (const [body, field] of wrong) {
-    test(`refuses ${JSON.stringify(body).slice(0, 90)}, and names the field`, async () => {
-      const before = await countRows(admin.database);
-      const { status, body: answer } = await issue(body);
-      expect({ status, ...answer }).toMatchObject({
-        status: 400,
-        code: "INVALID_REQUEST",
-        details: [{ field }],
-      });
-      expect(await countRows(admin.database)).toEqual(before);
-    });
-  }
-
   test("does not repeat a field name that is a key", async () => {
     const key = `svc_live_${"5".repeat(48)}`;
     const { status, body } = await issue({ ...LICENSE, [key]: 1 });
@@ -173,27 +133,6 @@ describe("POST /admin/v1/keys", () => {
     const hidden = await issue(body, { token });
     expect({ status: hidden.status, body: hidden.body }).toEqual({ status: 409, body: taken });
   });
-
-  const SHOP: Restriction = { tiers: ["free", "research"], mode: "live" };
-  const beyond: object[] = [
-    { tier: "enterprise" },
-    { mode: "test" },
-    { tier: "free", monthly_limit: 10_001 },
-    { monthly_limit: Number.MAX_SAFE_INTEGER },
-    { expires_at: "never" },
-    { expires_at: "2099-01-01" },
-  ];
-  for (const fields of beyond) {
-    test(`refuses a restricted token ${JSON.stringify(fields)}`, async () => {
-      const token = await admin.token({ scopes: ["keys:issue"], restriction: SHOP });
-      const before = await countRows(admin.database);
-      const { status, body } = await issue({ ...LICENSE, ...fields }, { token });
-      expect({ status, code: body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
-      expect(await countRows(admin.database)).toEqual(before);
-      const email = `${newOrder()}@example.org`;
-      expect((await issue({ ...LICENSE, email, monthly_limit: 50_000 }, { token })).status).toBe(201);
-    });
-  }
 });
 
 describe("POST /admin/v1/keys with an Idempotency-Key", () => {

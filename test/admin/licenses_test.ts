@@ -1,11 +1,8 @@
 /** GET and PATCH /admin/v1/licenses/{id}. */
 
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { toId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { oneYearAfter } from "../../src/licensing/mod.ts";
-import type { TestAdmin } from "../support/admin.ts";
 import { useAdmin } from "../support/use.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
@@ -63,16 +60,6 @@ describe("GET /admin/v1/licenses/{id}", () => {
     );
     expect(states).toEqual(["active", "expired"]);
   });
-
-  test("refuses an unknown license", async () => {
-    for (const id of [`lic_${"0".repeat(32)}`, `key_${"0".repeat(32)}`, "1", "%2e%2e"]) {
-      for (const method of ["GET", "PATCH"]) {
-        const body = method === "PATCH" ? { tier: "free" } : undefined;
-        const answer = await admin.call(method, `/licenses/${id}`, { body });
-        expect(answer).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
-      }
-    }
-  });
 });
 
 describe("PATCH /admin/v1/licenses/{id}", () => {
@@ -119,66 +106,11 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
     ]);
   });
 
-  const wrong: [body: object, field: string][] = [
-    [{ tier: null }, "tier"],
-    [{ tier: "trial" }, "tier"],
-    [{ monthly_limit: -1 }, "monthly_limit"],
-    [{ monthly_limit: 1e300 }, "monthly_limit"],
-    [{ expires_at: null }, "expires_at"],
-    [{ expires_at: 7 }, "expires_at"],
-    [{ external_id: "a\nb" }, "external_id"],
-    [{ tier: "free", reason: "a\nb" }, "reason"],
-    [{ tier: "free", mode: "test" }, "mode"],
-  ];
-  for (const [body, field] of wrong) {
-    test(`refuses ${JSON.stringify(body)}, and names the field`, async () => {
-      const key = await admin.issue();
-      expect(await patch(key, body)).toMatchObject({ status: 400, body: { details: [{ field }] } });
-      expect(await changesOf(key)).toEqual([]);
-    });
-  }
-
-  test("refuses an expiry in the past, and a change without a value", async () => {
+  test("refuses an expiry in the past", async () => {
     const key = await admin.issue();
-    for (const body of [{ expires_at: "2020-01-01" }, {}, { reason: "none" }]) {
-      expect(await patch(key, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
-    }
     expect((await patch(key, { expires_at: "2020-01-01" })).body).toMatchObject({
       error: "Cannot renew license: the expiry lies in the past",
       details: [{ field: "expires_at", error: "the expiry lies in the past" }],
     });
-  });
-
-  test("refuses what lies outside the tiers, the mode, the limits and the expiries of a restricted token", async () => {
-    const token = await admin.token({ restriction: { tiers: ["free", "research"], mode: "live" } });
-    const year = oneYearAfter(admin.clock.now());
-    const tooLate = new Date(year.getTime() + 86_400_000).toISOString();
-    const refused: [held: Parameters<TestAdmin["issue"]>[0], body: object][] = [
-      [{}, { tier: "enterprise" }],
-      [{}, { tier: "commercial", monthly_limit: 1 }],
-      [{ tier: "enterprise" }, { tier: "free" }],
-      [{ tier: "enterprise" }, { monthly_limit: 1 }],
-      [{ tier: "enterprise" }, { external_id: null }],
-      [{ mode: "test" }, { monthly_limit: 1 }],
-      [{ tier: "free" }, { monthly_limit: 10_001 }],
-      [{ monthlyLimit: 50_000 }, { tier: "free" }],
-      [{ tier: "free", expiresAt: year }, { expires_at: "never" }],
-      [{ tier: "free", expiresAt: year }, { expires_at: tooLate }],
-    ];
-    for (const [held, body] of refused) {
-      const key = await admin.issue(held);
-      const before = (await admin.call("GET", pathOf(key))).body;
-      expect(await patch(key, body, token)).toMatchObject({ status: 403, body: { code: "NOT_ALLOWED" } });
-      expect((await admin.call("GET", pathOf(key))).body).toEqual(before);
-    }
-    // Two steps do not help either: first the limit of the higher tier, then the lower tier.
-    const key = await admin.issue({ tier: "research", expiresAt: NEVER_EXPIRES });
-    expect((await patch(key, { monthly_limit: 50_000 }, token)).status).toBe(200);
-    expect((await patch(key, { tier: "free" }, token)).status).toBe(403);
-    expect((await patch(key, { tier: "free", monthly_limit: null }, token)).body).toMatchObject({
-      monthly_limit: 10_000,
-    });
-    expect((await patch(key, { monthly_limit: 10_001 }, token)).status).toBe(403);
-    expect((await patch(key, { tier: "research" }, token)).body).toMatchObject({ monthly_limit: 50_000 });
   });
 });

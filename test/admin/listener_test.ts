@@ -64,7 +64,7 @@ describe("the listener for operators", () => {
   test("answers a token, and redirects a browser from / to the console", async () => {
     const answer = await whoami();
     expect([answer.status, await answer.json()]).toMatchObject([200, { scopes: SCOPES }]);
-    const home = await fetch(url, { redirect: "manual" });
+    const home = await fetch(url, { headers: { "X-Forwarded-Host": "evil.example" }, redirect: "manual" });
     expect([home.status, home.headers.get("location")]).toEqual([303, "/console/"]);
   });
 
@@ -228,7 +228,8 @@ describe("the Host of a request for operators", () => {
     const absolute = (host: string) => `GET http://${host}/admin/v1/whoami HTTP/1.1`;
     expect(await statusOf([absolute("127.0.0.1"), "Host: evil.example", AUTHORIZED()])).toBe(421);
     expect(await statusOf([absolute("evil.example"), own(), AUTHORIZED()])).toBe(200);
-    for (const forged of ["X-Forwarded-Host: 127.0.0.1", "Forwarded: host=127.0.0.1", "X-Host: localhost"]) {
+    const names = ["X-Forwarded-Host", "X-Host", "X-Original-Host", "X-Forwarded-Server"];
+    for (const forged of [...names.map((name) => `${name}: 127.0.0.1`), "Forwarded: host=127.0.0.1"]) {
       expect([forged, await statusOf([GET, "Host: evil.example", forged, AUTHORIZED()])]).toEqual([
         forged,
         421,

@@ -1,11 +1,13 @@
 /** Restricted tokens: the accounts that they may join, the scopes that they can have, and the keys that they see. */
 import { describe, expect, test } from "bun:test";
+import { ROUTES } from "../../src/admin/things.ts";
 import { newUuid, toId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
-import { issueToken, renewToken, SCOPES, type Scope } from "../../src/operators/mod.ts";
+import { issueToken, renewToken, SCOPES, SCOPES_OF_RESTRICTED, type Scope } from "../../src/operators/mod.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
+import { makeSample } from "./sample_requests.ts";
 
 const admin = useAdmin();
 
@@ -109,6 +111,50 @@ describe("PATCH /admin/v1/licenses/{id} with a restricted token", () => {
       (await admin.call("PATCH", path, { token, body: { external_id } })).body;
     expect(await change(seen)).toEqual({ ...taken, id: toId("lic", licenseUuid) });
     expect(await change(hidden)).toEqual(taken);
+  });
+});
+
+describe("the changes of a restricted token", () => {
+  const changes = ROUTES.filter(
+    ({ method, path, scope }) =>
+      method !== "GET" && path.includes(":id") && SCOPES_OF_RESTRICTED.some((held) => held === scope),
+  );
+
+  test("are those of keys, of licenses and of their expiry", () => {
+    expect(changes.map(({ path }) => path)).toEqual([
+      ...["license", "suspend", "resume", "rotate", "revoke"].map((change) => `/keys/:id/${change}`),
+      ...["/licenses/:id", "/accounts/:id/renew"],
+    ]);
+  });
+
+  test.each(changes)(
+    "$method $path refuses a key of another tier or mode, and changes nothing",
+    async (route) => {
+      for (const restriction of [{ tiers: ["free"] }, { mode: "test" }] as const) {
+        const { path, ...sample } = await makeSample(admin, route);
+        const token = await admin.token({ restriction });
+        const before = await countRows(admin.database);
+        const { status, body } = await admin.call(route.method, path, { ...sample, token });
+        expect({ status, code: body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
+        expect(await countRows(admin.database)).toEqual(before);
+      }
+    },
+  );
+
+  test("are not more of a new key than its tier and mode", async () => {
+    const token = await shop();
+    const before = await countRows(admin.database);
+    const wider = [
+      { tier: "enterprise" },
+      { mode: "test" },
+      { monthly_limit: 10_001 },
+      { expires_at: "never" },
+    ];
+    for (const fields of wider) {
+      const { status, body } = await order(token, { email: newEmail(), ...fields });
+      expect({ fields, status, code: body.code }).toEqual({ fields, status: 403, code: "NOT_ALLOWED" });
+    }
+    expect(await countRows(admin.database)).toEqual(before);
   });
 });
 
