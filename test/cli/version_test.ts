@@ -1,6 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { join } from "node:path";
-import { POSTGRES_INSIDE } from "../../src/version.ts";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { POSTGRES_INSIDE, readOrigin } from "../../src/version.ts";
 import { createCommandLine } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -11,11 +13,12 @@ describe("claviger version", () => {
     const { status, out } = await line.run(["version"]);
     expect(status).toBe(0);
     expect(out).toMatch(
-      /^claviger \d+\.\d+\.\d+\ncommit {6}source\nBun {9}\d+\.\d+\.\d+\nPostgreSQL {2}18\.\d+ inside\nschema {6}\d+ \(\d{4}_\w+\)\n$/,
+      /^claviger \d+\.\d+\.\d+\ncommit {6}source\ncame as {5}the source\nBun {9}\d+\.\d+\.\d+\nPostgreSQL {2}18\.\d+ inside\nschema {6}\d+ \(\d{4}_\w+\)\n$/,
     );
     const { out: json } = await line.run(["version", "--json"]);
     expect(JSON.parse(json)).toMatchObject({
       commit: "source",
+      origin: "source",
       bun: process.versions.bun,
       node: null,
       postgres: POSTGRES_INSIDE,
@@ -24,6 +27,23 @@ describe("claviger version", () => {
     expect((await line.run(["--version"])).out).toMatch(/^claviger \d+\.\d+\.\d+\n$/);
     line.remove();
   });
+});
+
+test("readOrigin() reads from the file beside the executable how the program came to its host", () => {
+  const root = mkdtempSync(join(tmpdir(), "claviger-origin-"));
+  const executable = join(root, "bin/claviger");
+  const file = join(root, "lib/claviger/origin");
+  const origin = () => readOrigin("0123456789ab", executable);
+  expect(origin()).toBe("file");
+  mkdirSync(dirname(file), { recursive: true });
+  for (const kind of ["image", "package"] as const) {
+    writeFileSync(file, `${kind}\n`);
+    expect(origin()).toBe(kind);
+  }
+  writeFileSync(file, "elsewhere\n");
+  expect(origin()).toBe("file");
+  expect(readOrigin()).toBe("source");
+  rmSync(root, { recursive: true });
 });
 
 test("the program starts from its source in any folder", () => {
