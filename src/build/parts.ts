@@ -8,71 +8,35 @@ import packageJson from "../../package.json" with { type: "json" };
 
 export const CHECKOUT = join(import.meta.dir, "../..");
 
-/** A part that is not an npm package of its own. */
+/** A part of the PostgreSQL inside. */
 export interface Part {
   readonly name: string;
   readonly version: string;
-  /** The title of its notice. */
-  readonly title: string;
-  /** The license as SPDX names it. */
+  /** The name of the license in SPDX's list, or `LicenseRef-` and a name of our own. */
   readonly license: string;
-  /** The files in the package of PostgreSQL, without their versions. */
-  readonly files: readonly string[];
   /** Vendor and product in the dictionary of the NVD, by which it names faults. */
   readonly cpe: string;
+  /** The files in the package of PostgreSQL, by the names that programs load them by. */
+  readonly files: readonly string[];
 }
 
-/** Built on Ubuntu 18.04. `parts_test.ts` compares the versions with what the files say. */
-export const POSTGRES_PARTS: readonly Part[] = [
-  {
-    name: "postgresql",
-    version: "18.4",
-    title: "PostgreSQL",
-    license: "PostgreSQL",
-    files: ["bin/postgres", "bin/initdb", "lib/libpq.so.5"],
-    cpe: "postgresql:postgresql",
-  },
-  {
-    name: "openssl",
-    version: "1.1.1",
-    title: "OpenSSL 1.1.1 (libcrypto, libssl)",
-    license: "OpenSSL",
-    files: ["lib/libcrypto.so.1.1", "lib/libssl.so.1.1"],
-    cpe: "openssl:openssl",
-  },
-  {
-    name: "icu",
-    version: "60.2",
-    title: "ICU 60 (libicudata, libicui18n, libicuuc)",
-    license: "ICU",
-    files: ["lib/libicudata.so.60", "lib/libicui18n.so.60", "lib/libicuuc.so.60"],
-    cpe: "unicode:international_components_for_unicode",
-  },
-  {
-    name: "libxml2",
-    version: "2.9.4",
-    title: "libxml2",
-    license: "MIT",
-    files: ["lib/libxml2.so.2"],
-    cpe: "xmlsoft:libxml2",
-  },
-  {
-    name: "liblzma",
-    version: "5.2.2",
-    title: "liblzma (XZ Utils)",
-    license: "LicenseRef-public-domain",
-    files: ["lib/liblzma.so.5"],
-    cpe: "tukaani:xz",
-  },
-  {
-    name: "zlib",
-    version: "1.2.11",
-    title: "zlib",
-    license: "Zlib",
-    files: ["lib/libz.so.1"],
-    cpe: "zlib:zlib",
-  },
-];
+/** Name, version, license, vendor and product, files. `sbom_test.ts` compares the versions with what the files say. */
+const PARTS = `
+postgresql 18.4 PostgreSQL postgresql:postgresql bin/postgres bin/initdb lib/libpq.so.5
+openssl 1.1.1 OpenSSL openssl:openssl lib/libcrypto.so.1.1 lib/libssl.so.1.1
+icu 60.2 ICU unicode:international_components_for_unicode lib/libicudata.so.60 lib/libicui18n.so.60 lib/libicuuc.so.60
+libxml2 2.9.4 MIT xmlsoft:libxml2 lib/libxml2.so.2
+liblzma 5.2.2 LicenseRef-public-domain tukaani:xz lib/liblzma.so.5
+zlib 1.2.11 Zlib zlib:zlib lib/libz.so.1
+`;
+
+/** PostgreSQL and the libraries beside it, all built on Ubuntu 18.04. */
+export const POSTGRES_PARTS: readonly Part[] = PARTS.trim()
+  .split("\n")
+  .map((line) => {
+    const [name = "", version = "", license = "", cpe = "", ...files] = line.split(" ");
+    return { name, version, license, cpe, files };
+  });
 
 /** The dependencies that only the bundle for Node holds. */
 const ONLY_ON_NODE = ["@hono/node-server"];

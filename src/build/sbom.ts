@@ -77,128 +77,77 @@ function toFile(file: ReleaseFile): Component {
   return { type: "file", "bom-ref": ref, name: ref.slice("file:".length), hashes: [sha256Of(file.path)] };
 }
 
-function toNpmComponent({ name, version, license = "" }: NpmPackage): Component {
-  const purl = npmUrl(name, version);
+function toNpmComponent(one: NpmPackage): Component {
+  const { name, version, license = "" } = one;
   const patch = (packageJson.patchedDependencies as Record<string, string>)[`${name}@${version}`];
-  return {
-    type: "library",
-    "bom-ref": purl,
-    name,
-    version,
-    hashes: [sha512Of(name, version)],
-    licenses: licensed(license),
-    purl,
-    ...(patch !== undefined && {
-      pedigree: {
-        patches: [
-          { type: "unofficial", diff: { text: { content: readFileSync(join(CHECKOUT, patch), "utf8") } } },
-        ],
-      },
-    }),
-  };
+  if (patch === undefined) return npmComponent(name, { version, license });
+  const content = readFileSync(join(CHECKOUT, patch), "utf8");
+  const pedigree = { patches: [{ type: "unofficial", diff: { text: { content } } }] };
+  return npmComponent(name, { version, license, pedigree });
 }
 
 /** Bun, with the libraries that it names itself. */
 function toRuntime({ runtime }: ReleaseFile): Component {
+  const components = BUN_LIBRARIES.split(" ").map((name) => ({
+    type: "library",
+    "bom-ref": `${runtime}#${name}`,
+    name,
+    version: process.versions[name] ?? "unknown",
+  }));
   const version = packageJson.engines.bun;
-  const purl = npmUrl(runtime, version);
-  return {
-    type: "platform",
-    "bom-ref": purl,
-    name: "bun",
-    version,
-    hashes: [sha512Of(runtime, version)],
-    licenses: licensed("MIT"),
-    purl,
-    components: BUN_LIBRARIES.map((name) => ({
-      type: "library",
-      "bom-ref": `${purl}#${name}`,
-      name,
-      version: process.versions[name] ?? "unknown",
-    })),
-  };
+  return npmComponent(runtime, { type: "platform", name: "bun", version, license: "MIT", components });
 }
 
 /** The names in `process.versions` of what Bun links. The other names there say which Node and V8 it stands in for. */
-const BUN_LIBRARIES = [
-  "ares",
-  "boringssl",
-  "icu",
-  "libarchive",
-  "libdeflate",
-  "llhttp",
-  "lolhtml",
-  "lshpack",
-  "mimalloc",
-  "picohttpparser",
-  "sqlite",
-  "tinycc",
-  "usockets",
-  "uwebsockets",
-  "webkit",
-  "zlib",
-  "zstd",
-];
+const BUN_LIBRARIES =
+  "ares boringssl icu libarchive libdeflate llhttp lolhtml lshpack mimalloc picohttpparser sqlite tinycc usockets " +
+  "uwebsockets webkit zlib zstd";
 
 function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {
-  const purl = npmUrl(name, version);
   const links: readonly { source: string; target: string }[] = JSON.parse(
     readFileSync(join(folder, "native/pg-symlinks.json"), "utf8"),
   );
   const stored = new Map(links.map(({ source, target }) => [target, source]));
-  return {
-    type: "library",
-    "bom-ref": purl,
-    name,
-    version,
-    hashes: [sha512Of(name, version)],
-    licenses: licensed("MIT"),
-    purl,
-    components: POSTGRES_PARTS.map((part) => ({
-      type: part.name === "postgresql" ? "application" : "library",
-      "bom-ref": `${purl}#${part.name}`,
-      name: part.name,
-      version: part.version,
-      licenses: licensed(part.license),
-      cpe: `cpe:2.3:a:${part.cpe}:${part.version}:*:*:*:*:*:*:*`,
-      purl: `pkg:generic/${part.name}@${part.version}`,
-      components: part.files.map((file) => {
-        const path = `native/${file}`;
-        return { type: "file", name: file, hashes: [sha256Of(join(folder, stored.get(path) ?? path))] };
-      }),
-    })),
-  };
+  const components = POSTGRES_PARTS.map((part) => ({
+    type: part.name === "postgresql" ? "application" : "library",
+    "bom-ref": `${name}#${part.name}`,
+    name: part.name,
+    version: part.version,
+    licenses: licensed(part.license),
+    cpe: `cpe:2.3:a:${part.cpe}:${part.version}:*:*:*:*:*:*:*`,
+    purl: `pkg:generic/${part.name}@${part.version}`,
+    components: part.files.map((file) => {
+      const path = `native/${file}`;
+      return { type: "file", name: file, hashes: [sha256Of(join(folder, stored.get(path) ?? path))] };
+    }),
+  }));
+  return npmComponent(name, { version, license: "MIT", components });
+}
+
+/** A component that comes as an npm package, with the package's digest, which the build has compared. */
+function npmComponent(
+  packageName: string,
+  { version, license, ...rest }: { version: string; license: string; [field: string]: unknown },
+): Component {
+  const purl = `pkg:npm/${packageName.replace("@", "%40")}@${version}`;
+  const digest = integrityOf({ name: packageName, version }).slice("sha512-".length);
+  const hashes = [{ alg: "SHA-512", content: Buffer.from(digest, "base64").toString("hex") }];
+  const common = { type: "library", "bom-ref": purl, name: packageName, version };
+  return { ...common, hashes, licenses: licensed(license), purl, ...rest };
 }
 
 function toDebian({ name, source, version, architecture, sha256 }: DebianPackage): Component {
   const from = source === name ? "" : `&upstream=${source}`;
   const purl = `pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${architecture}&distro=debian-12${from}`;
-  const license = { name: `/usr/share/doc/${name}/copyright in the image` };
-  return {
-    type: "library",
-    "bom-ref": purl,
-    name,
-    version,
-    hashes: [{ alg: "SHA-256", content: sha256 }],
-    licenses: [{ license }],
-    purl,
-  };
+  const hashes = [{ alg: "SHA-256", content: sha256 }];
+  const licenses = licensed(`LicenseRef-/usr/share/doc/${name}/copyright in the image`);
+  return { type: "library", "bom-ref": purl, name, version, hashes, licenses, purl };
 }
 
-/** Licenses without a name in the list of SPDX get their own. */
+/** A license that SPDX does not list has only a name. */
 function licensed(license: string) {
   const isOurs = license.startsWith("LicenseRef-");
   return [{ license: isOurs ? { name: license.slice("LicenseRef-".length) } : { id: license } }];
-}
-
-function npmUrl(name: string, version: string): string {
-  return `pkg:npm/${name.replace("@", "%40")}@${version}`;
-}
-
-/** The digest of an npm package as the registry sends it, which the build has compared. */
-function sha512Of(name: string, version: string) {
-  const digest = integrityOf({ name, version }).slice("sha512-".length);
-  return { alg: "SHA-512", content: Buffer.from(digest, "base64").toString("hex") };
 }
 
 function sha256Of(path: string) {

@@ -27,6 +27,7 @@ describe.skipIf(!existsSync(postgres))("readElfNeeds()", () => {
         ]);
       }
     },
+    120_000,
   );
 
   test("finds that the embedded PostgreSQL needs glibc 2.27", () => {
