@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ProvenBackup } from "../backup/mod.ts";
-import type { Config } from "../config/mod.ts";
-import { readSecretFile } from "../installation/mod.ts";
+import type { Config, GivenSecret } from "../config/mod.ts";
+import { findSecret } from "../installation/mod.ts";
 import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../secrets/mod.ts";
 import { CommandRefused, orRefuse } from "./run.ts";
 
@@ -25,7 +25,7 @@ export function planSecret(
   { forgetSealed }: { readonly forgetSealed: boolean },
 ): SecretPlan {
   const { name, secret, canary } = proven;
-  const present = findSecret(config);
+  const present = orRefuse(findSecret(config));
   if (secret !== undefined) {
     const own = rootOf({ text: secret, source: name });
     if (present === undefined) {
@@ -77,23 +77,9 @@ function adviseGiven({ secret, databaseUrl, dataDir }: Config): SecretPlan {
   return { withoutSealed: false, advice: [advice] };
 }
 
-export interface FoundSecret {
-  readonly text: string;
-  readonly source: string;
-}
-
-/** Returns the secret of the settings, else the secret of the data folder. */
-function findSecret(config: Config): FoundSecret | undefined {
-  if (config.secret !== undefined) return config.secret;
-  if (config.databaseUrl !== undefined) return undefined;
-  const source = join(config.dataDir, "secret");
-  const text = orRefuse(readSecretFile(source));
-  return text === undefined ? undefined : { text, source };
-}
-
 /** Returns the secret that goes into a backup; ends the command if there is none, or if it is not valid. */
-export function demandSecret(config: Config): FoundSecret {
-  const secret = findSecret(config);
+export function demandSecret(config: Config): GivenSecret {
+  const secret = orRefuse(findSecret(config));
   if (secret === undefined) {
     throw new CommandRefused(
       config.databaseUrl === undefined
@@ -105,7 +91,7 @@ export function demandSecret(config: Config): FoundSecret {
   return secret;
 }
 
-function rootOf({ text, source }: FoundSecret): RootSecret {
+function rootOf({ text, source }: GivenSecret): RootSecret {
   const parsed = parseRootSecret(text);
   if (parsed.ok) return parsed.rootSecret;
   throw new CommandRefused(`Cannot use the secret of ${source}: ${parsed.error}`);

@@ -11,6 +11,7 @@ export {
   type UnitSettings,
   type Unseen,
 } from "./config_source.ts";
+export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
 export { SettingError, settingOf } from "./setting_error.ts";
 export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";

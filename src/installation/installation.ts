@@ -7,7 +7,7 @@
 import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config/mod.ts";
+import type { Config, GivenSecret } from "../config/mod.ts";
 import { openEmbedded } from "../database/embedded/mod.ts";
 import { type DatabaseAddress, nameOfDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
@@ -87,7 +87,9 @@ export function openSecrets(
   config: Config,
   options: { readonly create: boolean; readonly isSealed?: boolean },
 ): InstallationSecrets | Refusal {
-  if (config.secret !== undefined) return parse(config.secret.text, config.secret.source);
+  const found = findSecret(config);
+  if (isRefusal(found)) return found;
+  if (found !== undefined) return parse(found);
   if (config.databaseUrl !== undefined) {
     return refuse(
       "INVALID_REQUEST",
@@ -97,9 +99,6 @@ export function openSecrets(
     );
   }
   const path = join(config.dataDir, "secret");
-  const kept = readSecretFile(path);
-  if (isRefusal(kept)) return kept;
-  if (kept !== undefined) return parse(kept, path);
   if (options.isSealed) {
     return refuse(
       "INVALID_REQUEST",
@@ -115,7 +114,7 @@ export function openSecrets(
   }
   const text = generateRootSecret();
   keepSecret(config.dataDir, text);
-  const made = parse(text, path);
+  const made = parse({ text, source: path });
   return isRefusal(made) ? made : { ...made, forget: () => rmSync(path, { force: true }) };
 }
 
@@ -134,13 +133,16 @@ export function keepSecret(dataDir: string, text: string): void {
   closeSync(folder);
 }
 
-/** Reads the secret of a data folder as text; undefined if there is none. */
-export function readSecretFile(path: string): string | Refusal | undefined {
+/** Finds the given secret, otherwise the one of the data folder, which an external database does not use. */
+export function findSecret(config: Config): GivenSecret | Refusal | undefined {
+  if (config.secret !== undefined) return config.secret;
+  if (config.databaseUrl !== undefined) return undefined;
+  const source = join(config.dataDir, "secret");
   try {
-    return readRegularFile(path, SECRET_LIMIT_BYTES);
+    return { text: readRegularFile(source, SECRET_LIMIT_BYTES), source };
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
-    return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${reasonOf(error, REASONS)}`);
+    return refuse("INVALID_REQUEST", `Cannot read the secret ${source}: ${reasonOf(error, REASONS)}`);
   }
 }
 
@@ -152,7 +154,7 @@ const REASONS: Reasons = {
   EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
 };
 
-function parse(text: string, source: string): InstallationSecrets | Refusal {
+function parse({ text, source }: GivenSecret): InstallationSecrets | Refusal {
   const parsed = parseRootSecret(text);
   if (parsed.ok) return { secrets: createSecrets(parsed.rootSecret), forget: () => {} };
   const why = `${parsed.error}; it must be ${SECRET_FORM}`;

@@ -4,10 +4,10 @@
  */
 export { isSealed, proveSecret } from "./canary.ts";
 export {
+  findSecret,
   type Installation,
   keepSecret,
   openInstallation,
   openSecrets,
-  readSecretFile,
 } from "./installation.ts";
 export { findServing, leaveServingNote, type ServingAt, type ServingNote } from "./serving_note.ts";

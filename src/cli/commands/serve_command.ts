@@ -8,7 +8,7 @@ import {
   refuseAdminListener,
 } from "../../config/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
-import { originOf } from "../../endpoints.ts";
+import { originOf, toReachedHost } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
@@ -198,8 +198,7 @@ async function showDemoLogin(
 
 /** Returns where a demo listens, so that clients can download its models; undefined if the system chooses the port. */
 function toReachedAddress({ host, port, tls }: Config): string | undefined {
-  const reached = { host: host === "0.0.0.0" ? "127.0.0.1" : host, port };
-  return port === 0 ? undefined : originOf(reached, tls !== undefined);
+  return port === 0 ? undefined : originOf({ host: toReachedHost(host), port }, tls !== undefined);
 }
 
 /** Warns when a service without `--demo` serves a demo's data: anyone who has a demo key can use the service. */
