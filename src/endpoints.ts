@@ -35,12 +35,14 @@ export function isAdminTls(
 }
 
 /** The endpoints with a rate limit, by their names in the settings. */
-export type LimitedEndpoint =
-  | "validate"
-  | "refresh"
-  | "revoke"
-  | "license"
-  | "repo_token"
-  | "models"
-  | "downloads"
-  | "analytics";
+export const LIMITED_ENDPOINTS = [
+  "validate",
+  "refresh",
+  "revoke",
+  "license",
+  "repo_token",
+  "models",
+  "downloads",
+  "analytics",
+] as const;
+export type LimitedEndpoint = (typeof LIMITED_ENDPOINTS)[number];

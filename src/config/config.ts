@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { type Brand, createBrand } from "../brand.ts";
-import type { LimitedEndpoint } from "../endpoints.ts";
+import { LIMITED_ENDPOINTS, type LimitedEndpoint } from "../endpoints.ts";
 import type { OfflineDays } from "../licensing/mod.ts";
 import { parseTrustedProxies, type TrustedProxies } from "../limits/mod.ts";
 import type { LogFormat, LogRequests } from "../log.ts";
@@ -114,7 +114,6 @@ function read(source: ConfigSource): Config {
     const why = `${demand("CLAVIGER_TRUSTED_PROXIES")}: ${proxies.error}`;
     throw new SettingError(why, "CLAVIGER_TRUSTED_PROXIES");
   }
-  const limit = (name: string) => wholeNumber(get, `CLAVIGER_LIMIT_${name}`, 10_000_000);
 
   return {
     host: readHost(get),
@@ -126,16 +125,7 @@ function read(source: ConfigSource): Config {
     postgresBin: readPostgresBin(get),
     dataDir: resolve(source.workingFolder, dataFolder(get("CLAVIGER_DATA_DIR"), source)),
     brand: createBrand(brandName, { installerHost, ...(types !== "" && { modelTypes }) }),
-    limits: {
-      validate: limit("VALIDATE"),
-      refresh: limit("REFRESH"),
-      revoke: limit("REVOKE"),
-      license: limit("LICENSE"),
-      repo_token: limit("REPO_TOKEN"),
-      models: limit("MODELS"),
-      downloads: limit("DOWNLOADS"),
-      analytics: limit("ANALYTICS"),
-    },
+    limits: readLimits(get),
     offlineDays: readOfflineDays(get),
     downloadsPerKey: wholeNumber(get, "CLAVIGER_DOWNLOADS_PER_KEY", 1_000_000),
     downloadsAtOnce: wholeNumber(get, "CLAVIGER_DOWNLOADS_AT_ONCE", 1_000_000),
@@ -151,6 +141,14 @@ function read(source: ConfigSource): Config {
     gitHubApp: readGitHubApp(get, source),
     unseen: source.unseen,
   };
+}
+
+function readLimits(get: Get): Config["limits"] {
+  const limits = LIMITED_ENDPOINTS.map((endpoint) => [
+    endpoint,
+    wholeNumber(get, `CLAVIGER_LIMIT_${endpoint.toUpperCase()}`, 10_000_000),
+  ]);
+  return Object.fromEntries(limits) as Config["limits"];
 }
 
 function readPostgresBin(get: Get): string | undefined {

@@ -4,6 +4,7 @@
  */
 import type { Config } from "../../src/config/mod.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
+import { LIMITED_ENDPOINTS } from "../../src/endpoints.ts";
 import { type IssuedKey, issueKey } from "../../src/keys/mod.ts";
 import type { KeyMode, Tier } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
@@ -75,20 +76,11 @@ export interface JsonResponse {
   readonly body: any;
 }
 
-export const NO_LIMITS: Config["limits"] = {
-  validate: 0,
-  refresh: 0,
-  revoke: 0,
-  license: 0,
-  repo_token: 0,
-  models: 0,
-  analytics: 0,
-  downloads: 0,
-};
+export const NO_LIMITS = limitsOf(0);
 
 /** Returns the same limit per minute for every endpoint. */
 export function limitsOf(perMinute: number): Config["limits"] {
-  const limits = Object.keys(NO_LIMITS).map((endpoint) => [endpoint, perMinute]);
+  const limits = LIMITED_ENDPOINTS.map((endpoint) => [endpoint, perMinute]);
   return Object.fromEntries(limits) as Config["limits"];
 }
 
