@@ -299,21 +299,12 @@ test.skipIf(ON_NODE)(
 
 describe("renderExposition()", () => {
   test("escapes reserved characters, and leaves out metrics without samples", () => {
-    const text = renderExposition([
-      {
-        type: "gauge",
-        name: "a",
-        help: "back\\slash\nline",
-        samples: [{ labels: { l: 'q"\\\n' }, value: 1.5 }],
-      },
-      { type: "gauge", name: "none", help: "", samples: [] },
-      {
-        type: "histogram",
-        name: "h",
-        help: "one",
-        samples: [{ histogram: { bounds: [0.5, 2], counts: [1, 0, 2], sum: 9 } }],
-      },
-    ]);
+    const text = renderExposition({
+      a: ["back\\slash\nline", [{ labels: { l: 'q"\\\n' }, value: 1.5 }]],
+      none: ["", []],
+      no_value: ["", undefined],
+      h: ["one", { bounds: [0.5, 2], counts: [1, 0, 2], sum: 9 }],
+    });
     expect(text).toBe(
       [
         "# HELP a back\\\\slash\\nline",

@@ -7,63 +7,57 @@ import type { HistogramCounts } from "../../histogram.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-interface About {
-  /** The name ends with the unit, which is a base unit (seconds, bytes); the name of a counter ends in `_total`. */
-  readonly name: string;
-  /** One sentence without a period. */
-  readonly help: string;
+type Value = number | HistogramCounts;
+
+export interface Sample {
+  readonly labels: Labels;
+  readonly value: Value;
 }
 
-export interface PlainFamily extends About {
-  readonly type: "counter" | "gauge";
-  readonly samples: readonly { readonly labels?: Labels; readonly value: number }[];
-}
-
-export interface HistogramFamily extends About {
-  readonly type: "histogram";
-  readonly samples: readonly { readonly labels?: Labels; readonly histogram: HistogramCounts }[];
-}
-
-export type Family = PlainFamily | HistogramFamily;
+/**
+ * Metrics by name, in the order of the page. Each has one sentence without a period, and its value now or a sample for
+ * each set of labels; undefined if it has no value now.
+ *
+ * A name ends with the unit, which is a base unit (seconds, bytes). The name of a counter ends in `_total`; all other
+ * numbers are gauges.
+ */
+export type Metrics = Readonly<
+  Record<string, readonly [help: string, value: Value | readonly Sample[] | undefined]>
+>;
 
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Returns a family of numbers with labels. */
-export function several(
-  type: PlainFamily["type"],
-  name: string,
-  about: Pick<PlainFamily, "help" | "samples">,
-): Family {
-  return { type, name, ...about };
+/** Returns a sample for each value of a label. */
+export function samplesBy(label: string, values: Readonly<Record<string, number>>): Sample[] {
+  return Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }));
 }
 
-/** Returns a family of one number without labels. */
-export function single(
-  type: PlainFamily["type"],
-  name: string,
-  { help, value }: { help: string; value: number },
-): Family {
-  return several(type, name, { help, samples: [{ value }] });
-}
-
-/** Renders families in the given order; a family without samples is left out. */
-export function renderExposition(families: readonly Family[]): string {
+/** Renders metrics; a metric without a value is left out. */
+export function renderExposition(metrics: Metrics): string {
   let text = "";
-  for (const family of families) {
-    if (family.samples.length === 0) continue;
-    text += `# HELP ${family.name} ${escaped(family.help)}\n# TYPE ${family.name} ${family.type}\n`;
-    if (family.type === "histogram") {
-      for (const { labels, histogram } of family.samples)
-        text += histogramLines(family.name, labels, histogram);
-    } else {
-      for (const { labels, value } of family.samples) text += line(family.name, labels, value);
-    }
+  for (const [name, [help, shown]] of Object.entries(metrics)) {
+    const samples = toSamples(shown);
+    const [first] = samples;
+    if (first === undefined) continue;
+    text += `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${typeOf(name, first.value)}\n`;
+    for (const { labels, value } of samples)
+      text += typeof value === "number" ? line(name, labels, value) : histogramLines(name, labels, value);
   }
   return text;
 }
 
+function toSamples(shown: Metrics[string][1]): readonly Sample[] {
+  if (shown === undefined) return [];
+  return typeof shown === "number" || "counts" in shown ? [{ labels: {}, value: shown }] : shown;
+}
+
+function typeOf(name: string, value: Value): "counter" | "gauge" | "histogram" {
+  if (typeof value !== "number") return "histogram";
+  return name.endsWith("_total") ? "counter" : "gauge";
+}
+
 /** Renders a histogram. In the format, buckets are cumulative, and the last bucket counts all values. */
-function histogramLines(name: string, labels: Labels | undefined, histogram: HistogramCounts): string {
+function histogramLines(name: string, labels: Labels, histogram: HistogramCounts): string {
   let text = "";
   let total = 0;
   for (const [i, count] of histogram.counts.entries()) {
@@ -77,8 +71,8 @@ function histogramLines(name: string, labels: Labels | undefined, histogram: His
   return `${text}${line(`${name}_sum`, labels, histogram.sum)}${line(`${name}_count`, labels, total)}`;
 }
 
-function line(name: string, labels: Labels | undefined, value: number): string {
-  const pairs = Object.entries(labels ?? {}).map(([label, text]) => `${label}="${quoted(text)}"`);
+function line(name: string, labels: Labels, value: number): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${quoted(text)}"`);
   return `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${number(value)}\n`;
 }
 
