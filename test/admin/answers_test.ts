@@ -1,5 +1,5 @@
 /** Every code that the OpenAPI document lists for a route is provoked here, and every answer must be as documented. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
@@ -10,10 +10,9 @@ import { findLicense } from "../../src/licensing/mod.ts";
 import type { Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
 import { createDocumentedCall, type DocumentedCall } from "./documented_call.ts";
 import { issueRevoked, makeSample, nameOf, newIdempotencyKey } from "./sample_requests.ts";
-
-setDefaultTimeout(30_000);
 
 /** A request that must be refused with the code. Parts that it leaves out are as in the sample request. */
 interface Refused extends CallOptions {
@@ -23,29 +22,23 @@ interface Refused extends CallOptions {
   readonly on?: TestAdmin;
 }
 
-let admin: TestAdmin;
-/** The same listener and database, but the statements fail. */
-let broken: TestAdmin;
-/** The same listener, but its database does not answer. */
-let lost: TestAdmin;
+const admin = useAdmin();
+/** Another listener on the same database, with statements that fail. */
+const failing = (error: Error) =>
+  useForAll(() => {
+    const database: Database = { ...admin.database, query: () => Promise.reject(error) };
+    return startAdmin({ on: admin.testDatabase, clock: admin.clock, admin: { database } });
+  });
+const broken = failing(new Error("A fault"));
+/** Its database does not answer. */
+const lost = failing(new DatabaseUnavailable("ECONNREFUSED"));
 let call: DocumentedCall;
 /** A token whose requests of a minute are used up when a test needs it. */
 let exhausted: string;
 
 beforeAll(async () => {
-  admin = await startAdmin();
-  const { testDatabase: on, clock, database } = admin;
-  const failing = (error: Error): Database => ({ ...database, query: () => Promise.reject(error) });
-  const start = (error: Error) => startAdmin({ on, clock, admin: { database: failing(error) } });
-  broken = await start(new Error("A fault"));
-  lost = await start(new DatabaseUnavailable("ECONNREFUSED"));
   call = await createDocumentedCall(admin);
   exhausted = await admin.token();
-});
-afterAll(async () => {
-  await broken.close();
-  await lost.close();
-  await admin.close();
 });
 
 type Provoke = (sample: Sample, route: Route) => Refused | Promise<Refused>;

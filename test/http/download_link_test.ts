@@ -291,16 +291,18 @@ describe("GET /v1/models/download with a key", () => {
     await expectFile(`${service.url}${DOWNLOADS}/custom/1.0.0`, testBytes(30, 5), withKey(apiKey));
   });
 
-  test.each([
+  for (const path of [
     ...["", "/", "/m", "/m/", "/m/2.0+b/", "/m/2.0+b/x", "//2.0+b"],
     ...["/nothing/1.0.0", "/m/9.9", "/elsewhere/1.0.0", "/M/2.0+b", "/m/2.0%20b"],
     ...["/m%2F..%2F..%2Fsecret/1", "/..%2f..%2fsecret/1", "/m/..%2Fsecret", "/%2e%2e%2f/x", "/%252e%252e/x"],
     ...["/m%00/1.0", "/m/1.0%00", "/m/%ff", "/m/%", "/m/%E0%80%80"],
     ...[`/${"a".repeat(5_000)}/1`, `/m/${"1".repeat(5_000)}`],
-  ])("answers NOT_FOUND at %#: %.40s", async (path) => {
-    const answer = await service.get(DOWNLOADS + path, withKey(key.apiKey));
-    expectRefusal(answer, 404, "NOT_FOUND");
-  });
+  ]) {
+    test(`answers NOT_FOUND at ${DOWNLOADS}${path.slice(0, 40)}`, async () => {
+      const answer = await service.get(DOWNLOADS + path, withKey(key.apiKey));
+      expectRefusal(answer, 404, "NOT_FOUND");
+    });
+  }
 
   test("answers NOT_FOUND to targets with .. that only a raw socket can send", async () => {
     for (const path of [

@@ -1,5 +1,9 @@
 /** Reads an OpenAPI document as rules: which answers an operation may give, and what each of them must look like. */
 import { compileSchema, type JsonSchema, type SchemaCheck } from "../hostile_input/json_schema.ts";
+import type { JsonResponse } from "./service.ts";
+
+/** Headers that an answer may only have if the document says so. */
+const OURS = /^(x-ratelimit-.*|retry-after|allow|etag|www-authenticate|accept-encoding)$/;
 
 export interface AnswerRule {
   /** "json" for a body that `check` checks, "bytes" for a file; undefined if no body is documented. */
@@ -95,4 +99,24 @@ function toHeaderCheck(schema: JsonSchema): HeaderRule["check"] {
   if (type === "integer") return (value) => /^\d+$/.test(value) && Number(value) >= Number(minimum);
   const form = new RegExp(String(pattern ?? ""));
   return (value) => form.test(value) && (constant === undefined || value === constant);
+}
+
+/** Returns why the document forbids an answer; undefined if it does not. */
+export function problemOf(rule: AnswerRule | undefined, { headers, body }: JsonResponse): string | undefined {
+  if (rule === undefined) return "the status is not documented";
+  for (const { name, isRequired, check } of rule.headers) {
+    const value = headers.get(name);
+    if (value === null ? isRequired : !check(value)) return `the header ${name} is ${value}`;
+  }
+  const documented = rule.headers.map(({ name }) => name);
+  for (const name of headers.keys()) {
+    if (OURS.test(name) && !documented.includes(name)) return `the header ${name} is not documented`;
+  }
+  if (rule.body === undefined)
+    return body === "" || body === undefined ? undefined : "a body is not documented";
+  const [type = ""] = (headers.get("content-type") ?? "").split(";");
+  if (!rule.types.includes(type)) return `the content type ${type} is not documented`;
+  if (type !== "application/json" || rule.isDocument) return undefined;
+  if (rule.codes !== undefined && !rule.codes.includes(body.code)) return `${body.code} is not documented`;
+  return rule.check?.(body);
 }
