@@ -192,29 +192,49 @@ describe("a token that the host should not have given", () => {
   });
 });
 
+/** What a client is told: a sentence that ends with these words, and after how many seconds to try again. */
+type Told = readonly [sentence: string, retryAfterSeconds: number | undefined];
+const AWAY: Told = ["its host does not answer; try again later", 1];
+const FAILS: Told = ["its host fails; try again later", 1];
+const LIMITS: Told = ["its host limits requests; try again later", 1];
+const NOT_SET_UP: Told = ["access to the repository is not set up; ask its operator", undefined];
+
 const expiresAt = new Date(Date.now() + HOUR_MS).toISOString();
-const failures: [what: string, behaviour: Behaviour, logged: string][] = [
-  ["answers 500", { kind: "answer", status: 500, body: "oops" }, "status 500"],
-  ["answers 502 with HTML", { kind: "answer", status: 502, body: "<html>" }, "status 502"],
-  ["answers 200", { kind: "answer", status: 200, body: "{}" }, "status 200"],
-  ["answers 401", { kind: "answer", status: 401 }, "CLAVIGER_GITHUB_APP_ID"],
-  ["answers 403", { kind: "answer", status: 403 }, "suspended"],
-  ["answers 404", { kind: "answer", status: 404 }, "CLAVIGER_GITHUB_INSTALLATION_ID"],
-  ["answers 422", { kind: "answer", status: 422 }, "CLAVIGER_GITHUB_REPOSITORY"],
-  ["answers 429", { kind: "answer", status: 429 }, "status 429"],
-  ["cuts the connection", { kind: "cut", after: "request" }, "cannot be reached"],
-  ["cuts its answer", { kind: "cut", after: "headers" }, "GitHub host"],
-  ["sends an endless answer", { kind: "flood" }, "not a token:"],
-  ["answers no JSON", { kind: "answer", status: 201, body: "ghs_" }, "not a token:"],
-  ["answers nothing", { kind: "answer", status: 201 }, "not a token:"],
-  ["answers null", { kind: "answer", status: 201, body: "null" }, "not a token:"],
-  ["gives no token", { kind: "grant", change: { token: undefined } }, "not a token:"],
-  ["gives a token of two lines", { kind: "grant", change: { token: "ghs_a\nb" } }, "not a token:"],
-  ["gives an empty token", { kind: "grant", change: { token: "" } }, "not a token:"],
-  ["gives a number", { kind: "grant", change: { token: 7 } }, "not a token:"],
-  ["gives a token with the expiry null", { kind: "grant", change: { expires_at: null } }, "not a token:"],
-  ["gives a token with the expiry never", { kind: "grant", change: { expires_at: "never" } }, "not a token:"],
-  ["gives permissions as text", { kind: "grant", change: { permissions: "all" } }, "not a token:"],
+const failures: [what: string, behaviour: Behaviour, logged: string, told: Told][] = [
+  ["answers 500", { kind: "answer", status: 500, body: "oops" }, "status 500", FAILS],
+  ["answers 502 with HTML", { kind: "answer", status: 502, body: "<html>" }, "status 502", FAILS],
+  ["answers 200", { kind: "answer", status: 200, body: "{}" }, "status 200", FAILS],
+  ["answers 401", { kind: "answer", status: 401 }, "CLAVIGER_GITHUB_APP_ID", NOT_SET_UP],
+  ["answers 403", { kind: "answer", status: 403 }, "suspended", NOT_SET_UP],
+  ["answers 404", { kind: "answer", status: 404 }, "CLAVIGER_GITHUB_INSTALLATION_ID", NOT_SET_UP],
+  ["answers 422", { kind: "answer", status: 422 }, "CLAVIGER_GITHUB_REPOSITORY", NOT_SET_UP],
+  ["answers 429", { kind: "answer", status: 429 }, "status 429", LIMITS],
+  [
+    "limits requests by 403",
+    { kind: "answer", status: 403, headers: { "Retry-After": "60" } },
+    "status 403",
+    [LIMITS[0], 60],
+  ],
+  [
+    "answers 403 with x-ratelimit-remaining 0",
+    { kind: "answer", status: 403, headers: { "X-RateLimit-Remaining": "0" } },
+    "status 403",
+    LIMITS,
+  ],
+  ["cuts the connection", { kind: "cut", after: "request" }, "cannot be reached", AWAY],
+  ["cuts its answer", { kind: "cut", after: "headers" }, "GitHub host", AWAY],
+  ["sends an endless answer", { kind: "flood" }, "not a token:", FAILS],
+  ["answers no JSON", { kind: "answer", status: 201, body: "ghs_" }, "not a token:", FAILS],
+  ["answers nothing", { kind: "answer", status: 201 }, "not a token:", FAILS],
+  ["answers null", { kind: "answer", status: 201, body: "null" }, "not a token:", FAILS],
+  ["gives no token", { kind: "grant", change: { token: undefined } }, "not a token:", FAILS],
+  ["gives a token of two lines", { kind: "grant", change: { token: "ghs_a\nb" } }, "not a token:", FAILS],
+  ["gives an empty token", { kind: "grant", change: { token: "" } }, "not a token:", FAILS],
+  ["gives a number", { kind: "grant", change: { token: 7 } }, "not a token:", FAILS],
+  ["gives the expiry null", { kind: "grant", change: { expires_at: null } }, "not a token:", FAILS],
+  ["gives the expiry never", { kind: "grant", change: { expires_at: "never" } }, "not a token:", FAILS],
+  ["gives a token that expires at once", { kind: "grant", lifeMs: 1 }, "at least 660 are needed", FAILS],
+  ["gives permissions as text", { kind: "grant", change: { permissions: "all" } }, "not a token:", FAILS],
   [
     "answers more than 256 KiB",
     {
@@ -223,59 +243,15 @@ const failures: [what: string, behaviour: Behaviour, logged: string][] = [
       body: JSON.stringify({ token: "ghs_x", expires_at: expiresAt, more: "x".repeat(256 * 1024) }),
     },
     "not a token:",
+    FAILS,
   ],
   [
     "redirects",
     { kind: "answer", status: 307, headers: { Location: "/elsewhere" } },
     "redirects, and Claviger follows no redirect",
+    NOT_SET_UP,
   ],
 ];
-
-describe("the refusal to clients for a host that", () => {
-  const told: [
-    what: string,
-    behaviour: Behaviour,
-    sentence: string,
-    retryAfterSeconds: number | undefined,
-  ][] = [
-    ["cuts the connection", { kind: "cut", after: "request" }, "its host does not answer; try again", 1],
-    ["answers 500", { kind: "answer", status: 500 }, "its host fails; try again", 1],
-    ["answers garbage", { kind: "answer", status: 201, body: "<html>" }, "its host fails; try again", 1],
-    ["gives a token that expires at once", { kind: "grant", lifeMs: 1 }, "its host fails; try again", 1],
-    ["answers 429", { kind: "answer", status: 429 }, "its host limits requests; try again", 1],
-    [
-      "limits requests by 403",
-      { kind: "answer", status: 403, headers: { "Retry-After": "60" } },
-      "its host limits requests; try again",
-      60,
-    ],
-    [
-      "answers 403 with x-ratelimit-remaining 0",
-      { kind: "answer", status: 403, headers: { "X-RateLimit-Remaining": "0" } },
-      "its host limits requests; try again",
-      1,
-    ],
-    ["answers 401", { kind: "answer", status: 401 }, "is not set up; ask its operator", undefined],
-    ["answers 403", { kind: "answer", status: 403 }, "is not set up; ask its operator", undefined],
-    ["answers 404", { kind: "answer", status: 404 }, "is not set up; ask its operator", undefined],
-  ];
-  test.each(told)(
-    "%s names the cause and when to try again",
-    async (_, behaviour, sentence, retryAfterSeconds) => {
-      host.behave(behaviour);
-      const refusal = await refused();
-      expect(refusal.sentence).toContain(sentence);
-      expect(refusal.retryAfterSeconds).toBe(retryAfterSeconds);
-      if (retryAfterSeconds === undefined) return;
-      // After that time, the next request calls the host.
-      const asked = host.seen.length;
-      host.behave({ kind: "grant" });
-      clock.advance(retryAfterSeconds * 1_000);
-      await token();
-      expect(host.seen.length).toBe(asked + 1);
-    },
-  );
-});
 
 describe("tryGitHubApp()", () => {
   test("distinguishes an App that mints, a wrong App, and a host that is away", async () => {
@@ -296,23 +272,27 @@ describe("tryGitHubApp()", () => {
 });
 
 describe("a host that", () => {
-  test.each(failures)("%s gives no token, and the log says so", async (_, behaviour, logged) => {
-    host.behave(behaviour);
-    await refused();
-    expect(log).toHaveLength(1);
-    expect(log[0]).toContain(logged);
-    expect(host.seen).toHaveLength(1);
-    expect(source.stats()).toEqual({ minted: 0, failed: 1 });
-  });
-
   test.each(failures)(
-    "%s does not replace the kept token, which is handed out until its last minute",
-    async (_, behaviour) => {
-      await token();
+    "%s gives no token, and an earlier token is handed out until its last minute",
+    async (_, behaviour, logged, [sentence, retryAfterSeconds]) => {
+      host.behave(behaviour);
+      const refusal = await refused();
+      expect(refusal.sentence).toEndWith(sentence);
+      expect(refusal.retryAfterSeconds).toBe(retryAfterSeconds);
+      expect(log).toEqual([expect.stringContaining(logged)]);
+      expect(host.seen).toHaveLength(1);
+      expect(source.stats()).toEqual({ minted: 0, failed: 1 });
+
+      // After that time, the next request calls the host.
+      host.behave({ kind: "grant" });
+      clock.advance((retryAfterSeconds ?? 2) * 1_000);
+      const kept = await token();
+      expect(host.seen).toHaveLength(2);
+
       host.behave(behaviour);
       clock.advance(58 * MINUTE_MS);
-      expect(await token()).toBe(host.tokens[0]!);
-      expect(source.stats()).toEqual({ minted: 1, failed: 1 });
+      expect(await token()).toBe(kept);
+      expect(source.stats()).toEqual({ minted: 1, failed: 2 });
       clock.advance(MINUTE_MS);
       await refused();
     },
@@ -422,16 +402,6 @@ describe("a host that", () => {
     clock.advance(600_000);
     host.behave({ kind: "grant" });
     await token();
-  });
-});
-
-describe("the sentence of a refusal", () => {
-  test("says to try again if the host fails, and to ask the operator if it refuses", async () => {
-    host.behave({ kind: "answer", status: 500 });
-    expect((await refused()).sentence).toEndWith("try again later");
-    clock.advance(MINUTE_MS);
-    host.behave({ kind: "answer", status: 404 });
-    expect((await refused()).sentence).toEndWith("ask its operator");
   });
 });
 
