@@ -9,9 +9,8 @@ const MINUTE_MS = 60_000;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };
 
 const admin = useAdmin();
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 beforeAll(async () => {
-  client = createConsoleClient(admin);
   // The last admin cannot be removed.
   await client.newCode("root");
 });

@@ -1,6 +1,5 @@
 /** The console as programs see it: headers, cookies, origins and forms. `test/console` has its pages. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
 import { startAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
 import { useAdmin } from "../support/use.ts";
@@ -10,9 +9,8 @@ const KEY = /svc_live_[0-9a-f]{48}/;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };
 
 const admin = useAdmin();
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 beforeAll(async () => {
-  client = createConsoleClient(admin);
   // The last admin cannot be removed.
   await client.newCode("root");
 });
@@ -105,11 +103,9 @@ describe("A form", () => {
       `${admin.url}/`,
       `${admin.url}, ${admin.url}`,
     ];
-    const paths = CONSOLE_ROUTES.filter(({ method }) => method === "POST").map(({ path }) => path);
-    expect(paths.length).toBeGreaterThan(1);
     const code = await client.newCode("root");
     const before = await client.countRows("keys");
-    for (const path of [...paths, "/enter"]) {
+    for (const path of ["/keys/issue", "/logout", "/enter"]) {
       for (const origin of origins) {
         const body = new URLSearchParams(path === "/enter" ? { code } : ISSUE);
         const answer = await fetch(`${admin.url}/console${path}`, {

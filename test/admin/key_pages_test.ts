@@ -14,10 +14,9 @@ const LONG = {
 };
 
 const admin = useAdmin();
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 let cookie: string;
 beforeAll(async () => {
-  client = createConsoleClient(admin);
   ({ cookie } = await client.logIn("admin"));
 });
 

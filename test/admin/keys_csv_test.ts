@@ -12,11 +12,10 @@ const HEADING =
   "created_at,last_used_at,replaced_by";
 
 const admin = useAdmin();
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 let cookie: string;
 let hostile: IssuedKey;
 beforeAll(async () => {
-  client = createConsoleClient(admin);
   ({ cookie } = await client.logIn("viewer"));
   hostile = await admin.issue({
     email: "+grace@example.org",

@@ -24,11 +24,10 @@ const STEM = "Cannot do it: something prevents it";
 const NAMES = Object.keys(WORDS) as RemedyName[];
 
 const admin = useAdmin();
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 /** What each remedy is about, as it is in the database. */
 let things: Readonly<Partial<Record<RemedyName, string>>>;
 beforeAll(async () => {
-  client = createConsoleClient(admin);
   const key = await admin.issue({ email: "o'hara@example.org" });
   const operator = newName();
   const by = { actor: ACTOR, now: admin.clock.now() };

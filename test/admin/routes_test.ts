@@ -2,7 +2,7 @@
  * Every route of the API and of the console: who may call it, and who may not, as `rights.ts` says. A route without a
  * row there or in `sample_requests.ts` fails.
  */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { CONSOLE_ROUTES, ROUTES, THINGS } from "../../src/admin/things.ts";
@@ -18,10 +18,7 @@ import { makeSample, nameOf, unmatched } from "./sample_requests.ts";
 import { CONSOLE_FORMS, makeVisit } from "./sample_visits.ts";
 
 const admin = useAdmin();
-let operators: ReturnType<typeof createConsoleClient>;
-beforeAll(() => {
-  operators = createConsoleClient(admin);
-});
+const operators = createConsoleClient(admin);
 
 /** Sends the sample request of a route. */
 async function send(

@@ -13,9 +13,8 @@ const LONG = "a-rather-long-name-of-a-service-of-a-rather-long-organization.12";
 const REFUSED = [/status of 400/];
 
 const admin = useForAll(startConsole);
-let client: ReturnType<typeof createConsoleClient>;
+const client = createConsoleClient(admin);
 beforeAll(async () => {
-  client = createConsoleClient(admin);
   await client.newCode("olga");
 });
 
