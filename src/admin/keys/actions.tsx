@@ -1,23 +1,18 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of a key offers. */
 import * as v from "valibot";
-import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
+import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, oneYearAfter, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action } from "../frame/console/action.ts";
-import { Choice, Select, TextField } from "../frame/console/components/form.tsx";
-import {
-  EXPIRY_ENTRIES,
-  expiryOf,
-  LIMIT_ENTRY,
-  TEXT,
-  TEXT_OR_NOTHING,
-} from "../frame/console/form_fields.ts";
+import { Select, TextField } from "../frame/console/components/form.tsx";
+import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import { exportLicense } from "./export_license.tsx";
 import { isActive, isNotRevoked, type KeyAction, type KeyChange, mayStay, uuidOf } from "./key_action.ts";
+import { EXPIRY_ENTRIES, ExpiryFields, expiryOf, LIMIT_ENTRY, LimitField } from "./license_fields.tsx";
 import { rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
@@ -58,18 +53,10 @@ export const renew: KeyAction = action({
     return (
       <>
         <p>{FOR_ALL_KEYS}</p>
-        <TextField
-          {...field("last_day", toTimestamp(proposed).slice(0, 10))}
-          label="Last day"
-          type="date"
+        <ExpiryFields
+          field={field}
+          proposed={toDay(proposed)}
           hint="The keys work until the end of this day, UTC."
-        />
-        <Choice
-          type="checkbox"
-          name="never"
-          value="yes"
-          label="It never expires"
-          checked={field("never").value === "yes"}
         />
       </>
     );
@@ -108,12 +95,7 @@ export const changeLimit: KeyAction = action({
   Form: ({ of, field }) => (
     <>
       <p>{FOR_ALL_KEYS}</p>
-      <TextField
-        {...field("monthly_limit", of.monthlyLimit === null ? "" : String(of.monthlyLimit))}
-        label="Monthly limit"
-        inputmode="numeric"
-        hint="Inferences a month; empty for the tier's limit."
-      />
+      <LimitField field={field} proposed={String(of.monthlyLimit ?? "")} label="Monthly limit" />
     </>
   ),
   entries: LIMIT_ENTRY,

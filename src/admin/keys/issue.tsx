@@ -14,6 +14,7 @@ import { RefusalNotice } from "../frame/console/remedies.tsx";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { parseIssueRequest } from "./issue_request.ts";
+import { ExpiryFields, LimitField } from "./license_fields.tsx";
 
 /** The form that issues a key. A link to it can fill some fields. */
 export function issueFormPage(visit: Visit): Page {
@@ -84,24 +85,11 @@ function IssueForm({ proposed, refused, may }: FormProps) {
           hint="Your own name for the license, such as an order number."
           maxlength={255}
         />
-        <TextField
-          {...field("monthly_limit")}
-          label="Monthly limit (optional)"
-          inputmode="numeric"
-          hint="Inferences a month; empty for the tier's limit."
-        />
-        <TextField
-          {...field("last_day")}
-          label="Last day"
-          type="date"
+        <LimitField field={fieldOf} label="Monthly limit (optional)" />
+        <ExpiryFields
+          field={fieldOf}
+          proposed={proposed.last_day}
           hint="The key works until the end of this day, UTC."
-        />
-        <Choice
-          type="checkbox"
-          name="never"
-          value="yes"
-          label="It never expires"
-          checked={field("never").value === "yes"}
         />
         <fieldset>
           <legend>Mode</legend>

@@ -1,0 +1,67 @@
+/** @jsxImportSource hono/jsx */
+/** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
+import * as v from "valibot";
+import { DAY, NEVER_EXPIRES } from "../../calendar.ts";
+import { MONTHLY_LIMIT } from "../../licensing/mod.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
+import { parsedField } from "../../rule.ts";
+import type { FormProps } from "../frame/console/action.ts";
+import { Choice, TextField } from "../frame/console/components/form.tsx";
+import { TEXT_OR_NOTHING, WRONG_FIELDS } from "../frame/console/form_fields.ts";
+
+interface FieldProps {
+  readonly field: FormProps<unknown>["field"];
+  /** The text of the field before anything is entered. */
+  readonly proposed?: string | undefined;
+}
+
+/** The last day of a license, or that it has none. */
+export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly hint: string }) {
+  return (
+    <>
+      <TextField {...field("last_day", proposed)} label="Last day" type="date" hint={hint} />
+      <Choice
+        type="checkbox"
+        name="never"
+        value="yes"
+        label="It never expires"
+        checked={field("never").value === "yes"}
+      />
+    </>
+  );
+}
+
+/** The fields of an expiry. */
+export const EXPIRY_ENTRIES = {
+  last_day: v.optional(v.string(), ""),
+  never: v.optional(v.string()),
+} as const;
+
+/** Returns the expiry that the fields mean: the last second of the last day. Refuses one that is past. */
+export function expiryOf(
+  { last_day: day, never }: { readonly last_day: string; readonly never?: string | undefined },
+  now: Date,
+): Date | Refusal {
+  if (never !== undefined) return NEVER_EXPIRES;
+  const expiresAt = DAY.parse(day) && new Date(`${day}T23:59:59Z`);
+  if (expiresAt && expiresAt > now) return expiresAt;
+  const error = expiresAt ? "It must not be in the past" : `It ${DAY.must}`;
+  return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "last_day", error }] });
+}
+
+/** A monthly limit; empty for the tier's own. */
+export function LimitField({ field, proposed, label }: FieldProps & { readonly label: string }) {
+  return (
+    <TextField
+      {...field("monthly_limit", proposed)}
+      label={label}
+      inputmode="numeric"
+      hint="Inferences a month; empty for the tier's limit."
+    />
+  );
+}
+
+/** The field of a monthly limit: undefined for the tier's own. */
+export const LIMIT_ENTRY = {
+  monthly_limit: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MONTHLY_LIMIT))),
+} as const;
