@@ -4,11 +4,11 @@ import { listOperators, listSessions, listTokens, type Operator } from "../../op
 import { renderCount } from "../../render_count.ts";
 import { Done } from "../frame/console/components/action.tsx";
 import { Heading } from "../frame/console/components/layout.tsx";
-import { numeric, Table } from "../frame/console/components/table.tsx";
+import { numeric } from "../frame/console/components/table.tsx";
 import { Ago, Day } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { Left, MOST_ROWS, OperatorState, Sessions, Tokens } from "./lists.tsx";
+import { FirstRows, OperatorState, Sessions, Tokens } from "./lists.tsx";
 
 const DONE = { session: "The session has ended.", role: "You have another role now." } as const;
 
@@ -28,7 +28,7 @@ export async function accessPage({ options: { database }, session, query, now }:
         <Heading title="Access" />
         <Done query={query} sentences={DONE} />
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
-        <Sessions sessions={seen} ownId={session.id} caption="Sessions, newest first" now={now} />
+        <Sessions sessions={seen} ownId={session.id} now={now} />
         {isAdmin && <Operators operators={operators} now={now} />}
         {isAdmin && (
           <>
@@ -68,12 +68,12 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
   return (
     <>
       <h2>Operators</h2>
-      <Table
+      <FirstRows
         caption="Operators by name; removed operators last"
         columns={columns}
-        rows={ordered.slice(0, MOST_ROWS)}
+        rows={ordered}
+        command="claviger operators list"
       />
-      <Left count={ordered.length - MOST_ROWS} command="claviger operators list" />
       <p class="muted">
         On the host, <code>claviger operators login NAME --role ROLE</code> creates an operator and prints a
         link.

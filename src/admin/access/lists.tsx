@@ -4,21 +4,20 @@ import type { ListedSession, ListedToken, Operator } from "../../operators/mod.t
 import { limitsOfToken } from "../../operators/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { Pill, type PillProps } from "../frame/console/components/pill.tsx";
-import { Table } from "../frame/console/components/table.tsx";
+import { Table, type TableProps } from "../frame/console/components/table.tsx";
 import { Ago, Foreign, Lines } from "../frame/console/components/values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
-export const MOST_ROWS = 50;
+const MOST_ROWS = 50;
 
 interface SessionsProps {
   readonly sessions: readonly ListedSession[];
   readonly ownId: string;
-  readonly caption: string;
   readonly now: Date;
 }
 
 /** Sessions, each with the button that ends it. */
-export function Sessions({ sessions, ownId, caption, now }: SessionsProps) {
+export function Sessions({ sessions, ownId, now }: SessionsProps) {
   if (sessions.length === 0) return <p class="muted">No session.</p>;
   const columns = [
     {
@@ -45,12 +44,7 @@ export function Sessions({ sessions, ownId, caption, now }: SessionsProps) {
       ),
     },
   ];
-  return (
-    <>
-      <Table caption={caption} columns={columns} rows={sessions.slice(0, MOST_ROWS)} />
-      <Left count={sessions.length - MOST_ROWS} command={undefined} />
-    </>
-  );
+  return <FirstRows caption="Sessions, newest first" columns={columns} rows={sessions} />;
 }
 
 const TONES: Readonly<Record<ListedToken["state"], PillProps["tone"]>> = {
@@ -91,14 +85,12 @@ export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[
   ];
   const ordered = tokens.toSorted((a, b) => Number(a.state === "revoked") - Number(b.state === "revoked"));
   return (
-    <>
-      <Table
-        caption="Tokens by name; revoked tokens last"
-        columns={columns}
-        rows={ordered.slice(0, MOST_ROWS)}
-      />
-      <Left count={ordered.length - MOST_ROWS} command="claviger tokens list" />
-    </>
+    <FirstRows
+      caption="Tokens by name; revoked tokens last"
+      columns={columns}
+      rows={ordered}
+      command="claviger tokens list"
+    />
   );
 }
 
@@ -114,18 +106,28 @@ function Limits({ token }: { readonly token: ListedToken }) {
   return parts.length === 0 ? <span class="muted">none</span> : <Foreign text={parts.join("; ")} />;
 }
 
-/** Says how many rows a table leaves out, and what lists them. */
-export function Left({ count, command }: { readonly count: number; readonly command: string | undefined }) {
-  if (count <= 0) return null;
+interface FirstRowsProps<Row> extends TableProps<Row> {
+  /** The command that lists all rows. */
+  readonly command?: string;
+}
+
+/** A table of the first rows. It says how many rows are left out, and what lists them. */
+export function FirstRows<Row>({ command, rows, ...table }: FirstRowsProps<Row>) {
+  const left = rows.length - MOST_ROWS;
   return (
-    <p class="muted">
-      {`${renderCount(count)} more are not shown.`}
-      {command && (
-        <>
-          {" "}
-          The command <code>{command}</code> lists all.
-        </>
+    <>
+      <Table {...table} rows={rows.slice(0, MOST_ROWS)} />
+      {left > 0 && (
+        <p class="muted">
+          {`${renderCount(left)} more are not shown.`}
+          {command && (
+            <>
+              {" "}
+              The command <code>{command}</code> lists all.
+            </>
+          )}
+        </p>
       )}
-    </p>
+    </>
   );
 }

@@ -127,12 +127,7 @@ async function operatorPage(
           ]}
         />
         <h2>Sessions</h2>
-        <Sessions
-          sessions={sessions.filter((each) => each.operator === name)}
-          ownId={session.id}
-          caption="Sessions, newest first"
-          now={now}
-        />
+        <Sessions sessions={sessions.filter((each) => each.operator === name)} ownId={session.id} now={now} />
       </>
     ),
   };

@@ -13,7 +13,7 @@ export function numeric<Row>(label: string, cell: Column<Row>["cell"]): Column<R
   return { label, isNumeric: true, cell };
 }
 
-interface TableProps<Row> {
+export interface TableProps<Row> {
   readonly caption: string;
   /** The first column names the row. */
   readonly columns: readonly Column<Row>[];
