@@ -6,12 +6,11 @@ import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
-import { Changes } from "../frame/console/components/changes.tsx";
+import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
-import { cutText, MOST_OF_REASON } from "../frame/console/cut_text.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { FieldsOf } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
@@ -112,11 +111,7 @@ const columnsAt = (now: Date) => [
   { label: "Action", cell: ({ action }: AuditRow) => action },
   { label: "Concerns", cell: (row: Row) => <Concerned {...row} /> },
   { label: "Change", cell: (row: AuditRow) => <Changes {...row} /> },
-  {
-    label: "Reason",
-    cell: ({ reason }: AuditRow) =>
-      reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
-  },
+  REASON_COLUMN,
 ];
 
 function Who({ actor, door, address }: AuditRow) {

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-import { type DatabaseFacts, type Finding, measureDatabase } from "../../doctor/mod.ts";
+import { type Finding, measureDatabase } from "../../doctor/mod.ts";
 import { listTokens } from "../../operators/mod.ts";
 import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
 import { COMMIT, VERSION } from "../../version.ts";
@@ -10,19 +10,7 @@ import { Ago, Day, Foreign, Lines, Size } from "../frame/console/components/valu
 import { distanceOf } from "../frame/console/distance.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { type Expiry, listExpiries, type Summary, summarize } from "./health_rows.ts";
-
-interface HealthProps {
-  readonly summary: Summary;
-  readonly findings: readonly Finding[];
-  readonly examinedAt: Date;
-  readonly expiries: readonly Expiry[];
-  readonly processes: readonly ServingProcess[];
-  readonly ownUuid: string;
-  readonly database: DatabaseFacts;
-  readonly isAdmin: boolean;
-  readonly now: Date;
-}
+import { type Expiry, listExpiries, summarize } from "./health_rows.ts";
 
 const NO_CERTIFICATE = "The service has no certificate of its own";
 
@@ -39,48 +27,46 @@ export async function healthPage({ options, session, now }: Visit): Promise<Page
   ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
   const summary = summarize(findings, expiries, processes);
-  const props = { summary, findings, expiries, processes, ownUuid, isAdmin, now, database: facts };
-  return { title: "Health", script: "refresh", body: <Health {...props} examinedAt={examination.at} /> };
-}
-
-function Health(props: HealthProps) {
-  const { summary, findings, examinedAt, expiries, processes, ownUuid, isAdmin, database, now } = props;
-  return (
-    <>
-      <Heading title="Health" />
-      <p class={`notice ${summary.tone}`}>
-        <Foreign text={summary.sentence} />
-      </p>
-      <h2>Checks</h2>
-      <Table caption={`Checked: ${distanceOf(examinedAt, now)}`} columns={CHECKS} rows={findings} />
-      <h2>Expiry</h2>
-      {expiries.length === 0 ? (
-        <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token expires.` : `${NO_CERTIFICATE}.`}</p>
-      ) : (
-        <Table caption="The certificate, then tokens" columns={expiryColumns(now)} rows={expiries} />
-      )}
-      <h2>Processes</h2>
-      {processes.length === 0 ? (
-        <p class="muted">No process has reported yet: each process reports once a minute.</p>
-      ) : (
-        <Table
-          caption="Each process reports once a minute; it is lost after five minutes without a report"
-          columns={processColumns(ownUuid, now)}
-          rows={processes}
+  return {
+    title: "Health",
+    script: "refresh",
+    body: (
+      <>
+        <Heading title="Health" />
+        <p class={`notice ${summary.tone}`}>
+          <Foreign text={summary.sentence} />
+        </p>
+        <h2>Checks</h2>
+        <Table caption={`Checked: ${distanceOf(examination.at, now)}`} columns={CHECKS} rows={findings} />
+        <h2>Expiry</h2>
+        {expiries.length === 0 ? (
+          <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token expires.` : `${NO_CERTIFICATE}.`}</p>
+        ) : (
+          <Table caption="The certificate, then tokens" columns={expiryColumns(now)} rows={expiries} />
+        )}
+        <h2>Processes</h2>
+        {processes.length === 0 ? (
+          <p class="muted">No process has reported yet: each process reports once a minute.</p>
+        ) : (
+          <Table
+            caption="Each process reports once a minute; it is lost after five minutes without a report"
+            columns={processColumns(ownUuid, now)}
+            rows={processes}
+          />
+        )}
+        <h2>Versions and database</h2>
+        <Facts
+          facts={[
+            ["Claviger", `${VERSION} (${COMMIT})`],
+            ["PostgreSQL", facts.version],
+            ["PostgreSQL runs since", <Ago at={facts.startedAt} now={now} />],
+            ["Size of the database", <Size bytes={facts.sizeBytes} />],
+            ["Connections", `${facts.connections} of ${facts.maxConnections}`],
+          ]}
         />
-      )}
-      <h2>Versions and database</h2>
-      <Facts
-        facts={[
-          ["Claviger", `${VERSION} (${COMMIT})`],
-          ["PostgreSQL", database.version],
-          ["PostgreSQL runs since", <Ago at={database.startedAt} now={now} />],
-          ["Size of the database", <Size bytes={database.sizeBytes} />],
-          ["Connections", `${database.connections} of ${database.maxConnections}`],
-        ]}
-      />
-    </>
-  );
+      </>
+    ),
+  };
 }
 
 const STATES: Readonly<

@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 
 import type { Child } from "hono/jsx";
-import { type ActivityCount, findActivity } from "../../activity/mod.ts";
+import { findActivity } from "../../activity/mod.ts";
 import { DAY_MS, toDay } from "../../calendar.ts";
-import { type Figures, readFigures } from "../../figures/mod.ts";
+import { readFigures } from "../../figures/mod.ts";
 import { listKeys } from "../../keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { listProcesses } from "../../processes/mod.ts";
@@ -21,17 +21,6 @@ import { Consumers, Expiring, KeysByTier, NearQuota, Refusals, Unused } from "./
 
 const DAYS = 90;
 
-interface OverviewProps {
-  readonly health: Summary;
-  readonly hasKeys: boolean;
-  /** Undefined before the figures were computed for the first time. */
-  readonly figures: Figures | undefined;
-  readonly use: UsageDays | undefined;
-  readonly activity: readonly ActivityCount[];
-  readonly mayIssue: boolean;
-  readonly now: Date;
-}
-
 /** The first page of an operator: how many keys there are, their use, and the things that need attention. */
 export async function overviewPage({ options, now, may }: Visit): Promise<Page> {
   const { database } = options;
@@ -43,16 +32,49 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     readUsageDays(database, { from: dayBefore(now, DAYS - 1), to: dayBefore(now, 0) }),
     findActivity(database, { from: new Date(now.getTime() - DAY_MS), to: now, by: "code", step: "hour" }),
   ]);
-  const props = {
-    health,
-    hasKeys: keys.length > 0,
-    figures,
-    use,
-    activity: isRefusal(activity) ? [] : activity,
-    mayIssue: may("keys:issue"),
-    now,
+  const hasKeys = keys.length > 0;
+  const counts = isRefusal(activity) ? [] : activity;
+  const mayIssue = may("keys:issue");
+  return {
+    title: "Overview",
+    script: "refresh",
+    body: (
+      <>
+        <Heading title="Overview">{mayIssue && <IssueButton />}</Heading>
+        <p class={`notice ${health.tone} health`}>
+          <Foreign text={health.sentence} /> <a href="/console/health">Show health</a>
+        </p>
+        {!hasKeys && <NoKeys mayIssue={mayIssue} />}
+        {hasKeys && <Use use={use} now={now} />}
+        {hasKeys && figures === undefined && (
+          <Notice kind="warning">
+            The figures about keys and customers are computed for the first time now. They appear here within
+            a minute.
+          </Notice>
+        )}
+        <Columns>
+          <Column>
+            {hasKeys && figures && (
+              <>
+                <KeysByTier {...figures.keys} now={now} />
+                <Consumers {...figures.consumers} now={now} />
+                <Unused {...figures.unused} now={now} />
+              </>
+            )}
+          </Column>
+          <Column>
+            {(hasKeys || counts.length > 0) && <Refusals activity={counts} now={now} />}
+            {hasKeys && figures && (
+              <>
+                <NearQuota {...figures.nearQuota} now={now} />
+                <Expiring {...figures.expiring} now={now} />
+              </>
+            )}
+          </Column>
+        </Columns>
+      </>
+    ),
   };
-  return { title: "Overview", script: "refresh", body: <Overview {...props} /> };
 }
 
 /** The sentence of the page Health, without the tokens, whose names only admins see. */
@@ -67,46 +89,6 @@ async function findHealth(options: Visit["options"], now: Date): Promise<Summary
 /** Returns a day as `2026-11-22`. */
 function dayBefore(now: Date, days: number): string {
   return toDay(new Date(now.getTime() - days * DAY_MS));
-}
-
-function Overview(props: OverviewProps) {
-  const { health, hasKeys, figures, mayIssue, now } = props;
-  return (
-    <>
-      <Heading title="Overview">{mayIssue && <IssueButton />}</Heading>
-      <p class={`notice ${health.tone} health`}>
-        <Foreign text={health.sentence} /> <a href="/console/health">Show health</a>
-      </p>
-      {!hasKeys && <NoKeys mayIssue={mayIssue} />}
-      {hasKeys && <Use {...props} />}
-      {hasKeys && figures === undefined && (
-        <Notice kind="warning">
-          The figures about keys and customers are computed for the first time now. They appear here within a
-          minute.
-        </Notice>
-      )}
-      <Columns>
-        <Column>
-          {hasKeys && figures && (
-            <>
-              <KeysByTier {...figures.keys} now={now} />
-              <Consumers {...figures.consumers} now={now} />
-              <Unused {...figures.unused} now={now} />
-            </>
-          )}
-        </Column>
-        <Column>
-          {(hasKeys || props.activity.length > 0) && <Refusals activity={props.activity} now={now} />}
-          {hasKeys && figures && (
-            <>
-              <NearQuota {...figures.nearQuota} now={now} />
-              <Expiring {...figures.expiring} now={now} />
-            </>
-          )}
-        </Column>
-      </Columns>
-    </>
-  );
 }
 
 function NoKeys({ mayIssue }: { readonly mayIssue: boolean }) {
@@ -130,8 +112,14 @@ function NoKeys({ mayIssue }: { readonly mayIssue: boolean }) {
   );
 }
 
+interface UseProps {
+  /** Undefined before the first count. */
+  readonly use: UsageDays | undefined;
+  readonly now: Date;
+}
+
 /** Use per day, by tier. */
-function Use({ use, now }: OverviewProps) {
+function Use({ use, now }: UseProps) {
   if (use === undefined) {
     return (
       <Notice kind="warning">

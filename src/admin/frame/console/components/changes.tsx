@@ -1,7 +1,15 @@
 /** @jsxImportSource hono/jsx */
 import type { AuditRow } from "../../../../audit/mod.ts";
 import { changesOf } from "../audit_changes.ts";
+import { cutText, MOST_OF_REASON } from "../cut_text.ts";
 import { Foreign } from "./values.tsx";
+
+/** The column with the reason of each change. */
+export const REASON_COLUMN = {
+  label: "Reason",
+  cell: ({ reason }: Pick<AuditRow, "reason">) =>
+    reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
+};
 
 /** The change in a row of the audit log: each changed value before and after. */
 export function Changes(row: Pick<AuditRow, "before" | "after">) {

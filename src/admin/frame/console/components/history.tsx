@@ -1,7 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import type { AuditRow } from "../../../../audit/mod.ts";
-import { cutText, MOST_OF_REASON } from "../cut_text.ts";
-import { Changes } from "./changes.tsx";
+import { Changes, REASON_COLUMN } from "./changes.tsx";
 import { Table } from "./table.tsx";
 import { Ago, Foreign } from "./values.tsx";
 
@@ -37,11 +36,7 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
     { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
     ...(hasKeys ? [key] : []),
     { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
-    {
-      label: "Reason",
-      cell: ({ reason }: AuditRow) =>
-        reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
-    },
+    REASON_COLUMN,
   ];
   return (
     <section aria-labelledby="history">
