@@ -1,14 +1,5 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -18,8 +9,7 @@ import {
   refusalOf,
   usageErrorOf,
 } from "../cli/command_line.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createExternalDatabase } from "../support/external_database.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
 
 // The tests create, fill and read several databases, on a machine that may be busy.
@@ -30,9 +20,6 @@ const file = (name: string) => join(folder.path, name);
 const lines: CommandLine[] = [];
 /** The installation that is backed up. */
 let line: CommandLine;
-let target: TestDatabase;
-let proxy: FaultyProxy;
-let external: { env: { DATABASE_URL: string } };
 
 beforeAll(async () => {
   line = installation({ prepared: true });
@@ -43,15 +30,6 @@ beforeAll(async () => {
   await service.stop();
   await line.json(["backup", file("plain")]);
   await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
-});
-beforeEach(async () => {
-  target = await createTestDatabase({ empty: true });
-  proxy = await startFaultyProxy(target.address);
-  external = { env: { DATABASE_URL: proxy.address.url } };
-});
-afterEach(async () => {
-  await proxy.close();
-  await target.close();
 });
 afterAll(() => {
   for (const one of lines) one.remove();
@@ -106,6 +84,8 @@ describe("claviger backup", () => {
   });
 
   test("refuses an existing file, a missing folder, and an empty database", async () => {
+    await using external = await createExternalDatabase({ empty: true });
+    const env = { DATABASE_URL: external.url };
     writeFileSync(file("existing"), "");
     expect(refusalOf(await line.here(["backup", file("existing")]))).toBe(
       `Cannot write ${file("existing")}: there is a file of that name; choose another, or replace it ` +
@@ -115,10 +95,8 @@ describe("claviger backup", () => {
     expect(refusalOf(await line.here(["backup", file("no/where")]))).toContain(
       "there is no such file or folder",
     );
-    expect(refusalOf(await line.here(["backup", file("empty")], external))).toContain(
-      "the database is empty",
-    );
-    expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], external))).toBe(
+    expect(refusalOf(await line.here(["backup", file("empty")], { env }))).toContain("the database is empty");
+    expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], { env }))).toBe(
       "Cannot back up the secret: none is given; name its file in CLAVIGER_SECRET_FILE",
     );
   });
@@ -269,13 +247,15 @@ describe("claviger restore", () => {
   });
 
   test("moves an installation from the database inside to an external database and back", async () => {
-    const ended = await line.here(["restore", file("secret")], external);
+    await using external = await createExternalDatabase({ empty: true });
+    const at = { DATABASE_URL: external.url };
+    const ended = await line.here(["restore", file("secret")], { env: at });
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toContain(
       `give the service the backup's secret: \`tar --zstd -xOf ${file("secret")} secret\` prints it`,
     );
     const printed = Bun.spawnSync(["tar", "--zstd", "-xOf", file("secret"), "secret"]);
-    const env = { ...external.env, CLAVIGER_SECRET: printed.stdout.toString().trim() };
+    const env = { ...at, CLAVIGER_SECRET: printed.stdout.toString().trim() };
     const saved = await line.json(["backup", file("external"), "--with-secret"], { env });
     expect(saved.tables).toMatchObject({ keys: 1, installer_token: 1 });
 

@@ -17,33 +17,27 @@ import { findLastBackup } from "../../src/backup/mod.ts";
 import { migrations, openSession } from "../../src/database/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createExternalDatabase } from "../support/external_database.ts";
 import { isRoot } from "../support/is_root.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
+import { useForAll } from "../support/use.ts";
 import { backUp, makeFolder, restore, tryBackup } from "./backup_kit.ts";
-
-setDefaultTimeout(60_000);
 
 const HOUR_MS = 3_600_000;
 const folder = makeFolder();
 const file = (name: string) => join(folder.path, name);
-let source: TestDatabase;
-let proxy: FaultyProxy;
+const source = useForAll(createExternalDatabase);
+// After useForAll(), which sets a shorter limit.
+setDefaultTimeout(60_000);
 
 beforeAll(async () => {
-  source = await createTestDatabase();
-  proxy = await startFaultyProxy(source.address);
   for (const name of ["first", "second"]) await backUp(source.address, file(name));
 });
-afterAll(async () => {
-  await proxy.close();
-  await source.close();
-  folder.remove();
-});
+afterAll(() => folder.remove());
 
-const last = (now = new Date(), of = source) => findLastBackup(of.database, now);
+const last = (now = new Date(), of: TestDatabase = source) => findLastBackup(of.database, now);
 const hoursAfter = (at: Date, hours: number) => new Date(at.getTime() + hours * HOUR_MS);
 
 /** Runs a command of the program in a process of its own. */
@@ -57,14 +51,14 @@ function start(args: readonly string[]): Bun.Subprocess<"ignore", "pipe", "pipe"
   ];
   return Bun.spawn(command, {
     cwd: join(import.meta.dir, "../.."),
-    env: { PATH: "/usr/bin:/bin", DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET },
+    env: { PATH: "/usr/bin:/bin", DATABASE_URL: source.url, CLAVIGER_SECRET: TEST_SECRET },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }
 
 describe("findLastBackup()", () => {
   test("finds none in a new database, and calls one overdue 36 hours after the database was made", async () => {
-    const fresh = await createTestDatabase();
+    await using fresh = await createTestDatabase();
     const { since, takenAt, verifiedAt, dueAt } = await last(undefined, fresh);
     expect([takenAt, verifiedAt]).toEqual([null, null]);
     expect(Math.abs(since.getTime() - Date.now())).toBeLessThan(24 * HOUR_MS);
@@ -74,7 +68,6 @@ describe("findLastBackup()", () => {
         async (hours) => (await last(hoursAfter(since, hours), fresh)).isOverdue,
       ),
     );
-    await fresh.close();
     expect(overdue).toEqual([true, false, false, false, true]);
   });
 
@@ -103,20 +96,18 @@ describe("findLastBackup()", () => {
   });
 
   test("finds none after a restore: the backup was taken of another database", async () => {
-    const target = await createTestDatabase({ empty: true });
+    await using target = await createTestDatabase({ empty: true });
     // The second backup was taken when the first one was noted.
     await restore(target.address, file("second"));
     expect(await last(new Date(), target)).toMatchObject({ takenAt: null, isOverdue: false });
-    await target.close();
   });
 
   test("leaves out a backup of an older schema, and one that the database cannot note", async () => {
-    const older = await createTestDatabase();
+    await using older = await createTestDatabase();
     await older.database.query((sql) => sql`drop table last_backup`);
     const unnoted = async () => (await backUp(older.address, file("older"), { replace: true })).notNoted;
     await older.database.query((sql) => sql`delete from schema_migrations where number >= 23`);
     expect(await unnoted()).toBe("its schema is older than this program");
-    await older.close();
     await source.database.query((sql) => sql`alter table last_backup rename to elsewhere`);
     const table = "last_backup";
     await source.database.query((sql) => sql`create view last_backup as select true as is_only`);

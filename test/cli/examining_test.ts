@@ -3,14 +3,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, t
 import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
-import { createTestDatabase } from "../support/database.ts";
-import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createExternalDatabase } from "../support/external_database.ts";
 import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
 import {
   createCommandLine,
   type RunningService,
   type RunOptions,
+  readFindings,
   refusalOf,
   usageErrorOf,
 } from "./command_line.ts";
@@ -22,13 +22,6 @@ const asRoot = isRoot("doctor on data folders of other users");
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const line = createCommandLine({ prepared: true });
 let service: RunningService;
-
-interface Found {
-  readonly name: string;
-  readonly state: string;
-  readonly message: string;
-  readonly remedy?: string;
-}
 
 beforeAll(async () => {
   service = await line.serve();
@@ -135,15 +128,15 @@ describe("claviger health", () => {
     expect(refusalOf(await line.run(["health", "--url", "http://127.0.0.1:1"]))).toBe(
       "Not healthy: http://127.0.0.1:1/api/health: nothing listens there",
     );
-    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
-    const ended = await line.run(["health", "--url", other.url.href]);
-    await other.stop(true);
-    expect(refusalOf(ended)).toContain("another program answers there, not Claviger (200)");
+    await using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    expect(refusalOf(await line.run(["health", "--url", other.url.href]))).toContain(
+      "another program answers there, not Claviger (200)",
+    );
   });
 
   test("waits for a service that is starting, but not longer than told", async () => {
     let isHealthy = false;
-    const late = Bun.serve({
+    await using late = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",
       fetch: () =>
@@ -159,7 +152,6 @@ describe("claviger health", () => {
       isHealthy = true;
     }, 400);
     expect((await line.run(["health", "--url", url, "--wait", "5s"])).status).toBe(0);
-    await late.stop(true);
   });
 
   test("trusts only the given certificate", async () => {
@@ -202,11 +194,10 @@ describe("claviger health", () => {
 });
 
 describe("claviger doctor", () => {
-  async function doctor(env: Record<string, string> = {}, args: readonly string[] = []) {
-    const { status, out, err } = await line.here(["doctor", "--json", ...args], { env });
-    const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: Found[] };
-    expect(ok).toBe(status === 0);
-    return { status, err, findings, of: (name: string) => findings.find((finding) => finding.name === name) };
+  async function doctor(env: Record<string, string> = {}, at = line) {
+    const ended = await at.here(["doctor", "--json"], { env });
+    expect(JSON.parse(ended.out).ok).toBe(ended.status === 0);
+    return readFindings(ended);
   }
   const port = () => ({ CLAVIGER_PORT: new URL(service.url).port });
 
@@ -238,11 +229,8 @@ describe("claviger doctor", () => {
   });
 
   test("does not mistake another installation's service for its own", async () => {
-    const alone = createCommandLine();
-    const serviceOf = async (env: Record<string, string>) => {
-      const { findings } = JSON.parse((await alone.here(["doctor", "--json"], { env })).out);
-      return (findings as Found[]).find(({ name }) => name === "service");
-    };
+    using alone = createCommandLine();
+    const serviceOf = async (env: Record<string, string>) => (await doctor(env, alone)).of("service");
     const none = `no service runs from ${alone.dataDir}`;
     expect(await serviceOf(port())).toMatchObject({
       state: "warn",
@@ -251,11 +239,9 @@ describe("claviger doctor", () => {
     });
     expect(await serviceOf({ CLAVIGER_PORT: "1" })).toMatchObject({ state: "warn", message: none });
     expect(await serviceOf({ CLAVIGER_PORT: "0" })).toMatchObject({ state: "warn", message: none });
-    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    await using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
     const message = `${none}; at http://127.0.0.1:${other.port} another program answers`;
     expect(await serviceOf({ CLAVIGER_PORT: `${other.port}` })).toMatchObject({ state: "warn", message });
-    await other.stop(true);
-    alone.remove();
   });
 
   test("ignores the note that an ended service left behind", async () => {
@@ -287,46 +273,29 @@ describe("claviger doctor", () => {
   });
 
   test("examines the certificate that the service got and doctor did not", async () => {
-    const unit = createCommandLine({ prepared: true });
+    using unit = createCommandLine({ prepared: true });
     const credentials = join(unit.folder, "credentials");
     mkdirSync(credentials);
     const { certFile, keyFile } = makeCertificate(credentials, "licenses.example.org", 3);
     renameSync(certFile, join(credentials, "claviger-tls-cert"));
     renameSync(keyFile, join(credentials, "claviger-tls-key"));
-    const running = await unit.serve([], { env: { CREDENTIALS_DIRECTORY: credentials } });
     const files = makeCertificate(unit.folder, "options", 60);
-    const examined = async () => {
-      const { findings } = JSON.parse((await unit.here(["doctor", "--json"])).out) as { findings: Found[] };
-      return (name: string) => findings.find((finding) => finding.name === name);
-    };
-    try {
-      const of = await examined();
+    {
+      await using running = await unit.serve([], { env: { CREDENTIALS_DIRECTORY: credentials } });
+      const { of } = await doctor({}, unit);
       expect(of("tls")).toMatchObject({ state: "warn", message: expect.stringContaining("expires at") });
       expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${running.url}` });
       expect(running.url).toStartWith("https://");
-    } finally {
-      await running.stop();
     }
-    const options = ["--tls-cert", files.certFile, "--tls-key", files.keyFile];
-    const next = await unit.serve(options);
-    try {
-      expect((await examined())("tls")).toMatchObject({ state: "ok" });
-    } finally {
-      await next.stop();
-      unit.remove();
-    }
+    await using _ = await unit.serve(["--tls-cert", files.certFile, "--tls-key", files.keyFile]);
+    expect((await doctor({}, unit)).of("tls")).toMatchObject({ state: "ok" });
   });
 
   test("finds the service of an external database by its data folder, if it has one", async () => {
-    const target = await createTestDatabase({ empty: true });
-    const proxy = await startFaultyProxy(target.address);
-    const outside = createCommandLine();
-    const DATABASE_URL = proxy.address.url;
-    const env = { DATABASE_URL, CLAVIGER_SECRET: SECRET };
-    const serviceOf = async () => {
-      const { findings } = JSON.parse((await outside.here(["doctor", "--json"], { env })).out);
-      return (findings as Found[]).find(({ name }) => name === "service")?.message;
-    };
+    await using target = await createExternalDatabase({ empty: true });
+    using outside = createCommandLine();
+    const env = { DATABASE_URL: target.url, CLAVIGER_SECRET: SECRET };
+    const serviceOf = async () => (await doctor(env, outside)).of("service")?.message;
     const noFolder = await outside.serve([], { env: { ...env, CLAVIGER_HOST: "127.0.0.2" } });
     expect(await serviceOf()).not.toContain(noFolder.url);
     const { hostname, port } = new URL(noFolder.url);
@@ -338,12 +307,8 @@ describe("claviger doctor", () => {
     await noFolder.stop();
 
     mkdirSync(outside.dataDir);
-    const withFolder = await outside.serve([], { env });
+    await using withFolder = await outside.serve([], { env });
     expect(await serviceOf()).toBe(`healthy at ${withFolder.url}`);
-    await withFolder.stop();
-    outside.remove();
-    await proxy.close();
-    await target.close();
   });
 
   test("warns if clients cannot get the address of a hosted model", async () => {
@@ -392,12 +357,9 @@ describe("claviger doctor", () => {
       expect.stringMatching(/^claviger: 2 of \d+ checks failed\n$/),
     ]);
 
-    const idle = createCommandLine();
-    const tlsOf = async (certFile: string, keyFile: string) => {
-      const env = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
-      const { findings } = JSON.parse((await idle.here(["doctor", "--json"], { env })).out);
-      return (findings as Found[]).find(({ name }) => name === "tls");
-    };
+    using idle = createCommandLine();
+    const tlsOf = async (certFile: string, keyFile: string) =>
+      (await doctor({ CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile }, idle)).of("tls");
     for (const [days, state] of [
       [-1, "fail"],
       [3, "warn"],
@@ -413,7 +375,6 @@ describe("claviger doctor", () => {
         message: `Cannot use TLS: the key ${pipe}: it is no regular file`,
       });
     }
-    idle.remove();
   });
 
   test("examines the settings of the running service, not those of its next start", async () => {
@@ -448,7 +409,7 @@ describe("claviger doctor", () => {
   test.skipIf(!asRoot)(
     "refuses the folder of another user with the line to type, and does not report a missing database",
     async () => {
-      const closed = createCommandLine();
+      using closed = createCommandLine();
       mkdirSync(closed.dataDir, { mode: 0o700 });
       try {
         process.seteuid?.(65_534);
@@ -459,7 +420,6 @@ describe("claviger doctor", () => {
         );
       } finally {
         process.seteuid?.(0);
-        closed.remove();
       }
     },
   );
@@ -467,7 +427,7 @@ describe("claviger doctor", () => {
   test.skipIf(!asRoot)(
     "refuses root in the folder of another user, who gets root's file from root's shell",
     async () => {
-      const foreign = createCommandLine();
+      using foreign = createCommandLine();
       mkdirSync(foreign.dataDir, { mode: 0o700 });
       chownSync(foreign.dataDir, 65_534, 65_534);
       const place = `--data-dir ${foreign.dataDir} --env-file ${foreign.folder}/empty.env`;
@@ -479,35 +439,28 @@ describe("claviger doctor", () => {
       );
       expect(await lineOf("restore", "-")).toBe(`restore - ${place}`);
       expect(await lineOf("backup", "saved")).toBe(`backup saved ${place}`);
-      foreign.remove();
     },
   );
 
   test("works without a service, and reports that none runs", async () => {
-    const alone = createCommandLine();
-    try {
-      const none = await alone.here(["doctor", "--json"], { env: { CLAVIGER_PORT: "1" } });
-      expect(none.status).toBe(1);
-      expect(none.out).toContain("Cannot find a database");
-      expect((await alone.here(["migrate"])).status).toBe(0);
-      writeFileSync(join(alone.dataDir, "secret"), SECRET, { mode: 0o600 });
-      const conf = join(alone.dataDir, "postgres/postgresql.conf");
-      const risky = await Bun.file(conf).text();
-      writeFileSync(conf, `${risky}\nfull_page_writes = off\n`);
-      const { status, out } = await alone.here(["doctor", "--json"], { env: { CLAVIGER_PORT: "1" } });
-      expect(status).toBe(1);
-      const { findings } = JSON.parse(out) as { findings: Found[] };
-      const of = (name: string) => findings.find((finding) => finding.name === name);
-      expect(of("service")).toMatchObject({
-        state: "warn",
-        message: `no service runs from ${alone.dataDir}`,
-      });
-      expect(of("durability")).toMatchObject({
-        state: "fail",
-        message: "a power cut can lose acknowledged changes: full_page_writes off",
-      });
-    } finally {
-      alone.remove();
-    }
+    using alone = createCommandLine();
+    const none = await alone.here(["doctor", "--json"], { env: { CLAVIGER_PORT: "1" } });
+    expect(none.status).toBe(1);
+    expect(none.out).toContain("Cannot find a database");
+    expect((await alone.here(["migrate"])).status).toBe(0);
+    writeFileSync(join(alone.dataDir, "secret"), SECRET, { mode: 0o600 });
+    const conf = join(alone.dataDir, "postgres/postgresql.conf");
+    const risky = await Bun.file(conf).text();
+    writeFileSync(conf, `${risky}\nfull_page_writes = off\n`);
+    const { status, of } = await doctor({ CLAVIGER_PORT: "1" }, alone);
+    expect(status).toBe(1);
+    expect(of("service")).toMatchObject({
+      state: "warn",
+      message: `no service runs from ${alone.dataDir}`,
+    });
+    expect(of("durability")).toMatchObject({
+      state: "fail",
+      message: "a power cut can lose acknowledged changes: full_page_writes off",
+    });
   });
 });

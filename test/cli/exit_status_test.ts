@@ -21,8 +21,7 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { listenFailure } from "../../src/platform/listen_failure.ts";
 import { listenOrRefuse } from "../../src/wire/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createExternalDatabase, type ExternalDatabase } from "../support/external_database.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { isRoot } from "../support/is_root.ts";
 import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
@@ -42,8 +41,6 @@ const OTHER_SECRET = [...SECRET].toReversed().join("");
 
 let line: CommandLine;
 let served: CommandLine;
-let sealed: TestDatabase;
-let proxy: FaultyProxy;
 let url: string;
 let taken: Server;
 let waiting: Promise<Ended>;
@@ -52,9 +49,7 @@ let waitingToo: Promise<Ended>;
 beforeAll(async () => {
   line = createCommandLine();
   served = createCommandLine({ prepared: true });
-  sealed = await createTestDatabase();
-  proxy = await startFaultyProxy(sealed.address);
-  url = proxy.address.url;
+  ({ url } = await createDatabase());
   taken = createServer().listen(0, "127.0.0.1");
   const held = join(line.folder, "held");
   mkdirSync(held, { mode: 0o711 });
@@ -68,8 +63,6 @@ beforeAll(async () => {
 afterAll(async () => {
   taken.close();
   for (const close of closing.toReversed()) await close();
-  await proxy.close();
-  await sealed.close();
   for (const each of [line, served]) each.remove();
 });
 const closing: (() => unknown)[] = [];
@@ -114,29 +107,25 @@ async function startWith(name: string, text: string | undefined): Promise<Ended>
   );
 }
 
-/** Makes a database with rows that only these statements give it, and returns its address. */
-async function databaseWith(...statements: string[]): Promise<string> {
-  const made = await createTestDatabase();
-  const way = await startFaultyProxy(made.address);
-  closing.push(
-    () => made.close(),
-    () => way.close(),
-  );
-  for (const text of statements) await made.database.query((sql) => sql.unsafe(text));
-  return way.address.url;
+async function createDatabase(): Promise<ExternalDatabase> {
+  const made = await createExternalDatabase();
+  closing.push(made.close);
+  return made;
+}
+
+/** Makes a database with rows that only this statement gives it, and returns its address. */
+async function databaseWith(statement: string): Promise<string> {
+  const made = await createDatabase();
+  await made.database.query((sql) => sql.unsafe(statement));
+  return made.url;
 }
 
 async function lockMigrations(): Promise<string> {
-  const other = await createTestDatabase();
-  const way = await startFaultyProxy(other.address);
+  const other = await createDatabase();
   const session = openSession(other.address, { statementTimeoutMs: 120_000 });
+  closing.push(session.close);
   await session.sql`select pg_advisory_lock(4127551889)`;
-  closing.push(
-    () => other.close(),
-    () => way.close(),
-    () => session.close(),
-  );
-  return way.address.url;
+  return other.url;
 }
 
 const portOf = (server: Server) => String((server.address() as { port: number }).port);
@@ -208,8 +197,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     {
       says: "another one; give the secret of the first start",
       async ends() {
-        const service = await line.serve([], { env: own() });
-        await service.stop();
+        await (await line.serve([], { env: own() })).stop();
         return await start({ DATABASE_URL: url, CLAVIGER_SECRET: OTHER_SECRET });
       },
     },
@@ -313,8 +301,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     {
       says: "a service runs there already",
       async ends() {
-        const service = await line.serve();
-        return await start({ CLAVIGER_DATA_DIR: line.dataDir }).finally(service.stop);
+        await using _ = await line.serve();
+        return await start({ CLAVIGER_DATA_DIR: line.dataDir });
       },
     },
     { says: "it is in use", ends: () => waitingToo },

@@ -2,47 +2,47 @@
  * Tests where the data is: a folder without a service, an operator's own PostgreSQL, and the secret of
  * each.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { createHash, hash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import type { Database } from "../../src/database/mod.ts";
-import { createTestDatabase } from "../support/database.ts";
-import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createExternalDatabase } from "../support/external_database.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { until } from "../support/until.ts";
-import { type CommandLine, createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
+import { useForAll } from "../support/use.ts";
+import {
+  type CommandLine,
+  createCommandLine,
+  type RunningService,
+  readFindings,
+  refusalOf,
+} from "./command_line.ts";
+import { postJson, useCommandLine } from "./use_command_line.ts";
 
 const ISSUE = ["keys", "issue", "--email", "ada@example.org", "--tier", "free"];
 
 // A service ran in this folder, which has a secret and a key.
-const line = createCommandLine({ prepared: true });
+const line = useCommandLine({ prepared: true });
 beforeAll(async () => {
-  const service = await line.serve();
+  await using _ = await line.serve();
   await line.json(ISSUE);
-  await service.stop();
 });
-afterAll(() => line.remove());
 
 const SECRET = createHash("sha256").update("one").digest("hex");
 const OTHER_SECRET = createHash("sha256").update("two").digest("hex");
 
 describe("claviger in a data folder without a service", () => {
-  const idle = createCommandLine({ prepared: true });
+  const idle = useCommandLine({ prepared: true });
   beforeAll(() => idle.json(["migrate"]));
-  afterAll(() => idle.remove());
 
   test("makes the folder by migrate, and runs one command after another in it", async () => {
-    const fresh = createCommandLine();
+    using fresh = createCommandLine();
     expect((await fresh.json(["migrate"]))[0]).toMatchObject({ number: 1 });
     const issued = await fresh.json(ISSUE);
     expect(await fresh.json(["keys", "list"])).toMatchObject([{ id: issued.id }]);
     expect(existsSync(join(fresh.dataDir, "postgres/postmaster.pid"))).toBe(false);
-    fresh.remove();
   });
 
   test("lets two simultaneous commands take turns", async () => {
@@ -66,8 +66,11 @@ describe("claviger in a data folder without a service", () => {
 });
 
 describe("claviger serve in a data folder", () => {
+  const serveIn = (folder: string, options: readonly string[]) =>
+    line.run(["serve", ...options, "--data-dir", folder, "--env-file", "/dev/null"]);
+
   test("makes a secret that only its owner can read, and stops in order at a signal", async () => {
-    const own = createCommandLine({ prepared: true });
+    using own = createCommandLine({ prepared: true });
     await own.json(["migrate"]);
     await own.json(ISSUE);
     const service = await own.serve();
@@ -80,25 +83,15 @@ describe("claviger serve in a data folder", () => {
     expect(status).toBe(0);
     expect(err).toMatch(/ info {2}Stopping signal=SIGTERM\n.* info {2}Stopped\n$/);
     await expect(fetch(`${service.url}/api/health`)).rejects.toThrow();
-    own.remove();
   });
 
   test("adds no demo data by --demo to a database with keys", async () => {
-    const service = await line.serve(["--demo"]);
+    await using service = await line.serve(["--demo"]);
     expect(service.out).toContain(
       "There are keys already, so no demo was added: a demo needs an empty --data-dir. To issue another key, run\n" +
         "  ./claviger keys issue --email you@example.org --tier research --data-dir ",
     );
     expect(service.out.match(/keys issue/g)).toHaveLength(1);
-    await service.stop();
-  });
-
-  test("refuses a port that is in use, and names it", async () => {
-    const other = createServer().listen(0, "127.0.0.1");
-    const { port } = other.address() as { port: number };
-    const ended = await line.here(["serve", "--port", String(port)]);
-    other.close();
-    expect(refusalOf(ended)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
   });
 
   test("reports that a host name does not exist", async () => {
@@ -109,29 +102,30 @@ describe("claviger serve in a data folder", () => {
   });
 
   test("checks its port before it makes any file, and leaves no file behind", async () => {
-    const other = createServer().listen(0, "127.0.0.1");
+    await using other = createServer().listen(0, "127.0.0.1");
     const { port } = other.address() as { port: number };
+    const taken = `127.0.0.1:${port}`;
     const fresh = join(line.folder, "fresh");
-    const place = ["--data-dir", fresh, "--env-file", "/dev/null"];
-    const first = await line.run(["serve", "--port", String(port), ...place]);
-    const metrics = ["--port", "0", "--metrics-listen", `127.0.0.1:${port}`];
-    const second = await line.run(["serve", ...metrics, ...place]);
-    const admin = ["--port", "0", "--admin-listen", `127.0.0.1:${port}`];
-    const third = await line.run(["serve", ...admin, ...place]);
-    other.close();
-    const taken = `Cannot listen on 127.0.0.1:${port}: the port is in use; choose another with`;
-    expect(refusalOf(first)).toBe(`${taken} --host or --port`);
-    expect(refusalOf(second)).toBe(`${taken} --metrics-listen`);
-    expect(refusalOf(third)).toBe(`${taken} --admin-listen`);
-    const same = [...metrics, "--admin-listen", `127.0.0.1:${port}`];
-    expect(refusalOf(await line.run(["serve", ...same, ...place]))).toEndWith("another with --admin-listen");
+    const cases: [options: string[], remedy: string][] = [
+      [["--port", String(port)], "--host or --port"],
+      [["--port", "0", "--metrics-listen", taken], "--metrics-listen"],
+      [["--port", "0", "--admin-listen", taken], "--admin-listen"],
+    ];
+    for (const [options, remedy] of cases) {
+      expect(refusalOf(await serveIn(fresh, options))).toBe(
+        `Cannot listen on ${taken}: the port is in use; choose another with ${remedy}`,
+      );
+    }
+    const free = `127.0.0.1:${await findFreePort()}`;
+    const same = ["--port", "0", "--metrics-listen", free, "--admin-listen", free];
+    expect(refusalOf(await serveIn(fresh, same))).toEndWith("choose another with --admin-listen");
     expect(existsSync(fresh)).toBe(false);
   });
 
   test("refuses a listener for operators that others would reach without https, before it makes any file", async () => {
     const fresh = join(line.folder, "open");
     const place = ["--data-dir", fresh, "--env-file", "/dev/null"];
-    const ended = await line.run(["serve", "--port", "0", "--admin-listen", "0.0.0.0:0", ...place]);
+    const ended = await serveIn(fresh, ["--port", "0", "--admin-listen", "0.0.0.0:0"]);
     expect(ended.status).toBe(78);
     expect(ended.err).toContain("needs CLAVIGER_ADMIN_URL with https");
     const checked = await line.run(["config", "check", ...place], {
@@ -180,51 +174,44 @@ describe("claviger serve in a data folder", () => {
 
 describe("claviger serve --demo on an empty folder", () => {
   test("prints a key for each tier, one in each other state, and curl lines", async () => {
-    const demo = createCommandLine();
-    const service = await demo.serve(["--demo"], { env: { CLAVIGER_BRAND: "acme" } });
-    try {
-      const keys = new Map(
-        [...service.out.matchAll(/^ {2}(\S.*?) +(acme_test_[0-9a-f]{48})$/gm)].map(
-          ([, label = "", key = ""]) => [label, key],
-        ),
-      );
-      const answers: Record<string, unknown> = {};
-      for (const [label, apiKey] of keys) {
-        const body = JSON.stringify({ api_key: apiKey });
-        const response = await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body });
-        const { code, license_type: tier } = (await response.json()) as Record<string, unknown>;
-        answers[label] = code ?? tier;
-      }
-      expect(answers).toEqual({
-        free: "free",
-        research: "research",
-        commercial: "commercial",
-        enterprise: "enterprise",
-        expired: "KEY_EXPIRED",
-        suspended: "INVALID_KEY",
-        revoked: "INVALID_KEY",
-        "quota used up": "QUOTA_EXCEEDED",
-      });
-      expect(service.out.match(/^ {2}curl -s /gm)).toHaveLength(7);
-      expect(await demo.json(["models", "list"], { env: { CLAVIGER_BRAND: "acme" } })).toHaveLength(4);
-      const verified = await demo.json(["models", "verify"], { env: { CLAVIGER_BRAND: "acme" } });
-      expect(verified.files.map(({ state }: { state: string }) => state)).toEqual(Array(4).fill("good"));
-    } finally {
-      await service.stop();
-      demo.remove();
+    const env = { CLAVIGER_BRAND: "acme" };
+    using demo = createCommandLine();
+    await using service = await demo.serve(["--demo"], { env });
+    const keys = new Map(
+      [...service.out.matchAll(/^ {2}(\S.*?) +(acme_test_[0-9a-f]{48})$/gm)].map(
+        ([, label = "", key = ""]) => [label, key],
+      ),
+    );
+    const answers: Record<string, unknown> = {};
+    for (const [label, apiKey] of keys) {
+      const { body } = await postJson(`${service.url}/v1/auth/validate`, { api_key: apiKey });
+      answers[label] = body.code ?? body.license_type;
     }
+    expect(answers).toEqual({
+      free: "free",
+      research: "research",
+      commercial: "commercial",
+      enterprise: "enterprise",
+      expired: "KEY_EXPIRED",
+      suspended: "INVALID_KEY",
+      revoked: "INVALID_KEY",
+      "quota used up": "QUOTA_EXCEEDED",
+    });
+    expect(service.out.match(/^ {2}curl -s /gm)).toHaveLength(7);
+    expect(await demo.json(["models", "list"], { env })).toHaveLength(4);
+    const verified = await demo.json(["models", "verify"], { env });
+    expect(verified.files.map(({ state }: { state: string }) => state)).toEqual(Array(4).fill("good"));
   });
 });
 
 describe("a demo's data", () => {
-  const demo = createCommandLine({ prepared: true });
+  const demo = useCommandLine({ prepared: true });
   const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
   let first: RunningService;
   beforeAll(async () => {
     first = await demo.serve(["--demo"], { env });
     await first.stop();
   });
-  afterAll(() => demo.remove());
 
   /** Copies the installation for a test that removes the demo: another first start would take seconds. */
   function copyDemo(): CommandLine {
@@ -234,13 +221,11 @@ describe("a demo's data", () => {
     return copy;
   }
 
-  const findingsOf = async (place: CommandLine) => {
-    const { out } = await place.here(["doctor", "--json"]);
-    return JSON.parse(out).findings as { name: string; state: string; message: string }[];
-  };
+  const demoFinding = async (place: CommandLine) =>
+    readFindings(await place.here(["doctor", "--json"])).of("demo");
 
   test("contains models that a client can download by the list's addresses", async () => {
-    const service = await demo.serve(["--demo"], { env });
+    await using service = await demo.serve(["--demo"], { env });
     const [, apiKey = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
     const list = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
     const { models } = (await list.json()) as { models: Record<string, string>[] };
@@ -256,15 +241,13 @@ describe("a demo's data", () => {
       expect(bytes.length).toBeWithin(300, 10_000);
       expect(Number(size)).toBe(bytes.length / 1e6);
     }
-    await service.stop();
   });
 
   test("signs licenses for clients and by command under the same name, though its address is in links", async () => {
     const port = await findFreePort();
     const service = await demo.serve(["--demo", "--port", String(port)]);
     const [, apiKey = ""] = /^ {2}enterprise +(\S+)$/m.exec(first.out) ?? [];
-    const body = JSON.stringify({ api_key: apiKey });
-    const signed = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
+    const signed = await postJson(`${service.url}/v1/auth/license`, { api_key: apiKey });
     const list = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
     await service.stop();
     const [{ id }] = await demo.json(["keys", "list", "--account", "enterprise@demo.example"]);
@@ -272,7 +255,7 @@ describe("a demo's data", () => {
     const issuerOf = ({ license }: { license: string }) =>
       JSON.parse(Buffer.from(license.split(".")[1] ?? "", "base64url").toString()).iss;
     expect(issuerOf(exported)).toBe("svc");
-    expect(issuerOf((await signed.json()) as { license: string })).toBe("svc");
+    expect(issuerOf(signed.body)).toBe("svc");
     expect(await list.text()).toContain(`"download_url":"http://127.0.0.1:${port}/`);
   });
 
@@ -293,23 +276,20 @@ describe("a demo's data", () => {
   });
 
   test("is reported by serve without --demo, in its first lines, and by doctor", async () => {
-    const service = await demo.serve();
+    await using service = await demo.serve();
     expect(service.out.split("\n").slice(2, 4)).toEqual([
       "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
       expect.stringMatching(/^ {2}\.\/claviger demo remove --data-dir \S+ --env-file \S+$/),
     ]);
-    await service.stop();
-    expect(await findingsOf(demo)).toContainEqual(expect.objectContaining({ name: "demo", state: "warn" }));
+    expect(await demoFinding(demo)).toMatchObject({ state: "warn" });
   });
 
   test("is removed by demo remove: only its keys, models and token", async () => {
-    const copy = copyDemo();
+    using copy = copyDemo();
     const service = await copy.serve();
     const own = await copy.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
-    const validate = async (apiKey: string) => {
-      const body = JSON.stringify({ api_key: apiKey });
-      return (await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status;
-    };
+    const validate = async (apiKey: string) =>
+      (await postJson(`${service.url}/v1/auth/validate`, { api_key: apiKey })).status;
     const keys = [...first.out.matchAll(/svc_test_[0-9a-f]{48}/g)].map(([key]) => key);
     const [, research = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
     expect(await validate(research)).toBe(200);
@@ -349,7 +329,7 @@ describe("a demo's data", () => {
     expect(refusalOf(await copy.here(["demo", "remove"]))).toBe(
       "Cannot remove the demo: this database has no demo",
     );
-    expect((await findingsOf(copy)).filter(({ name }) => name === "demo")).toEqual([]);
+    expect(await demoFinding(copy)).toBeUndefined();
     const after = await copy.serve();
     await after.stop();
     expect(after.out).not.toContain("demo");
@@ -357,11 +337,10 @@ describe("a demo's data", () => {
     await again.stop();
     expect(again.out).toContain("There are keys already, so no demo was added");
     expect(again.out).not.toContain("svc_test_");
-    copy.remove();
   });
 
   test("leaves another token and another version of a model when it is removed", async () => {
-    const other = copyDemo();
+    using other = copyDemo();
     await other.here(["installer", "set-token"], { input: "own-token" });
     const added = await other.here(
       [
@@ -375,46 +354,24 @@ describe("a demo's data", () => {
     const { models, token } = await other.json(["demo", "remove"]);
     expect(models).not.toContain("p300_binary_v1 1.0.0");
     expect({ models: models.length, token }).toEqual({ models: 3, token: false });
-    other.remove();
   });
 });
 
 describe("claviger with an operator's own PostgreSQL", () => {
-  /** A database, and an address of it with a password that no output may show. */
-  interface Target {
-    readonly database: Database;
-    readonly proxy: FaultyProxy;
-    readonly url: string;
-    /** The host and the name of the database, as the output shows them. */
-    readonly name: string;
-  }
-
-  const closing: (() => Promise<void>)[] = [];
-  afterAll(async () => {
-    for (const close of closing) await close();
-  });
-
-  async function openTarget(options?: { readonly empty: boolean }): Promise<Target> {
-    const made = await createTestDatabase(options);
-    const proxy = await startFaultyProxy(made.address);
-    closing.push(proxy.close, made.close);
-    const address = new URL(proxy.address.url);
+  /** A database with an address that has a password, which no output may show, and with the name that outputs show. */
+  async function openTarget(options?: { readonly empty: boolean }) {
+    const made = await createExternalDatabase(options);
+    const address = new URL(made.url);
     address.password = "do-not-show";
-    const name = `${address.host}${address.pathname}`;
-    return { database: made.database, proxy, url: address.href, name };
+    return { ...made, url: address.href, name: `${address.host}${address.pathname}` };
   }
 
   // A service ran with this database, which has a key.
-  let database: Database;
-  let proxy: FaultyProxy;
-  let url: string;
-  let name: string;
+  const target = useForAll(openTarget);
   beforeAll(async () => {
-    ({ database, proxy, url, name } = await openTarget());
-    const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
-    const service = await line.serve([], { env });
+    const env = { DATABASE_URL: target.url, CLAVIGER_SECRET: SECRET };
+    await using _ = await line.serve([], { env });
     await line.json(ISSUE, { env });
-    await service.stop();
   });
 
   const refusedWith = async (args: readonly string[], env: Record<string, string>) => {
@@ -424,7 +381,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
   };
 
   test("refuses to serve without a secret, before it touches the database", async () => {
-    const empty = await openTarget({ empty: true });
+    await using empty = await openTarget({ empty: true });
     expect(await refusedWith(["serve"], { DATABASE_URL: empty.url })).toStartWith(
       "The database is external, so the secret must be given: name the file of the first start's secret by",
     );
@@ -433,37 +390,39 @@ describe("claviger with an operator's own PostgreSQL", () => {
   });
 
   test("refuses commands on an empty database", async () => {
-    const { url: DATABASE_URL } = await openTarget({ empty: true });
-    expect(await refusedWith(["keys", "list"], { DATABASE_URL })).toStartWith("The database is empty");
+    await using empty = await openTarget({ empty: true });
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL: empty.url })).toStartWith(
+      "The database is empty",
+    );
   });
 
   test("serves from it, and commands find it through the service's settings file", async () => {
-    const empty = await openTarget({ empty: true });
+    await using empty = await openTarget({ empty: true });
     const settings = line.write("own.env", `DATABASE_URL='${empty.url}'\nCLAVIGER_SECRET=${SECRET}\n`);
-    const service = await line.serve(["--env-file", settings]);
+    await using service = await line.serve(["--env-file", settings]);
     expect(service.out).toContain(`Its data is in the PostgreSQL at ${empty.name}\n`);
     expect(service.out).not.toContain("do-not-show");
     expect(service.out).toContain(`--tier research --env-file ${settings}\n`);
     const args = ["keys", "issue", "--email", "own@example.org", "--tier", "free", "--json"];
     const { status, out } = await line.run([...args, "--env-file", settings]);
     expect(status).toBe(0);
-    const body = JSON.stringify({ api_key: JSON.parse(out).api_key });
-    expect((await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status).toBe(200);
-    await service.stop();
+    const { api_key } = JSON.parse(out);
+    expect(await postJson(`${service.url}/v1/auth/validate`, { api_key })).toMatchObject({ status: 200 });
   });
 
   test("goes on serving if the connection is lost at the moment of its start", async () => {
-    const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
-    const service = await line.serve([], { env, onOut: () => proxy.set("closing") });
-    proxy.set("none");
+    const env = { DATABASE_URL: target.url, CLAVIGER_SECRET: SECRET };
+    const service = await line.serve([], { env, onOut: () => target.proxy.set("closing") });
+    target.proxy.set("none");
     await until(async () => (await fetch(`${service.url}/api/health`)).ok);
     expect((await service.stop()).status).toBe(0);
   });
 
   test("goes on serving if a hint after its start fails, but refuses a demo that cannot look for keys", async () => {
     // Only the hints read this column: every other statement of the start succeeds.
+    const { database } = target;
     await database.query((sql) => sql`alter table accounts rename email to elsewhere`);
-    const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
+    const env = { DATABASE_URL: target.url, CLAVIGER_SECRET: SECRET };
     const operators = ["--admin-listen", "127.0.0.1:0"];
     for (const args of [[], ["--demo", ...operators]]) {
       const service = await line.serve(args, { env, columns: 100 });
@@ -482,7 +441,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
 
   test("hosts a model file in a new data folder", async () => {
     const folder = join(line.folder, "new/data");
-    const env = { DATABASE_URL: url, CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+    const env = { DATABASE_URL: target.url, CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
     const file = line.write("hosted.bin", "weights");
     const place = ["--data-dir", folder, "--env-file", "/dev/null"];
     const none = await line.run(["models", "verify", ...place], { env });
@@ -498,7 +457,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
   });
 
   test("refuses another secret than the first start's", async () => {
-    const env = { DATABASE_URL: url, CLAVIGER_SECRET: OTHER_SECRET };
+    const env = { DATABASE_URL: target.url, CLAVIGER_SECRET: OTHER_SECRET };
     expect(await refusedWith(["serve", "--port", "0"], env)).toStartWith("Cannot use this secret");
   });
 
@@ -515,33 +474,25 @@ describe("claviger with an operator's own PostgreSQL", () => {
         "Cannot reach the database at nowhere.invalid:5432/keys: ",
       );
     }
-    proxy.set("closing");
-    expect(await refusedWith(["keys", "list"], { DATABASE_URL: url })).toStartWith(
-      `Cannot reach the database at ${name}: `,
+    target.proxy.set("closing");
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL: target.url })).toStartWith(
+      `Cannot reach the database at ${target.name}: `,
     );
-    proxy.set("none");
+    target.proxy.set("none");
   }, 20_000);
 
   test("reports the server's refusal", async () => {
-    const missing = url.replace(/[^/]+$/, "no_such_database");
+    const missing = target.url.replace(/[^/]+$/, "no_such_database");
     expect(await refusedWith(["keys", "list"], { DATABASE_URL: missing })).toMatch(
       /^The database at \S+\/no_such_database refused: database "no_such_database" does not exist \(3D000\); create it/,
     );
   });
 
   test("refuses a schema of another version", async () => {
-    const { database, url: DATABASE_URL } = await openTarget();
-    await database.query(
-      (sql) => sql`
-      insert into schema_migrations (number, name, checksum) values (9999, '9999_later', 'x')`,
-    );
-    expect(await refusedWith(["keys", "list"], { DATABASE_URL })).toStartWith(
-      "Cannot use this database: it has schema 9999 and this program knows only",
-    );
-    await database.query((sql) => sql`delete from schema_migrations where number = 9999`);
-    await database.query((sql) => sql`update schema_migrations set checksum = 'x' where number = 2`);
+    await using other = await openTarget();
+    await other.database.query((sql) => sql`update schema_migrations set checksum = 'x' where number = 2`);
     for (const args of [["keys", "list"], ["migrate"], ["migrate", "--status"]]) {
-      expect(await refusedWith(args, { DATABASE_URL })).toStartWith(
+      expect(await refusedWith(args, { DATABASE_URL: other.url })).toStartWith(
         "Cannot use this database: its migration 2 (0002_usage) is not the one inside",
       );
     }

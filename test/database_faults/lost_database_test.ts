@@ -1,36 +1,25 @@
 /** The answers to clients while the service cannot reach its database, behind a proxy that fails as networks do. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
-import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+import { createExternalDatabase } from "../support/external_database.ts";
+import { type JsonResponse, startTestService } from "../support/service.ts";
 import { shortest } from "../support/shortest.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const FAULTS = ["stalled", "closing", "half_open"] as const;
 /** Promise 6: every answer comes within `ANSWER_MS`, and the service recovers within `RECOVERY_MS`. */
 const ANSWER_MS = 5_000;
 const RECOVERY_MS = 2_000;
 
-let testDatabase: TestDatabase;
-let proxy: FaultyProxy;
-let service: TestService;
+const lost = useForEach(createExternalDatabase);
+const service = useForEach(() => startTestService({ on: { ...lost, address: lost.proxy.address } }));
 let key: IssuedKey;
 
 beforeEach(async () => {
-  testDatabase = await createTestDatabase();
-  proxy = await startFaultyProxy(testDatabase.address);
-  service = await startTestService({ on: { ...testDatabase, address: proxy.address } });
   key = await service.issue();
   // On a busy machine the pulse may be late, and the first answers are 503.
   await until(async () => (await validate()).status === 200);
-});
-afterEach(async () => {
-  await service.close();
-  await proxy.close();
-  await testDatabase.close();
 });
 
 const validate = () => service.post("/v1/auth/validate", { api_key: key.apiKey });
@@ -50,7 +39,7 @@ async function untilAnswered(ask: () => Promise<JsonResponse>): Promise<number> 
 
 describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
   test("the service answers 503 with Retry-After to every key, also to a cached key after a second", async () => {
-    proxy.set(fault);
+    lost.proxy.set(fault);
     // A cached key is trusted for a second.
     await Bun.sleep(1_050);
     const other = "svc_live_".padEnd(57, "0");
@@ -64,12 +53,12 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
       status: 503,
       body: { status: "unhealthy", database: "disconnected" },
     });
-    proxy.set("none");
+    lost.proxy.set("none");
   });
 
   test("every request is answered in time, and the service recovers within 2 s of the fault's end", async () => {
     const recover = async () => {
-      proxy.set(fault);
+      lost.proxy.set(fault);
       const began = performance.now();
       while (performance.now() - began < 1_500) {
         const fresh = service.post("/v1/auth/validate", {
@@ -81,7 +70,7 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
           expect(tookMs).toBeLessThan(ANSWER_MS);
         }
       }
-      proxy.set("none");
+      lost.proxy.set("none");
       return Math.max(await untilAnswered(validate), await untilAnswered(event));
     };
     expect(await shortest(RECOVERY_MS, recover)).toBeLessThan(RECOVERY_MS);
@@ -90,12 +79,12 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
 });
 
 test("A key that was suspended while the service had lost its database is refused after the recovery", async () => {
-  proxy.set("stalled");
-  await testDatabase.database.query(
+  lost.proxy.set("stalled");
+  await lost.database.query(
     (sql) => sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`,
   );
   await until(async () => (await validate()).status === 503);
-  proxy.set("none");
+  lost.proxy.set("none");
   await until(async () => {
     const { status } = await validate();
     expect([401, 503]).toContain(status);
