@@ -157,7 +157,10 @@ export function readFindings({ status, out, err }: Ended) {
 export interface Issued {
   readonly id: string;
   readonly api_key: string;
+  readonly user_id: string;
   readonly email: string;
+  readonly expires_at: string;
+  readonly external_id?: string;
 }
 
 /** Returns a function that issues research keys, each to another person; it takes further options of the command. */

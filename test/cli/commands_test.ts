@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";
-import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+import { createCommandLine, createIssuer, refusalOf, usageErrorOf } from "./command_line.ts";
 import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], { env: { CLAVIGER_LIMIT_VALIDATE: "0" } });
@@ -11,19 +11,14 @@ const NOBODY = `key_${"0".repeat(32)}`;
 const AT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 /** More rows than all tests add, also the one that imports thousands of keys. */
 const ALL_ROWS = ["--limit", "100000"];
-let people = 0;
+const issue = createIssuer(line);
+/** The arguments of `keys issue` for a further person. */
+const issueArgs = (...more: string[]) => [
+  ...["keys", "issue", "--email", `${crypto.randomUUID()}@example.org`, "--tier", "research"],
+  ...more,
+];
 
-function issueArgs(...more: string[]): string[] {
-  return ["keys", "issue", "--email", `person-${++people}@example.org`, "--tier", "research", ...more];
-}
-
-async function validate(apiKey: string): Promise<{ status: number; body: Record<string, unknown> }> {
-  const response = await fetch(`${service.url}/v1/auth/validate`, {
-    method: "POST",
-    body: JSON.stringify({ api_key: apiKey }),
-  });
-  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-}
+const validate = (apiKey: string) => service.post("/v1/auth/validate", { api_key: apiKey });
 
 describe("claviger serve", () => {
   test("prints its address, its data folder, and how to issue the first key", () => {
@@ -36,7 +31,7 @@ describe("claviger serve", () => {
   });
 
   test("prints the same as JSON if the log is JSON, with the demo's keys", async () => {
-    const other = createCommandLine({ prepared: true });
+    using other = createCommandLine({ prepared: true });
     const options = { env: { CLAVIGER_LOG_FORMAT: "json" } };
     const objects = (out: string) =>
       out
@@ -63,7 +58,6 @@ describe("claviger serve", () => {
         command: expect.stringContaining("operators login your-name --role admin"),
       },
     ]);
-    other.remove();
   });
 
   test("refuses a folder that a service holds, and names that service", async () => {
@@ -102,19 +96,19 @@ describe("claviger keys issue", () => {
 
   test("accepts a name, an organization, a limit, and an expiry or none", async () => {
     const options = ["--name", "Grace", "--organization", "Navy", "--monthly-limit", "7"];
-    const never = await line.json(issueArgs(...options, "--expires-at", "never"));
+    const never = await issue(...options, "--expires-at", "never");
     expect(never.expires_at).toBe("9999-12-31T23:59:59Z");
     expect((await validate(never.api_key)).body).toMatchObject({
       name: "Grace",
       organization: "Navy",
       quota: { monthly_limit: 7, used: 0, remaining: 7 },
     });
-    const dated = await line.json(issueArgs("--expires-at", "2999-05-06T07:08:09+02:00"));
+    const dated = await issue("--expires-at", "2999-05-06T07:08:09+02:00");
     expect(dated.expires_at).toBe("2999-05-06T05:08:09Z");
   });
 
   test("gives the license an external id, which show, list and find print, and refuses one that is taken", async () => {
-    const issued = await line.json(issueArgs("--external-id", "order № 7"));
+    const issued = await issue("--external-id", "order № 7");
     expect(issued.external_id).toBe("order № 7");
     expect(await line.json(["keys", "show", issued.id])).toMatchObject({ external_id: "order № 7" });
     const listed = await line.json(["keys", "list", "--external-id", "order № 7"]);
@@ -128,11 +122,6 @@ describe("claviger keys issue", () => {
         "It must have 1 to 255 printable characters, and no API key",
       );
     }
-  });
-
-  test("refuses an expiry that has passed", async () => {
-    const ended = await line.here(issueArgs("--expires-at", "2020-01-01"));
-    expect(refusalOf(ended)).toBe("Cannot issue key: the expiry lies in the past");
   });
 
   test("issues a second key to a known e-mail, and refuses another name for it", async () => {
@@ -149,7 +138,7 @@ describe("claviger keys issue", () => {
 
 describe("claviger keys list, show and find", () => {
   test("show a key's hint and never the key", async () => {
-    const issued = await line.json(issueArgs());
+    const issued = await issue();
     const hint = `svc_live_…${issued.api_key.slice(-4)}`;
     const shown = await line.json(["keys", "show", issued.id]);
     expect(shown).toMatchObject({
@@ -186,7 +175,7 @@ describe("claviger keys list, show and find", () => {
 
 describe("claviger keys revoke", () => {
   test("ends the key in the running service within a second, and keeps the reason", async () => {
-    const { id, api_key: apiKey } = await line.json(issueArgs());
+    const { id, api_key: apiKey } = await issue();
     expect((await validate(apiKey)).status).toBe(200);
     const reason = `left in a repository: ${apiKey.slice(0, 30)}`;
     expect(await line.json(["keys", "revoke", id, "--reason", reason])).toEqual({ id, state: "revoked" });
@@ -206,7 +195,7 @@ describe("claviger keys revoke", () => {
   });
 
   test("reports the revoke to people", async () => {
-    const { id } = await line.json(issueArgs());
+    const { id } = await issue();
     expect(await line.here(["keys", "revoke", id])).toEqual({ status: 0, out: `Revoked ${id}\n`, err: "" });
   });
 });
@@ -224,21 +213,14 @@ describe("claviger accounts", () => {
   });
 
   test("updates name and organization, by e-mail or id, and a running service sees it", async () => {
-    const { api_key: apiKey, user_id: id } = await line.json([
-      "keys",
-      "issue",
-      "--email",
-      "c@accounts.example",
-      "--tier",
-      "free",
-    ]);
+    const { api_key: apiKey, user_id: id, email } = await issue();
     await validate(apiKey);
-    const shown = await line.json(["accounts", "update", "C@accounts.example", "--name", "Cem"]);
-    expect(shown).toEqual({ id, email: "c@accounts.example", name: "Cem", organization: "", changed: true });
+    const shown = await line.json(["accounts", "update", email.toUpperCase(), "--name", "Cem"]);
+    expect(shown).toEqual({ id, email, name: "Cem", organization: "", changed: true });
     const { status, out } = await line.here(["accounts", "update", id, "--organization", "Works"]);
     expect({ status, out }).toEqual({
       status: 0,
-      out: `id            ${id}\nemail         c@accounts.example\nname          Cem\norganization  Works\n`,
+      out: `id            ${id}\nemail         ${email}\nname          Cem\norganization  Works\n`,
     });
     const isSeen = async () => (await validate(apiKey)).body.organization === "Works";
     await until(isSeen);
@@ -303,7 +285,7 @@ describe("claviger models", () => {
   });
 
   test("accepts an owner's e-mail or id in add", async () => {
-    const { email, user_id: id } = await line.json(issueArgs());
+    const { email, user_id: id } = await issue();
     for (const [index, owner] of [email, id].entries()) {
       await line.json(argsFor("commercial", `owned_${index}`, "--owner", owner));
       const models: { name: string; owner: string }[] = await line.json(["models", "list"]);
@@ -315,7 +297,7 @@ describe("claviger models", () => {
 
 describe("claviger installer", () => {
   test("reads a token by set-token for the service to hand out, until clear-token removes it", async () => {
-    const { api_key: apiKey } = await line.json(issueArgs());
+    const { api_key: apiKey } = await issue();
     const ask = async () =>
       (await fetch(`${service.url}/v1/installer/repo-token`, { headers: { "x-api-key": apiKey } })).json();
     expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
@@ -324,24 +306,20 @@ describe("claviger installer", () => {
     expect(await ask()).toMatchObject({ success: true, repo_token: "rpo_secret", expires_at: null });
 
     const dated = ["installer", "set-token", "--expires-at", "2999-01-01"];
-    await line.here(dated, { input: "rpo_other" });
+    expect(await line.json(dated, { input: "rpo_other" })).toEqual({
+      set: true,
+      expires_at: "2999-01-01T00:00:00Z",
+    });
     expect(await ask()).toMatchObject({ repo_token: "rpo_other", expires_at: "2999-01-01T00:00:00Z" });
     const { out } = await line.here(["audit", "--limit", "5"]);
     expect(out).toContain("installer.set_token");
     expect(out).not.toContain("rpo_");
 
-    expect(await line.here(["installer", "clear-token"])).toMatchObject({ status: 0 });
+    expect(await line.json(["installer", "clear-token"])).toEqual({ cleared: true });
     expect(refusalOf(await line.here(["installer", "clear-token"]))).toBe(
       "Cannot clear token: no token is set",
     );
     expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
-  });
-
-  test("prints a JSON document for set-token and clear-token with --json", async () => {
-    const until = ["--expires-at", "2999-01-01"];
-    const set = await line.json(["installer", "set-token", ...until], { input: "rpo_third" });
-    expect(set).toEqual({ set: true, expires_at: "2999-01-01T00:00:00Z" });
-    expect(await line.json(["installer", "clear-token"])).toEqual({ cleared: true });
   });
 
   test("refuses in set-token an expiry that has passed, and another secret than the service's", async () => {
@@ -356,12 +334,9 @@ describe("claviger installer", () => {
 
 describe("claviger audit", () => {
   test("prints one line per row, whatever text a client gave as the reason", async () => {
-    const { api_key: apiKey, id } = await line.json(issueArgs());
+    const { api_key: apiKey, id } = await issue();
     const reason = "first\nsecond\u001b[31m";
-    await fetch(`${service.url}/v1/auth/revoke`, {
-      method: "POST",
-      body: JSON.stringify({ api_key: apiKey, reason }),
-    });
+    await service.post("/v1/auth/revoke", { api_key: apiKey, reason });
     const { out } = await line.here(["audit", "--key", id, "--limit", "1"]);
     expect(out.split("\n")).toHaveLength(3);
     expect(out).toContain("first\\nsecond\\u001b[31m");
@@ -369,7 +344,7 @@ describe("claviger audit", () => {
   });
 
   test("says in words what changed, on lines that fit a terminal of 80 columns and are never empty", async () => {
-    const { id } = await line.json(issueArgs());
+    const { id } = await issue();
     await line.here(["keys", "renew", id, "--expires-at", "2031-05-31", "--reason", "has paid again"]);
     const { out } = await line.here(["audit", "--key", id, "--limit", "1"], { columns: 80 });
     const [titles, row = "", ...details] = out.trimEnd().split("\n");
@@ -384,13 +359,6 @@ describe("claviger audit", () => {
       new RegExp(`; ${id}; lic_\\w{32}; usr_\\w{32}; reason: has paid again$`),
     );
     for (const text of details) expect(text.length).toBeLessThanOrEqual(80);
-  });
-
-  test("shows one account's rows", async () => {
-    const { user_id: id } = await line.json(issueArgs());
-    const rows = await line.json(["audit", "--account", id]);
-    expect(rows.map((row: { action: string }) => row.action)).toEqual(["key.issue"]);
-    expect(rows[0].at).toMatch(AT);
   });
 });
 

@@ -2,18 +2,14 @@
  * Wrong usage is reported before any data is opened. No data folder exists here, and no test may create
  * one.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import packageJson from "../../package.json" with { type: "json" };
-import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+import { refusalOf, usageErrorOf } from "./command_line.ts";
+import { useCommandLine } from "./use_command_line.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine();
-afterAll(() => {
-  expect(existsSync(line.dataDir)).toBe(false);
-  line.remove();
-});
+const line = useCommandLine();
+afterAll(() => expect(existsSync(line.dataDir)).toBe(false));
 
 const KEY = `svc_live_${"0a".repeat(24)}`;
 const ISSUE = ["keys", "issue", "--email", "ada@example.org", "--tier", "free"];
@@ -147,6 +143,14 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
   ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number, not negative"],
   ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an account's id, usr_ and"],
+  [
+    "too many days",
+    ["keys", "list", "--expiring-within", "36501"],
+    "It must be a whole number from 0 to 36500",
+  ],
+  ["too many days", ["keys", "list", "--unused-for", "36501"], "It must be a whole number from 0 to 36500"],
+  ["a search without a letter", ["keys", "list", "--search", "@"], "with a letter or a digit"],
+  ["a search without a letter", ["accounts", "list", "--search", "@"], "with a letter or a digit"],
   ["too many rows", ["audit", "--limit", "100001"], "It must be a whole number from 1 to 100000"],
 ];
 
