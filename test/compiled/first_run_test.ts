@@ -1,5 +1,5 @@
 /** Runs the executable from its first start in an empty folder through stops, kills and restarts. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../support/until.ts";
@@ -12,10 +12,11 @@ import {
   type RunningProcess,
   waitUntilHealthy,
 } from "./executable.ts";
-import { isBuilt } from "./installed.ts";
+import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
+
+setDefaultTimeout(TEST_LIMIT_MS);
 
 const SIZE_LIMIT_BYTES = 130e6;
-const TEST_LIMIT_MS = 60_000;
 const KEY = /\b[a-z0-9]+_(?:live|test)_[0-9a-f]{48}\b/g;
 
 describe.skipIf(!isBuilt)("the executable", () => {
@@ -53,28 +54,24 @@ describe.skipIf(!isBuilt)("the executable", () => {
     expect(bytes.includes(",void 0,!1,void 0,this)")).toBe(false);
   });
 
-  test(
-    "serves a demo from an empty folder, whose curl lines answer as they stand",
-    async () => {
-      service = await serve(["--demo"]);
-      const out = await until(() => /To log in .*\n {2}.*\n$/.test(service.out()) && service.out());
-      for (const [key] of out.matchAll(KEY)) keys.add(key);
-      expect(keys.size).toBe(8);
-      const lines = [...out.matchAll(/^ {2}(curl .*)$/gm)].map(([, line = ""]) => line);
-      const answers: unknown[] = [];
-      for (const line of lines) answers.push(JSON.parse((await place.shell(line)).out));
-      expect(answers).toMatchObject([
-        { valid: true, email: "research@demo.example", quota: { used: 0, remaining: 50_000 } },
-        { valid: true, license_type: "research" },
-        { total: 4 },
-        { success: true, repo_token: "demo-repository-token" },
-        { logged: true, quota: { used: 1, remaining: 49_999 } },
-        { revoked: true },
-        { status: "healthy", database: "connected" },
-      ]);
-    },
-    TEST_LIMIT_MS,
-  );
+  test("serves a demo from an empty folder, whose curl lines answer as they stand", async () => {
+    service = await serve(["--demo"]);
+    const out = await until(() => /To log in .*\n {2}.*\n$/.test(service.out()) && service.out());
+    for (const [key] of out.matchAll(KEY)) keys.add(key);
+    expect(keys.size).toBe(8);
+    const lines = [...out.matchAll(/^ {2}(curl .*)$/gm)].map(([, line = ""]) => line);
+    const answers: unknown[] = [];
+    for (const line of lines) answers.push(JSON.parse((await place.shell(line)).out));
+    expect(answers).toMatchObject([
+      { valid: true, email: "research@demo.example", quota: { used: 0, remaining: 50_000 } },
+      { valid: true, license_type: "research" },
+      { total: 4 },
+      { success: true, repo_token: "demo-repository-token" },
+      { logged: true, quota: { used: 1, remaining: 49_999 } },
+      { revoked: true },
+      { status: "healthy", database: "connected" },
+    ]);
+  });
 
   test("issues a key while the service runs, and the key validates at once", async () => {
     const { status, out, err } = await place.run([
@@ -112,91 +109,71 @@ describe.skipIf(!isBuilt)("the executable", () => {
     expect([...keys].filter((key) => seen.includes(key))).toEqual([]);
   });
 
-  test(
-    "ends with 0 on SIGTERM and starts again with its data",
-    async () => {
-      expect(await service.stop("SIGTERM")).toBe(0);
-      expect(service.err()).toMatch(/Stopping signal=SIGTERM\n.*Stopped\n$/);
-      expect(existsSync(join(dataDir, "postgres/postmaster.pid"))).toBe(false);
+  test("ends with 0 on SIGTERM and starts again with its data", async () => {
+    expect(await service.stop("SIGTERM")).toBe(0);
+    expect(service.err()).toMatch(/Stopping signal=SIGTERM\n.*Stopped\n$/);
+    expect(existsSync(join(dataDir, "postgres/postmaster.pid"))).toBe(false);
 
-      const { status, out } = await place.run(["keys", "list", "--json", "--data-dir", dataDir]);
-      expect(status).toBe(0);
-      expect(JSON.parse(out)).toHaveLength(35);
+    const { status, out } = await place.run(["keys", "list", "--json", "--data-dir", dataDir]);
+    expect(status).toBe(0);
+    expect(JSON.parse(out)).toHaveLength(35);
 
-      service = await serve();
-      expect((await ask("/v1/auth/validate", { api_key: issued.api_key })).status).toBe(200);
-    },
-    TEST_LIMIT_MS,
-  );
+    service = await serve();
+    expect((await ask("/v1/auth/validate", { api_key: issued.api_key })).status).toBe(200);
+  });
 
-  test(
-    "keeps every acknowledged event over its own kill -9",
-    async () => {
-      let acknowledged = 0;
-      let sent = 0;
-      const client = async () => {
-        for (;;) {
-          sent++;
-          const event = { api_key: issued.api_key, event_type: "inference" };
-          const answer = await ask("/v1/analytics/log", event).catch(() => undefined);
-          if (answer === undefined) return;
-          if (answer.status === 202) acknowledged++;
-        }
-      };
-      const clients = Array.from({ length: 16 }, client);
-      // Give the load some time; its amount does not matter.
-      await Bun.sleep(500);
-      await service.stop("SIGKILL");
-      await Promise.all(clients);
+  test("keeps every acknowledged event over its own kill -9", async () => {
+    let acknowledged = 0;
+    let sent = 0;
+    const client = async () => {
+      for (;;) {
+        sent++;
+        const event = { api_key: issued.api_key, event_type: "inference" };
+        const answer = await ask("/v1/analytics/log", event).catch(() => undefined);
+        if (answer === undefined) return;
+        if (answer.status === 202) acknowledged++;
+      }
+    };
+    const clients = Array.from({ length: 16 }, client);
+    // Give the load some time; its amount does not matter.
+    await Bun.sleep(500);
+    await service.stop("SIGKILL");
+    await Promise.all(clients);
 
-      service = await serve();
-      const { body } = await ask("/v1/auth/refresh", { api_key: issued.api_key });
-      const { used } = body.quota as { used: number };
-      expect(acknowledged).toBeGreaterThan(16);
-      expect(used).toBeGreaterThanOrEqual(acknowledged);
-      expect(used).toBeLessThanOrEqual(sent);
-    },
-    TEST_LIMIT_MS,
-  );
+    service = await serve();
+    const { body } = await ask("/v1/auth/refresh", { api_key: issued.api_key });
+    const { used } = body.quota as { used: number };
+    expect(acknowledged).toBeGreaterThan(16);
+    expect(used).toBeGreaterThanOrEqual(acknowledged);
+    expect(used).toBeLessThanOrEqual(sent);
+  });
 
-  test(
-    "is healthy again by itself after a kill -9 of its PostgreSQL",
-    async () => {
-      const { used } = (await ask("/v1/auth/refresh", { api_key: issued.api_key })).body.quota as {
-        used: number;
-      };
-      const killed = postmasterOf(dataDir);
-      process.kill(killed, "SIGKILL");
-      await until(() => service.err().includes("PostgreSQL is running again"));
-      await waitUntilHealthy(service.address);
-      expect(postmasterOf(dataDir)).not.toBe(killed);
-      const answer = await ask("/v1/auth/refresh", { api_key: issued.api_key });
-      expect(answer.body.quota).toMatchObject({ used });
-    },
-    TEST_LIMIT_MS,
-  );
+  test("is healthy again by itself after a kill -9 of its PostgreSQL", async () => {
+    const { used } = (await ask("/v1/auth/refresh", { api_key: issued.api_key })).body.quota as {
+      used: number;
+    };
+    const killed = postmasterOf(dataDir);
+    process.kill(killed, "SIGKILL");
+    await until(() => service.err().includes("PostgreSQL is running again"));
+    await waitUntilHealthy(service.address);
+    expect(postmasterOf(dataDir)).not.toBe(killed);
+    const answer = await ask("/v1/auth/refresh", { api_key: issued.api_key });
+    expect(answer.body.quota).toMatchObject({ used });
+  });
 
-  test(
-    "ends with 0 on SIGINT, and leaves no process behind",
-    async () => {
-      const postmaster = postmasterOf(dataDir);
-      expect(await service.stop("SIGINT")).toBe(0);
-      expect(existsSync(`/proc/${postmaster}`)).toBe(false);
-    },
-    TEST_LIMIT_MS,
-  );
+  test("ends with 0 on SIGINT, and leaves no process behind", async () => {
+    const postmaster = postmasterOf(dataDir);
+    expect(await service.stop("SIGINT")).toBe(0);
+    expect(existsSync(`/proc/${postmaster}`)).toBe(false);
+  });
 
-  test(
-    "works in a folder with a path longer than a socket's may be",
-    async () => {
-      const long = longPath(place.folder);
-      const other = await place.serve(long);
-      const { status } = await place.run(["keys", "list", "--data-dir", long]);
-      expect(status).toBe(0);
-      expect(await other.stop()).toBe(0);
-    },
-    TEST_LIMIT_MS,
-  );
+  test("works in a folder with a path longer than a socket's may be", async () => {
+    const long = longPath(place.folder);
+    const other = await place.serve(long);
+    const { status } = await place.run(["keys", "list", "--data-dir", long]);
+    expect(status).toBe(0);
+    expect(await other.stop()).toBe(0);
+  });
 });
 
 /** Returns the arguments of every process on this machine. */

@@ -1,5 +1,5 @@
 /** Runs each guide page's console blocks with the executable, each page in a new folder after its prelude. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { PAGES } from "../../src/cli/guide/pages.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { until } from "../support/until.ts";
@@ -7,7 +7,7 @@ import { mask, readConsoleSteps, readme, runConsoleSteps } from "./console_block
 import { createPlace, type Place } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
-const TEST_LIMIT_MS = 120_000;
+setDefaultTimeout(120_000);
 
 /**
  * The data that a page starts with. `demo` is a service with the data of a demo. `customers` adds the results of the page
@@ -38,43 +38,39 @@ describe.skipIf(!isBuilt)("the commands of a page print what the page shows:", (
   afterEach(() => place.remove());
 
   for (const { name, text, prelude } of pages) {
-    test(
-      name,
-      async () => {
-        const before = PRELUDES[prelude];
-        if (before === undefined) throw new Error(`${name} names an unknown prelude: ${prelude}`);
-        const port = await findFreePort();
-        const dataDir = `${place.folder}/claviger-data`;
-        // Other pages show what `doctor` says without a listener for operators.
-        const steps = readConsoleSteps(text);
-        const isForOperators = steps.some(({ command }) => command.includes("127.0.0.1:8081"));
-        const adminAddress = `127.0.0.1:${await findFreePort()}`;
-        const { address, out } = await place.serve(dataDir, {
-          args: [
-            ...["--demo", "--port", String(port)],
-            ...(isForOperators ? ["--admin-listen", adminAddress] : []),
-          ],
-          env: { CLAVIGER_PUBLIC_URL: `http://127.0.0.1:${port}` },
-        });
-        const printed = await until(() => /api\/health\n/.test(out()) && out());
-        const [, shown] = /^```\n\$ \.\/claviger serve --demo\n(.*?)^```$/ms.exec(text) ?? [];
-        if (shown !== undefined) expect(mask(printed)).toStartWith(mask(shown.replace(/…\n$/, "")));
+    test(name, async () => {
+      const before = PRELUDES[prelude];
+      if (before === undefined) throw new Error(`${name} names an unknown prelude: ${prelude}`);
+      const port = await findFreePort();
+      const dataDir = `${place.folder}/claviger-data`;
+      // Other pages show what `doctor` says without a listener for operators.
+      const steps = readConsoleSteps(text);
+      const isForOperators = steps.some(({ command }) => command.includes("127.0.0.1:8081"));
+      const adminAddress = `127.0.0.1:${await findFreePort()}`;
+      const { address, out } = await place.serve(dataDir, {
+        args: [
+          ...["--demo", "--port", String(port)],
+          ...(isForOperators ? ["--admin-listen", adminAddress] : []),
+        ],
+        env: { CLAVIGER_PUBLIC_URL: `http://127.0.0.1:${port}` },
+      });
+      const printed = await until(() => /api\/health\n/.test(out()) && out());
+      const [, shown] = /^```\n\$ \.\/claviger serve --demo\n(.*?)^```$/ms.exec(text) ?? [];
+      if (shown !== undefined) expect(mask(printed)).toStartWith(mask(shown.replace(/…\n$/, "")));
 
-        const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
-        const outputs = await runConsoleSteps([{ command: before, output: "" }, ...steps], {
-          cwd: place.folder,
-          env,
-          address,
-          adminAddress,
+      const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
+      const outputs = await runConsoleSteps([{ command: before, output: "" }, ...steps], {
+        cwd: place.folder,
+        env,
+        address,
+        adminAddress,
+      });
+      for (const [index, { command, output }] of steps.entries()) {
+        expect({ command, output: mask(outputs[index + 1] ?? "") }).toEqual({
+          command,
+          output: mask(output),
         });
-        for (const [index, { command, output }] of steps.entries()) {
-          expect({ command, output: mask(outputs[index + 1] ?? "") }).toEqual({
-            command,
-            output: mask(output),
-          });
-        }
-      },
-      TEST_LIMIT_MS,
-    );
+      }
+    });
   }
 });

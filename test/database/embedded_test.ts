@@ -309,10 +309,7 @@ describe("openEmbedded() when PostgreSQL does not start", () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     rmSync(join(folder, "postgres/global/pg_control"));
-    const message = await open(folder).then(
-      () => "",
-      (error: Error) => error.message,
-    );
+    const message = await open(folder).catch(String);
     expect(message).toContain("pg_control");
     expect(message).toContain("restore the data folder from a backup");
     // The lock was released.
@@ -320,21 +317,15 @@ describe("openEmbedded() when PostgreSQL does not start", () => {
   });
 
   test("names a setting that PostgreSQL refuses", async () => {
-    const message = await open(makeDataFolder(), { settings: { shared_buffers: "plenty" } }).then(
-      () => "",
-      (error: Error) => error.message,
-    );
-    expect(message).toContain("shared_buffers");
+    const opening = open(makeDataFolder(), { settings: { shared_buffers: "plenty" } });
+    await expect(opening).rejects.toThrow("shared_buffers");
   });
 
   test("reports a start that takes too long, and kills the process though it ignores signals", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     holdUpStarts(folder);
-    const message = open(folder, { startMs: 3000 }).then(
-      () => "",
-      (error: Error) => error.message,
-    );
+    const message = open(folder, { startMs: 3000 }).catch(String);
     const pid = await until(() => findPostgres(folder));
     process.kill(pid, "SIGSTOP");
     expect(await message).toContain("not ready after 3 s");
