@@ -221,13 +221,12 @@ test("restoreBackup() refuses a file that was damaged or exchanged between check
     [pack(bytes), /damaged|refused|invalid/],
     [readFileSync(another), /was changed while it was read: restore again/],
   ] as const) {
-    const target = await createTestDatabase({ empty: true });
+    await using target = await createTestDatabase({ empty: true });
     writeFileSync(changed, file);
     const proven = await prove(changed);
     writeFileSync(changed, then);
     const outcome = await tryRestore(target.address, proven, { dataDir: folder.path }).catch(String);
     expect(typeof outcome === "string" ? outcome : sentenceOf(outcome)).toMatch(why);
     expect(await target.database.query((sql) => sql`select from accounts`)).toHaveLength(0);
-    await target.close();
   }
 });

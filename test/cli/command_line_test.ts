@@ -9,9 +9,8 @@ test("createCommandLine() prepares a database without rows, also without the sam
   try {
     delete process.env.TEST_SAMPLE;
     for (const _ of ["made", "made before"]) {
-      const line = createCommandLine({ prepared: true });
+      using line = createCommandLine({ prepared: true });
       expect(await line.json(["keys", "list"])).toEqual([]);
-      line.remove();
     }
   } finally {
     if (sample !== undefined) process.env.TEST_SAMPLE = sample;

@@ -1,16 +1,10 @@
 /** Tests the completion of the command line in each shell that this machine has. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { type CommandLine, createCommandLine } from "./command_line.ts";
+import { useCommandLine } from "./use_command_line.ts";
 
-setDefaultTimeout(30_000);
-
-let line: CommandLine;
-beforeAll(() => {
-  line = createCommandLine();
-});
-afterAll(() => line.remove());
+const line = useCommandLine();
 
 /**
  * For each shell a script that loads the completion `$1` and prints the candidates of the command line

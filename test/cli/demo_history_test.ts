@@ -23,12 +23,11 @@ import {
   TIERS,
   type Tier,
 } from "../../src/licensing/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { countUse, importedUsageCte, readUsageDays } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { addDemo } from "../support/demo.ts";
-import { BRAND } from "../support/issue.ts";
+import { BRAND, orThrow } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const NOW = new Date("2026-11-22T15:43:44Z");
@@ -73,13 +72,12 @@ beforeAll(async () => {
 
 describe("The use of the demo's customers", () => {
   test("is the same for a day, whenever the demo is added on it", async () => {
-    const early = await createTestDatabase();
+    await using early = await createTestDatabase();
     await addDemo(early, new Date("2026-11-22T08:00:00Z"));
     const isOver = ({ day }: DayOfUse) => day < "2026-11-22";
     expect((await daysOf(early.database)).filter(isOver)).toEqual(days.filter(isOver));
     expect(hours.length).toBeGreaterThan(10_000);
     expect(await hoursOf(early.database)).toEqual(hours);
-    await early.close();
   });
 
   test("has ninety days, grows, and is lower at weekends", () => {
@@ -167,8 +165,7 @@ describe("The history of a demo", () => {
 
   test("has requests and refusals of each day by hour, and one storm of refusals", async () => {
     const query = { to: NOW, by: "code", step: "day" } as const;
-    const rows = await findActivity(server.database, { ...query, from: new Date("2026-08-25") });
-    if (isRefusal(rows)) throw new Error(rows.sentence);
+    const rows = orThrow(await findActivity(server.database, { ...query, from: new Date("2026-08-25") }));
     const of = (code: string) => rows.filter(({ name }) => name === code).map(({ count }) => count);
     expect(of("OK")).toHaveLength(90);
     expect(of("INVALID_KEY")).toHaveLength(90);
@@ -242,7 +239,7 @@ async function shownOf(database: Database, name: string): Promise<unknown> {
 }
 
 test("The history of a demo is what the rooms would have written", async () => {
-  const other = await createTestDatabase();
+  await using other = await createTestDatabase();
   const { database } = other;
   const morning = (daysAgo: number) => new Date(Date.parse("2026-11-22T09:00:00Z") - daysAgo * DAY_MS);
   const by = (daysAgo: number, kind: Actor["kind"], name: string) => ({
@@ -290,5 +287,4 @@ test("The history of a demo is what the rooms would have written", async () => {
       name,
       is: await shownOf(database, name),
     });
-  await other.close();
 });

@@ -33,10 +33,7 @@ beforeAll(async () => {
     ...["keys", "issue", "--email", "ada@example.org", "--tier", "free"],
     ...["--organization", OPTION],
   ]);
-  await fetch(`${service.url}/v1/analytics/log`, {
-    method: "POST",
-    body: JSON.stringify({ api_key: key.api_key, event_type: "inference" }),
-  });
+  await service.post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
   await line.json(["keys", "suspend", key.id, "--reason", OPTION]);
 });
 afterAll(async () => {

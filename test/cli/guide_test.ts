@@ -14,7 +14,7 @@ import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/gu
 import { createProgram } from "../../src/cli/program.ts";
 import type { ClientCode, Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
-import { createCommandLine, createTestInvocation } from "./command_line.ts";
+import { createCommandLine, createTestInvocation, type RunOptions } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
@@ -107,7 +107,7 @@ describe("claviger guide PAGE", () => {
   });
 
   test("shows the page in the pager at a terminal, with styles only if the pager is known to show them", async () => {
-    const line = createCommandLine();
+    using line = createCommandLine();
     const shown = join(line.folder, "shown");
     for (const name of ["less", "more"]) {
       writeFileSync(join(line.folder, name), `#!/bin/sh\ncat > ${shown}\n`, { mode: 0o755 });
@@ -127,7 +127,6 @@ describe("claviger guide PAGE", () => {
       expect(ended).toEqual({ status: 0, out: "", err: "" });
       expect(readFileSync(shown, "utf8")).toStartWith(first);
     }
-    line.remove();
   });
 
   test("prints the page if there is no pager", async () => {
@@ -141,14 +140,13 @@ describe("claviger guide PAGE", () => {
   });
 
   test("lets the pager of root run no commands", async () => {
-    const line = createCommandLine();
+    using line = createCommandLine();
     const shown = join(line.folder, "shown");
     for (const isRoot of [false, true]) {
       const PAGER = `printf '%s\\n' "$LESSSECURE" >> ${shown}; cat > /dev/null`;
       await line.run(["guide", "backups"], { columns: 80, isRoot, env: { ...PATH, PAGER } });
     }
     expect(readFileSync(shown, "utf8")).toBe("\n1\n");
-    line.remove();
   });
 
   test("prints no styles if NO_COLOR is set", async () => {
@@ -258,16 +256,9 @@ function textOf(name: string): string | undefined {
   return PAGES.find((page) => page.name === name)?.text;
 }
 
-async function run(
-  args: readonly string[],
-  options: Parameters<ReturnType<typeof createCommandLine>["run"]>[1] = {},
-) {
-  const line = createCommandLine();
-  try {
-    return await line.run(args, options);
-  } finally {
-    line.remove();
-  }
+async function run(args: readonly string[], options: RunOptions = {}) {
+  using line = createCommandLine();
+  return await line.run(args, options);
 }
 
 function linksOf(tokens: readonly Token[]): string[] {

@@ -7,6 +7,7 @@ import {
   type RunningService,
   refusalOf,
 } from "./command_line.ts";
+import { postJson } from "./use_command_line.ts";
 
 setDefaultTimeout(30_000);
 
@@ -24,12 +25,8 @@ afterAll(async () => {
 
 const issue = createIssuer(line);
 
-async function post(path: string, { api_key }: Issued, fields = {}): Promise<number> {
-  const body = JSON.stringify({ api_key, ...fields });
-  const response = await fetch(service.url + path, { method: "POST", body });
-  await response.text();
-  return response.status;
-}
+const post = async (path: string, { api_key }: Issued, fields = {}) =>
+  (await postJson(service.url + path, { api_key, ...fields })).status;
 
 /** Restarts the service, because refusals are written some seconds later or when the service ends. */
 async function restart(): Promise<void> {

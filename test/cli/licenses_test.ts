@@ -22,16 +22,14 @@ beforeAll(async () => {
 const issue = createIssuer(line);
 
 async function fetchLicense(key: Issued, fields: object = {}): Promise<{ license: string; kid: string }> {
-  const body = JSON.stringify({ api_key: key.api_key, ...fields });
-  const response = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
-  const answer = (await response.json()) as { license: string; kid: string; code?: string };
-  expect({ status: response.status, code: answer.code }).toEqual({ status: 200, code: undefined });
-  return answer;
+  const { status, body } = await service.post("/v1/auth/license", { api_key: key.api_key, ...fields });
+  expect({ status, code: body.code }).toEqual({ status: 200, code: undefined });
+  return body;
 }
 
 /** Returns the keys as they are: the service publishes a rotation up to a second later. */
-async function current(): Promise<JSONWebKeySet> {
-  return JSON.parse((await line.here(["licenses", "public-keys"])).out);
+async function current(at = line): Promise<JSONWebKeySet> {
+  return JSON.parse((await at.here(["licenses", "public-keys"])).out);
 }
 
 /** Returns the keys that the service publishes, as soon as they contain the rotations of other tests. */
@@ -252,8 +250,7 @@ describe("claviger licenses", () => {
       out: "",
       err: expect.stringContaining("the key was retired"),
     });
-    const published = JSON.parse((await line.here(["licenses", "public-keys"])).out).keys;
-    expect(published.map((each: { kid: string }) => each.kid)).not.toContain(signing);
+    expect((await current()).keys.map(({ kid }) => kid)).not.toContain(signing);
     expect(await line.here(["licenses", "verify", line.write("old.license", license)])).toMatchObject({
       status: 0,
     });
@@ -271,21 +268,17 @@ describe("the signing keys", () => {
     const { license, kid } = await fetchLicense(key);
     const file = join(line.folder, "saved");
     await line.json(["backup", file, "--with-secret"]);
-    const elsewhere = createCommandLine({ prepared: true });
-    try {
-      expect(await elsewhere.here(["restore", file])).toMatchObject({ status: 0 });
-      expect(JSON.parse((await elsewhere.here(["licenses", "public-keys"])).out)).toEqual(keys);
-      expect(
-        await elsewhere.here(["licenses", "verify", line.write("before.license", license)]),
-      ).toMatchObject({
+    using elsewhere = createCommandLine({ prepared: true });
+    expect(await elsewhere.here(["restore", file])).toMatchObject({ status: 0 });
+    expect(await current(elsewhere)).toEqual(keys);
+    expect(await elsewhere.here(["licenses", "verify", line.write("before.license", license)])).toMatchObject(
+      {
         status: 0,
-      });
-      const exported = await elsewhere.json(["licenses", "export", key.id, "--days", "7"]);
-      expect(exported.kid).toBe(kid);
-      expect(await verifyWithJose(exported.license, keys)).toBe("verified");
-    } finally {
-      elsewhere.remove();
-    }
+      },
+    );
+    const exported = await elsewhere.json(["licenses", "export", key.id, "--days", "7"]);
+    expect(exported.kid).toBe(kid);
+    expect(await verifyWithJose(exported.license, keys)).toBe("verified");
   });
 
   test("are new after a restore that forgets sealed data, and the start says what follows for pinned keys", async () => {
@@ -293,19 +286,15 @@ describe("the signing keys", () => {
     const keys = await current();
     const file = join(line.folder, "without-secret");
     await line.json(["backup", file]);
-    const elsewhere = createCommandLine({ prepared: true });
-    try {
-      await elsewhere.json(["restore", file, "--forget-sealed"]);
-      const restarted = await elsewhere.serve([], { env: { CLAVIGER_STOP_GRACE: "0" } });
-      const published = JSON.parse((await elsewhere.here(["licenses", "public-keys"])).out);
-      const { out, err } = await restarted.stop();
-      expect(out + err).toContain("clients that pinned the earlier keys will refuse new licenses");
-      expect(published.keys).toHaveLength(2);
-      const earlier = keys.keys.map(({ kid }) => kid);
-      for (const { kid } of published.keys) expect(earlier).not.toContain(kid);
-    } finally {
-      elsewhere.remove();
-    }
+    using elsewhere = createCommandLine({ prepared: true });
+    await elsewhere.json(["restore", file, "--forget-sealed"]);
+    const restarted = await elsewhere.serve([], { env: { CLAVIGER_STOP_GRACE: "0" } });
+    const published = await current(elsewhere);
+    const { out, err } = await restarted.stop();
+    expect(out + err).toContain("clients that pinned the earlier keys will refuse new licenses");
+    expect(published.keys).toHaveLength(2);
+    const earlier = keys.keys.map(({ kid }) => kid);
+    for (const { kid } of published.keys) expect(earlier).not.toContain(kid);
   });
 
   test("sign nothing and do not change with a wrong root secret", async () => {
@@ -318,6 +307,6 @@ describe("the signing keys", () => {
       expect(err).toContain("secret");
     }
     expect(await line.json(["licenses", "outstanding", "--key", key.id])).toEqual([]);
-    expect(JSON.parse((await line.here(["licenses", "public-keys"])).out)).toEqual(keys);
+    expect(await current()).toEqual(keys);
   });
 });

@@ -1,5 +1,5 @@
 /** The dashboard and the alert rules of the guide name the metrics that a service exports, and no others. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,18 +11,15 @@ import { parseExposition } from "../support/exposition.ts";
 import { startGitHubStandIn } from "../support/github_stand_in.ts";
 import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-import { type CommandLine, createCommandLine } from "./command_line.ts";
+import { useCommandLine } from "./use_command_line.ts";
 
-setDefaultTimeout(30_000);
-
-let line: CommandLine;
+const line = useCommandLine();
 /** Every metric of a service with a data folder, a certificate and a GitHub App. */
 let exported: Set<string>;
 let certificateEnds: number | undefined;
 let tls: TestCertificate;
 
 beforeAll(async () => {
-  line = createCommandLine();
   const folder = mkdtempSync(join(tmpdir(), "claviger-monitoring-"));
   const clock = createTestClock();
   const host = await startGitHubStandIn({ clock, folder });
@@ -49,7 +46,6 @@ beforeAll(async () => {
     rmSync(folder, { recursive: true });
   }
 });
-afterAll(() => line.remove());
 
 test("the metrics have the end of the certificate", () => {
   expect(certificateEnds).toBe(Date.parse(new X509Certificate(tls.certificate).validTo) / 1_000);

@@ -51,11 +51,9 @@ async function publicKeys(form: "json" | "pem"): Promise<string> {
 }
 
 async function fetchLicense(key: Issued, fields: object = {}): Promise<string> {
-  const body = JSON.stringify({ api_key: key.api_key, ...fields });
-  const response = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
-  const { license, ...rest } = (await response.json()) as { license?: string };
-  if (license === undefined) throw new Error(JSON.stringify(rest));
-  return license;
+  const { body } = await service.post("/v1/auth/license", { api_key: key.api_key, ...fields });
+  if (body.license === undefined) throw new Error(JSON.stringify(body));
+  return body.license;
 }
 
 function encode(value: object | string): string {

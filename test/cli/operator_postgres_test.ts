@@ -5,7 +5,7 @@ import { RELEASED_WITH_INSIDE } from "../../src/doctor/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { POSTGRES_INSIDE } from "../../src/version.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
-import { type CommandLine, createCommandLine, refusalOf } from "./command_line.ts";
+import { type CommandLine, createCommandLine, readFindings, refusalOf } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
@@ -22,11 +22,8 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
   let line: CommandLine;
   let other: OtherPostgres;
   const env = () => ({ CLAVIGER_POSTGRES_BIN: other.bin });
-  const examined = async (given: Record<string, string>) => {
-    const { out } = await line.here(["doctor", "--json"], { env: given });
-    const { findings } = JSON.parse(out) as { findings: { name: string; message: string; state: string }[] };
-    return findings.find(({ name }) => name === "database");
-  };
+  const examined = async (given: Record<string, string>) =>
+    readFindings(await line.here(["doctor", "--json"], { env: given })).of("database");
 
   beforeAll(async () => {
     line = createCommandLine();
@@ -40,7 +37,7 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
   });
 
   test("serves a backup restored with it, and doctor says that it is older than the embedded one", async () => {
-    const service = await line.serve([], { env: env() });
+    await using service = await line.serve([], { env: env() });
     const health = await fetch(`${service.url}/api/health`);
     expect(health.status).toBe(200);
     expect(await examined(env())).toMatchObject({
@@ -52,11 +49,10 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     expect((await examined({}))?.message).toContain(
       `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}`,
     );
-    await service.stop();
   });
 
   test("makes doctor report that the service must be restarted for it", async () => {
-    const service = await line.serve();
+    await using _ = await line.serve();
     expect(await examined({})).toMatchObject({
       state: "ok",
       message: `PostgreSQL 18.4 in ${line.dataDir}, the one inside`,
@@ -66,15 +62,13 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
       message: `PostgreSQL 18.4 in ${line.dataDir}, the one inside, while ${other.bin} holds 18.3`,
       remedy: "restart the service: `systemctl restart claviger`",
     });
-    await service.stop();
   });
 
   test("takes a backup that the embedded PostgreSQL restores", async () => {
     const file = join(line.folder, "by_18_3.tar.zst");
     const { tables } = await line.json(["backup", file, "--with-secret", "--with-models"], { env: env() });
-    const inside = createCommandLine();
+    using inside = createCommandLine();
     expect((await inside.json(["restore", file])).tables).toEqual(tables);
-    inside.remove();
   });
 
   test("is refused with the remedy if the folder is not PostgreSQL's", async () => {

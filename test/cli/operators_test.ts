@@ -50,18 +50,14 @@ describe("claviger operators", () => {
       link: `https://admin.example.org/console/enter#${code}`,
       created: false,
     });
-    const alone = createCommandLine({ prepared: true });
-    try {
-      await alone.here(["migrate"]);
-      const login = ["operators", "login", "olga", "--role", "admin"];
-      const { out, err } = await alone.here(login);
-      expect(out).toStartWith("name ");
-      expect(err).toContain("No service serves operators here: set CLAVIGER_ADMIN_LISTEN");
-      const listening = { env: { CLAVIGER_ADMIN_LISTEN: "127.0.0.1:8081" } };
-      expect((await alone.json(login, listening)).link).toStartWith("http://127.0.0.1:8081/console/enter#");
-    } finally {
-      alone.remove();
-    }
+    using alone = createCommandLine({ prepared: true });
+    await alone.here(["migrate"]);
+    const login = ["operators", "login", "olga", "--role", "admin"];
+    const { out, err } = await alone.here(login);
+    expect(out).toStartWith("name ");
+    expect(err).toContain("No service serves operators here: set CLAVIGER_ADMIN_LISTEN");
+    const listening = { env: { CLAVIGER_ADMIN_LISTEN: "127.0.0.1:8081" } };
+    expect((await alone.json(login, listening)).link).toStartWith("http://127.0.0.1:8081/console/enter#");
   });
 
   test("role changes the role of a known operator, with a reason", async () => {
@@ -84,46 +80,41 @@ describe("claviger operators", () => {
 
   test("remove asks at a terminal, keeps the last admin, and names the tokens that still work", async () => {
     // An installation of its own, because the test needs to know every operator and every token.
-    const own = createCommandLine({ prepared: true });
-    const running = await own.serve();
-    try {
-      for (const [name, role] of [
-        ["first", "viewer"],
-        ["ivan", "editor"],
-        ["olga", "admin"],
-      ] as const) {
-        await own.json(["operators", "login", name, "--role", role]);
-      }
-      expect(refusalOf(await own.here(["operators", "remove", "olga"]))).toBe(
-        "Cannot remove olga: it is the last admin; make another operator an admin first with " +
-          "`claviger operators role NAME admin`",
-      );
-      // The person at the command line is olga.
-      await own.json(["tokens", "issue", "--name", "by-olga", "--scope", "keys:read"]);
-      await own.json(["operators", "role", "ivan", "admin"]);
-      const dry = await own.json(["operators", "remove", "olga", "--dry-run"]);
-      expect(dry).toEqual({ name: "olga", removed: false, dry_run: true, sessions: 0, tokens: ["by-olga"] });
-      const atTerminal = { isTerminal: true, isTyped: true };
-      const asked = await own.here(["operators", "remove", "olga"], { ...atTerminal, input: "no\n" });
-      expect(asked.status).toBe(1);
-      expect(asked.err).toContain("Remove olga, who has 0 sessions? The name is not used again.");
-      const { out, err } = await own.here(["operators", "remove", "olga"], { ...atTerminal, input: "yes\n" });
-      expect(out).toBe("Removed olga, and ended 0 sessions\n");
-      expect(err).toContain(
-        "Tokens that olga issued still work: by-olga; `claviger tokens revoke NAME` revokes one",
-      );
-      expect(await own.json(["operators", "list"])).toMatchObject([
-        { name: "first", role: "viewer", state: "active" },
-        { name: "ivan", role: "admin", state: "active", removed_at: null },
-        { name: "olga", role: "admin", state: "removed", removed_at: expect.stringMatching(/Z$/) },
-      ]);
-      expect(refusalOf(await own.here(["operators", "login", "olga", "--role", "admin"]))).toContain(
-        "the operator olga was removed, and names are not used again; choose another name",
-      );
-    } finally {
-      await running.stop();
-      own.remove();
+    using own = createCommandLine({ prepared: true });
+    await using _ = await own.serve();
+    for (const [name, role] of [
+      ["first", "viewer"],
+      ["ivan", "editor"],
+      ["olga", "admin"],
+    ] as const) {
+      await own.json(["operators", "login", name, "--role", role]);
     }
+    expect(refusalOf(await own.here(["operators", "remove", "olga"]))).toBe(
+      "Cannot remove olga: it is the last admin; make another operator an admin first with " +
+        "`claviger operators role NAME admin`",
+    );
+    // The person at the command line is olga.
+    await own.json(["tokens", "issue", "--name", "by-olga", "--scope", "keys:read"]);
+    await own.json(["operators", "role", "ivan", "admin"]);
+    const dry = await own.json(["operators", "remove", "olga", "--dry-run"]);
+    expect(dry).toEqual({ name: "olga", removed: false, dry_run: true, sessions: 0, tokens: ["by-olga"] });
+    const atTerminal = { isTerminal: true, isTyped: true };
+    const asked = await own.here(["operators", "remove", "olga"], { ...atTerminal, input: "no\n" });
+    expect(asked.status).toBe(1);
+    expect(asked.err).toContain("Remove olga, who has 0 sessions? The name is not used again.");
+    const { out, err } = await own.here(["operators", "remove", "olga"], { ...atTerminal, input: "yes\n" });
+    expect(out).toBe("Removed olga, and ended 0 sessions\n");
+    expect(err).toContain(
+      "Tokens that olga issued still work: by-olga; `claviger tokens revoke NAME` revokes one",
+    );
+    expect(await own.json(["operators", "list"])).toMatchObject([
+      { name: "first", role: "viewer", state: "active" },
+      { name: "ivan", role: "admin", state: "active", removed_at: null },
+      { name: "olga", role: "admin", state: "removed", removed_at: expect.stringMatching(/Z$/) },
+    ]);
+    expect(refusalOf(await own.here(["operators", "login", "olga", "--role", "admin"]))).toContain(
+      "the operator olga was removed, and names are not used again; choose another name",
+    );
   });
 });
 

@@ -106,8 +106,7 @@ test("printFailure() colours its first word on a terminal, unless NO_COLOR is se
 });
 
 test("claviger colours a refusal and wrong usage on a terminal", async () => {
-  const line = createCommandLine();
+  using line = createCommandLine();
   for (const args of [["frobnicate"], ["systemd", "--tls-group", "g"]])
     expect((await line.run(args, { isTerminal: true })).err).toStartWith("\u001b[31mclaviger:\u001b[39m ");
-  line.remove();
 });

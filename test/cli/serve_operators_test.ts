@@ -1,48 +1,31 @@
 /** The listener for operators as the person sees it who runs the service: `serve`, its note, and `doctor`. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
-import { createCommandLine } from "./command_line.ts";
+import { createCommandLine, readFindings } from "./command_line.ts";
+import { useCommandLine } from "./use_command_line.ts";
 
-setDefaultTimeout(30_000);
+const line = useCommandLine({ prepared: true });
 
-const line = createCommandLine({ prepared: true });
-afterAll(() => line.remove());
-
-interface Found {
-  readonly name: string;
-  readonly state: string;
-  readonly message: string;
-}
-
-async function examined(env: Readonly<Record<string, string>> = {}): Promise<Found | undefined> {
-  const { findings } = JSON.parse((await line.here(["doctor", "--json"], { env })).out);
-  return (findings as Found[]).find(({ name }) => name === "operators");
-}
+const examined = async (env: Readonly<Record<string, string>> = {}) =>
+  readFindings(await line.here(["doctor", "--json"], { env })).of("operators");
 
 const LISTEN = ["--admin-listen", "127.0.0.1:0"];
 const note = join(line.dataDir, "serving");
 
 describe("claviger serve --admin-listen", () => {
   test("says at which address it serves operators, and leaves the address in its note", async () => {
-    const service = await line.serve(LISTEN, { env: { CLAVIGER_ADMIN_URL: "https://admin.example.org" } });
-    try {
-      const { admin } = JSON.parse(readFileSync(note, "utf8"));
-      expect(admin).toEqual({ host: "127.0.0.1", port: expect.any(Number) });
-      expect(service.out).toContain(
-        `\nIt serves operators at http://127.0.0.1:${admin.port}, as https://admin.example.org\n`,
-      );
-      const answer = await fetch(`http://127.0.0.1:${admin.port}`, { redirect: "manual" });
-      expect(answer.status).toBe(421);
-      expect(await examined({ CLAVIGER_ADMIN_URL: "https://admin.example.org" })).toMatchObject({
-        state: "ok",
-        message: `served at http://127.0.0.1:${admin.port}, as https://admin.example.org`,
-      });
-    } finally {
-      await service.stop();
-    }
+    const env = { CLAVIGER_ADMIN_URL: "https://admin.example.org" };
+    await using service = await line.serve(LISTEN, { env });
+    const { admin } = JSON.parse(readFileSync(note, "utf8"));
+    expect(admin).toEqual({ host: "127.0.0.1", port: expect.any(Number) });
+    const served = `http://127.0.0.1:${admin.port}, as https://admin.example.org`;
+    expect(service.out).toContain(`\nIt serves operators at ${served}\n`);
+    const answer = await fetch(`http://127.0.0.1:${admin.port}`, { redirect: "manual" });
+    expect(answer.status).toBe(421);
+    expect(await examined(env)).toMatchObject({ state: "ok", message: `served at ${served}` });
   });
 
   test.each([
@@ -52,30 +35,26 @@ describe("claviger serve --admin-listen", () => {
   ])("speaks %s on loopback beside a certificate with %o", async (scheme, env) => {
     const { certFile, keyFile } = makeCertificate(line.folder, scheme);
     const tls = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile, ...env };
-    const service = await line.serve(LISTEN, { env: tls });
-    try {
-      expect(service.url).toStartWith("https://");
-      const own = `${scheme}://127.0.0.1:${JSON.parse(readFileSync(note, "utf8")).admin.port}`;
-      const { CLAVIGER_ADMIN_URL: url = own } = env as Readonly<Record<string, string>>;
-      const served = `${own}${url === own ? "" : `, as ${url}`}`;
-      expect(service.out).toContain(`\nIt serves operators at ${served}\n`);
-      expect(await examined(tls)).toMatchObject({ state: "ok", message: `served at ${served}` });
-      const login = ["operators", "login", "ada", ...((await isKnown("ada")) ? [] : ["--role", "admin"])];
-      const { link, code } = await line.json(login, { env: tls });
-      expect(link).toBe(`${url}/console/enter#${code}`);
-      const entered = await fetch(`${own}/console/enter`, {
-        method: "POST",
-        redirect: "manual",
-        headers: { Origin: url, Host: new URL(url).host },
-        body: new URLSearchParams({ code }),
-        tls: { rejectUnauthorized: false },
-      });
-      expect(entered.status).toBe(303);
-      expect(entered.headers.get("set-cookie")?.includes("; Secure")).toBe(scheme === "https");
-      expect(entered.headers.get("strict-transport-security")).toBeNull();
-    } finally {
-      await service.stop();
-    }
+    await using service = await line.serve(LISTEN, { env: tls });
+    expect(service.url).toStartWith("https://");
+    const own = `${scheme}://127.0.0.1:${JSON.parse(readFileSync(note, "utf8")).admin.port}`;
+    const { CLAVIGER_ADMIN_URL: url = own } = env as Readonly<Record<string, string>>;
+    const served = `${own}${url === own ? "" : `, as ${url}`}`;
+    expect(service.out).toContain(`\nIt serves operators at ${served}\n`);
+    expect(await examined(tls)).toMatchObject({ state: "ok", message: `served at ${served}` });
+    const login = ["operators", "login", "ada", ...((await isKnown("ada")) ? [] : ["--role", "admin"])];
+    const { link, code } = await line.json(login, { env: tls });
+    expect(link).toBe(`${url}/console/enter#${code}`);
+    const entered = await fetch(`${own}/console/enter`, {
+      method: "POST",
+      redirect: "manual",
+      headers: { Origin: url, Host: new URL(url).host },
+      body: new URLSearchParams({ code }),
+      tls: { rejectUnauthorized: false },
+    });
+    expect(entered.status).toBe(303);
+    expect(entered.headers.get("set-cookie")?.includes("; Secure")).toBe(scheme === "https");
+    expect(entered.headers.get("strict-transport-security")).toBeNull();
   });
 });
 
@@ -86,36 +65,31 @@ async function isKnown(operator: string): Promise<boolean> {
 
 describe("claviger doctor", () => {
   test("finds that operators are served, and that another program or no program answers", async () => {
-    const service = await line.serve(LISTEN);
-    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
-    try {
-      const written = readFileSync(note, "utf8");
-      const { admin, ...at } = JSON.parse(written);
-      const served = { state: "ok", message: `served at http://127.0.0.1:${admin.port}` };
-      expect(await examined()).toMatchObject(served);
-      // The note of the running service counts, and not the settings, which apply from its next start.
-      expect(await examined({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:1" })).toMatchObject(served);
+    await using _ = await line.serve(LISTEN);
+    await using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    const written = readFileSync(note, "utf8");
+    const { admin, ...at } = JSON.parse(written);
+    const served = { state: "ok", message: `served at http://127.0.0.1:${admin.port}` };
+    expect(await examined()).toMatchObject(served);
+    // The note of the running service counts, and not the settings, which apply from its next start.
+    expect(await examined({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:1" })).toMatchObject(served);
 
-      writeFileSync(note, JSON.stringify({ ...at, admin: { host: "127.0.0.1", port: other.port } }));
-      expect(await examined()).toMatchObject({
-        state: "fail",
-        message: `another program answers at http://127.0.0.1:${other.port}, not Claviger (200)`,
-      });
-      await other.stop(true);
-      expect(await examined()).toMatchObject({
-        state: "fail",
-        message: expect.stringContaining("no service answers"),
-      });
-      writeFileSync(note, JSON.stringify(at));
-      expect(await examined({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:1" })).toMatchObject({
-        state: "warn",
-        message: "not served: CLAVIGER_ADMIN_LISTEN was set after the service had started",
-      });
-      writeFileSync(note, written);
-    } finally {
-      await other.stop(true);
-      await service.stop();
-    }
+    writeFileSync(note, JSON.stringify({ ...at, admin: { host: "127.0.0.1", port: other.port } }));
+    expect(await examined()).toMatchObject({
+      state: "fail",
+      message: `another program answers at http://127.0.0.1:${other.port}, not Claviger (200)`,
+    });
+    await other.stop(true);
+    expect(await examined()).toMatchObject({
+      state: "fail",
+      message: expect.stringContaining("no service answers"),
+    });
+    writeFileSync(note, JSON.stringify(at));
+    expect(await examined({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:1" })).toMatchObject({
+      state: "warn",
+      message: "not served: CLAVIGER_ADMIN_LISTEN was set after the service had started",
+    });
+    writeFileSync(note, written);
   });
 
   test("examines the settings while no service runs", async () => {
@@ -135,8 +109,7 @@ describe("claviger serve --demo", () => {
   const TERMINAL = { columns: 100 };
   const LINK =
     /^To log in to the console, .*:\n {2}(http:\/\/127\.0\.0\.1:(\d+)\/console\/enter#([0-9a-f]{32}))$/m;
-  const demo = createCommandLine({ prepared: true });
-  afterAll(() => demo.remove());
+  const demo = useCommandLine({ prepared: true });
 
   /** Logs in with a code, and returns the status of the overview, and whether it has figures. */
   async function logIn(at: string, code = "") {
@@ -150,16 +123,12 @@ describe("claviger serve --demo", () => {
 
   /** Serves, and returns what it says about operators. */
   async function said(options: { readonly columns?: number }, ...args: string[]) {
-    const service = await demo.serve(args, options);
-    try {
-      const [, link, port, code] = LINK.exec(service.out) ?? [];
-      const seen = link ? await logIn(`http://127.0.0.1:${port}`, code) : {};
-      const isServed = / serves operators at /.test(service.out);
-      const [, command] = /^To log in to the console, (?:.* )?run\n {2}(.*)$/m.exec(service.out) ?? [];
-      return { link, code, port: Number(port), ...seen, isServed, command };
-    } finally {
-      await service.stop();
-    }
+    await using service = await demo.serve(args, options);
+    const [, link, port, code] = LINK.exec(service.out) ?? [];
+    const seen = link ? await logIn(`http://127.0.0.1:${port}`, code) : {};
+    const isServed = / serves operators at /.test(service.out);
+    const [, command] = /^To log in to the console, (?:.* )?run\n {2}(.*)$/m.exec(service.out) ?? [];
+    return { link, code, port: Number(port), ...seen, isServed, command };
   }
 
   test("prints a new link that logs in, to a person at the terminal", async () => {
@@ -196,8 +165,7 @@ describe("claviger serve --demo", () => {
   test("prints no link for a database with keys of its own", async () => {
     await line.json(["migrate"]);
     await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
-    const service = await line.serve(["--demo"], TERMINAL);
-    await service.stop();
+    await using service = await line.serve(["--demo"], TERMINAL);
     expect(service.out).not.toMatch(LINK);
     expect(service.out).not.toContain("serves operators");
     expect(service.out).toContain("add --admin-listen 127.0.0.1:8081, and run\n");
@@ -205,14 +173,9 @@ describe("claviger serve --demo", () => {
 
   test("leaves its operator to demo remove, which keeps the last admin but ends its sessions", async () => {
     // Elsewhere, because no later start adds the demo again.
-    const elsewhere = createCommandLine({ prepared: true });
-    try {
-      const service = await elsewhere.serve(["--demo"], TERMINAL);
-      await service.stop();
-      expect(service.out).toMatch(LINK);
-      expect(await elsewhere.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
-    } finally {
-      elsewhere.remove();
-    }
+    using elsewhere = createCommandLine({ prepared: true });
+    await using service = await elsewhere.serve(["--demo"], TERMINAL);
+    expect(service.out).toMatch(LINK);
+    expect(await elsewhere.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
   });
 });

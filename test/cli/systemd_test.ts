@@ -1,14 +1,12 @@
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { warnOfUser } from "../../src/cli/commands/systemd_command.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
-import { createCommandLine, usageErrorOf } from "./command_line.ts";
+import { usageErrorOf } from "./command_line.ts";
+import { useCommandLine } from "./use_command_line.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine();
-afterAll(() => line.remove());
+const line = useCommandLine();
 
 const TLS = ["--tls-cert", "/etc/claviger/tls.crt", "--tls-key", "/etc/claviger/tls.key"];
 const analyze = Bun.which("systemd-analyze");

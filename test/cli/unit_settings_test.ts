@@ -1,5 +1,5 @@
 /** Tests how commands find the settings of the service's unit, on answers that systemd 252 gave. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkFiles } from "../../src/cli/commands/config_command.ts";
@@ -9,13 +9,11 @@ import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { configOf } from "../support/config.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
-import { createCommandLine, refusalOf } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
+import { readFindings, refusalOf } from "./command_line.ts";
+import { useCommandLine } from "./use_command_line.ts";
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-const line = createCommandLine();
-afterAll(() => line.remove());
+const line = useCommandLine();
 
 interface Unit {
   readonly environment?: readonly string[];
@@ -226,11 +224,9 @@ describe("commands, while the service of the unit is stopped", () => {
     const backup = join(line.folder, "nightly.tar.zst");
     expect(await run("backup", backup, "--with-secret")).toMatchObject({ status: 0, err: "" });
 
-    const { status, out } = await run("doctor", "--json");
-    const { findings } = JSON.parse(out) as { findings: { name: string; state: string; message: string }[] };
+    const { status, findings, of } = readFindings(await run("doctor", "--json"));
     expect(findings.filter(({ state }) => state === "fail" || state === "skip")).toEqual([]);
     expect(status).toBe(0);
-    const of = (name: string) => findings.find((finding) => finding.name === name);
     expect(of("tls")?.message).toStartWith("the certificate is good until ");
     expect(of("github app")?.message).toBe("App 190219 mints tokens for core-package");
     expect(host.seen.length).toBeGreaterThan(0);
@@ -240,11 +236,7 @@ describe("commands, while the service of the unit is stopped", () => {
 
   test("let doctor report that the GitHub host refuses or does not answer", async () => {
     const appFinding = async () => {
-      const { status, out } = await run("doctor", "--json");
-      const { findings } = JSON.parse(out) as {
-        findings: { name: string; state: string; message: string; remedy?: string }[];
-      };
-      const of = (name: string) => findings.find((finding) => finding.name === name);
+      const { status, of } = readFindings(await run("doctor", "--json"));
       return { status, token: of("installer token")?.state, ...of("github app") };
     };
     host.behave({ kind: "answer", status: 404 });

@@ -9,7 +9,7 @@ setDefaultTimeout(30_000);
 
 describe("claviger version", () => {
   test("prints the commit, the runtime, the PostgreSQL inside and the schema", async () => {
-    const line = createCommandLine();
+    using line = createCommandLine();
     const { status, out } = await line.run(["version"]);
     expect(status).toBe(0);
     expect(out).toMatch(
@@ -25,7 +25,6 @@ describe("claviger version", () => {
       schema: { number: expect.any(Number), name: expect.stringMatching(/^\d{4}_/) },
     });
     expect((await line.run(["--version"])).out).toMatch(/^claviger \d+\.\d+\.\d+\n$/);
-    line.remove();
   });
 });
 

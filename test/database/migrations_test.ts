@@ -172,17 +172,16 @@ describe("openSession()", () => {
   test.each(["stalled", "closing", "half_open"] as const)(
     "openSession() gives up connecting at its deadline: %s",
     async (fault) => {
-      const proxy = await startFaultyProxy(server.address);
+      await using proxy = await startFaultyProxy(server.address);
       proxy.set(fault);
       const session = openSession(proxy.address, { statementTimeoutMs: 1_000, connectDeadlineMs: 200 });
       await expect(session.connect()).rejects.toThrow("The database does not answer");
       await session.close();
-      await proxy.close();
     },
   );
 
   test("openSession() fails a transaction whose connection is lost, and stores nothing of it", async () => {
-    const proxy = await startFaultyProxy(server.address);
+    await using proxy = await startFaultyProxy(server.address);
     const session = openSession(proxy.address, { statementTimeoutMs: 5_000 });
     const running = session.transaction(async (sql) => {
       await sql`create table half ()`;
@@ -197,7 +196,6 @@ describe("openSession()", () => {
     await Bun.sleep(300);
     await session.close();
     expect(await tables()).toEqual([]);
-    await proxy.close();
   });
 });
 

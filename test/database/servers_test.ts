@@ -55,7 +55,7 @@ test.each([
   ["takes connections and says nothing", startStalledServer],
 ])("openDatabase() goes on to the next server after a second where one %s", async (_, startSilent) => {
   const silent = await startSilent();
-  const good = await startFaultyProxy(server.address);
+  await using good = await startFaultyProxy(server.address);
   const { url } = good.address;
   const { host } = new URL(url);
   const address = { url: url.replace(host, `${silent.place},${host}`) };
@@ -66,6 +66,5 @@ test.each([
   const tookMs = performance.now() - beganMs;
   expect(tookMs).toBeGreaterThan(CONNECT_MS - 100);
   await database.close();
-  await good.close();
   await silent.close();
 });

@@ -98,10 +98,9 @@ describe("doctor's schema", () => {
     ["update schema_migrations set checksum = 'x' where number = 2", "do what this message says"],
     ["delete from schema_migrations where number > 1", "`claviger migrate`"],
   ])("names the remedy after %s", async (change, remedy) => {
-    const other = await createTestDatabase();
+    await using other = await createTestDatabase();
     await other.database.query((sql) => sql.unsafe(change));
     const finding = await examined("schema", { other });
-    await other.close();
     expect(finding).toMatchObject({ state: "fail", remedy });
   });
 });

@@ -1,22 +1,18 @@
 /** The file with a secret that every user of the host may read, of which `doctor` warns. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findExposedFile } from "../../src/doctor/mod.ts";
-import { createCommandLine } from "../cli/command_line.ts";
-
-setDefaultTimeout(30_000);
+import { readFindings } from "../cli/command_line.ts";
+import { useCommandLine } from "../cli/use_command_line.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "claviger-exposed-"));
 chmodSync(folder, 0o755);
 const closed = join(folder, "closed");
 mkdirSync(closed);
-const line = createCommandLine();
-afterAll(() => {
-  line.remove();
-  rmSync(folder, { recursive: true });
-});
+const line = useCommandLine();
+afterAll(() => rmSync(folder, { recursive: true }));
 
 function write(path: string, text: string, mode: number): string {
   writeFileSync(path, text);
@@ -75,8 +71,7 @@ describe("findExposedFile()", () => {
 test("doctor warns of settings with a secret that others may read, with the remedy", async () => {
   const file = write(join(folder, "some.env"), `CLAVIGER_SECRET=${"0b".repeat(32)}\n`, 0o644);
   const args = ["doctor", "--json", "--data-dir", line.dataDir, "--env-file", file];
-  const { findings } = JSON.parse((await line.run(args)).out);
-  expect(findings[0]).toEqual({
+  expect(readFindings(await line.run(args)).findings[0]).toEqual({
     name: "configuration",
     state: "warn",
     message: `every user of this host may read ${file}, which has a secret`,

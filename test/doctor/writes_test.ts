@@ -21,7 +21,7 @@ const FULL_DISK: Check<DatabaseContext> = {
 };
 
 test("doctor fails if the database refuses writes, and says why", async () => {
-  const opened = await createTestDatabase();
+  await using opened = await createTestDatabase();
   const config = configOf({ CLAVIGER_SECRET: TEST_SECRET });
   const look = async (more?: Check<DatabaseContext>) => {
     // A new connection: settings of the database apply only to new connections.
@@ -51,5 +51,4 @@ test("doctor fails if the database refuses writes, and says why", async () => {
   });
   await set("default_transaction_read_only = on");
   expect(await look()).toMatchObject({ state: "fail", message: "the database is read-only" });
-  await opened.close();
 });

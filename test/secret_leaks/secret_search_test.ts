@@ -1,15 +1,13 @@
 /** The search finds secrets that are present. Otherwise a search without a result would show nothing. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { generateApiKey } from "../../src/keys/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 import { searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
-
-setDefaultTimeout(30_000);
 
 const key = generateApiKey(BRAND, "live").apiKey;
 const signature = "Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYm_";
@@ -65,20 +63,16 @@ describe("The search", () => {
 });
 
 describe("The search", () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-  });
-  afterAll(() => database.close());
+  const server = useTestDatabase();
 
   test("reads every row of every table", async () => {
-    await database.database.query(
+    await server.database.query(
       (sql) => sql`
         insert into audit (at, actor, action, reason)
         select now(), 'command test', 'key.issue', case when n = 15000 then ${key} end
           from generate_series(1, 20000) n`,
     );
-    const { found: places, searched } = await searchTables(database.database, search);
+    const { found: places, searched } = await searchTables(server.database, search);
     expect(searched).toBeGreaterThanOrEqual(20_000);
     expect(places).toHaveLength(1);
     expect(places[0]).toStartWith("table audit: key in …");

@@ -2,24 +2,14 @@
  * Promise 2, between processes. A change that one process answered, or a command committed, is in force in another
  * process within a second. This holds while both are busy, and after a restart of their database.
  */
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { issue } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { until } from "../support/until.ts";
-import { createInstallation, type Installation, type Replica } from "./installation.ts";
+import { useForAll } from "../support/use.ts";
+import { createInstallation, type Replica } from "./installation.ts";
 import { type Load, startLoad } from "./load.ts";
-
-setDefaultTimeout(30_000);
 
 /** No process gives an answer without the change after this time. On a busy machine the first with it may come later. */
 const WITHIN_MS = 1_000;
@@ -31,17 +21,15 @@ const KEYS_A_CHANGE = 3;
 /** A restart is over when all clients were served this many times in a row. */
 const SERVED_ROUNDS = 5;
 
-let installation: Installation;
+const installation = useForAll(createInstallation);
 let here: Replica;
 let elsewhere: Replica;
 const loads: Load[] = [];
 
 beforeAll(async () => {
-  installation = await createInstallation();
   // Both start at the same time, on an empty database.
   [here, elsewhere] = await Promise.all([installation.serve(), installation.serve()]);
 });
-afterAll(() => installation.close());
 
 /**
  * Waits until both processes serve again, because each connection of a pool must first reconnect after a

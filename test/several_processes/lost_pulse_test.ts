@@ -2,26 +2,23 @@
  * While no pulse reaches one process, that process does not trust its cache, although its other queries still reach
  * the database. The other processes go on.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
-import { createInstallation, type Installation, type Replica } from "./installation.ts";
-
-setDefaultTimeout(30_000);
+import { useForAll } from "../support/use.ts";
+import { createInstallation, type Replica } from "./installation.ts";
 
 /** The pulse comes four times a second. */
 const PULSE_MS = 250;
 const TRUSTED_MS = 1_000;
 
-let installation: Installation;
+const installation = useForAll(createInstallation);
 let cutOff: Replica;
 let beside: Replica;
 
 beforeAll(async () => {
-  installation = await createInstallation();
   [cutOff, beside] = await Promise.all([installation.serve(), installation.serve()]);
 });
-afterAll(() => installation.close());
 
 test("Without a pulse a process answers 503 for cached keys, and the others serve", async () => {
   const kept = await issue(installation.database);

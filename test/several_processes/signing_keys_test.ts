@@ -1,24 +1,23 @@
 /** Two processes sign with the keys of one database, while a command rotates and retires them. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
-import { createInstallation, type Installation, type Replica } from "./installation.ts";
+import { useForAll } from "../support/use.ts";
+import { createInstallation, type Replica } from "./installation.ts";
 
+const installation = useForAll(createInstallation);
+// After useForAll(), which sets a shorter limit.
 setDefaultTimeout(60_000);
-
-let installation: Installation;
 let here: Replica;
 let elsewhere: Replica;
 let apiKey: string;
 
 beforeAll(async () => {
-  installation = await createInstallation();
   // Both start at the same time, on an empty database: together they make two signing keys.
   [here, elsewhere] = await Promise.all([installation.serve(), installation.serve()]);
   ({ apiKey } = await issue(installation.database, { now: new Date() }));
 });
-afterAll(() => installation.close());
 
 async function fetchLicense(from: Replica): Promise<{ license: string; kid: string }> {
   return await until(async () => {
