@@ -4,7 +4,7 @@ import { accounts } from "./accounts/routes.ts";
 import { activity } from "./activity/routes.ts";
 import { audit } from "./audit/routes.ts";
 import { getOpenApi } from "./frame/api/document_routes.ts";
-import { type Route, route } from "./frame/api/route.ts";
+import type { Route } from "./frame/api/route.ts";
 import type { ConsoleRoute } from "./frame/console/route.ts";
 import { health } from "./health/routes.ts";
 import { keys } from "./keys/routes.ts";
@@ -21,5 +21,5 @@ export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
 export const ROUTES: readonly Route[] = [
   ...[keys, accounts, usage, models, audit, activity, health, access].flatMap(({ api }) => api),
-  route("GET", "/openapi.json", "any", getOpenApi),
+  getOpenApi,
 ];

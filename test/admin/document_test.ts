@@ -4,9 +4,9 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { renderDocument } from "../../src/admin/frame/api/document.ts";
 import { CONDITIONS, codesOf } from "../../src/admin/frame/api/document_facts.ts";
-import { operation } from "../../src/admin/frame/api/operation.ts";
 import { PAGE_FIELDS } from "../../src/admin/frame/api/page.ts";
 import { keyFor } from "../../src/admin/frame/api/path_ids.ts";
+import { route } from "../../src/admin/frame/api/route.ts";
 import { ROUTES } from "../../src/admin/things.ts";
 import { inJsonSchema } from "../../src/rule.ts";
 import { BRAND } from "../support/issue.ts";
@@ -149,40 +149,35 @@ describe("The document", () => {
 
 describe("renderDocument()", () => {
   const pet = v.pipe(v.object({ name: v.string() }), v.title("Pet"));
-  const route = {
-    method: "POST" as const,
-    path: "/keys/:id/pets",
-    scope: "keys:manage" as const,
-    operation: operation({
-      id: "listPets",
-      summary: "List pets",
-      path: keyFor("list pets"),
-      query: v.strictObject({
-        limit: PAGE_FIELDS.limit,
-        size: v.optional(
-          v.pipe(
-            v.string(),
-            v.regex(/^\d+$/),
-            inJsonSchema({ type: "integer", description: "How large" }),
-            v.transform(Number),
-          ),
+  const pets = route("POST /keys/:id/pets", "keys:manage", {
+    id: "listPets",
+    summary: "List pets",
+    path: keyFor("list pets"),
+    query: v.strictObject({
+      limit: PAGE_FIELDS.limit,
+      size: v.optional(
+        v.pipe(
+          v.string(),
+          v.regex(/^\d+$/),
+          inJsonSchema({ type: "integer", description: "How large" }),
+          v.transform(Number),
         ),
-        since: v.optional(v.pipe(v.string(), v.description("A day"), v.isoTimestamp())),
-        colour: v.picklist(["red", "blue"]),
-      }),
-      body: v.strictObject({ size: v.nullable(v.number()), note: v.optional(v.string(), "none") }),
-      success: {
-        status: 201,
-        schema: v.object({ data: v.array(pet) }),
-        description: "The pets",
-        content: { "text/csv": { schema: { type: "string" } } },
-      },
-      codes: ["CONFLICT"],
-      needsIdempotencyKey: true,
-      run: () => Promise.resolve({}),
+      ),
+      since: v.optional(v.pipe(v.string(), v.description("A day"), v.isoTimestamp())),
+      colour: v.picklist(["red", "blue"]),
     }),
-  };
-  const rendered = render(route).paths["/keys/{id}/pets"].post;
+    body: v.strictObject({ size: v.nullable(v.number()), note: v.optional(v.string(), "none") }),
+    success: {
+      status: 201,
+      schema: v.object({ data: v.array(pet) }),
+      description: "The pets",
+      content: { "text/csv": { schema: { type: "string" } } },
+    },
+    codes: ["CONFLICT"],
+    needsIdempotencyKey: true,
+    run: () => Promise.resolve({}),
+  });
+  const rendered = render(pets).paths["/keys/{id}/pets"].post;
 
   test("gives parameters the type that their text stands for", () => {
     expect(rendered.parameters.slice(1)).toMatchObject([
@@ -202,7 +197,7 @@ describe("renderDocument()", () => {
   });
 
   test("names schemas by their titles or their operations, and refers to them", () => {
-    const { schemas } = render(route).components;
+    const { schemas } = render(pets).components;
     expect(Object.keys(schemas)).toEqual(["Error", "ListPetsRequest", "Pet", "ListPetsAnswer"]);
     expect(schemas.ListPetsAnswer.properties.data.items).toEqual({ $ref: "#/components/schemas/Pet" });
     expect(schemas.ListPetsRequest).toMatchObject({ additionalProperties: false, required: ["size"] });
@@ -231,7 +226,7 @@ describe("renderDocument()", () => {
       "500",
       "503",
     ]);
-    const { responses } = render(route).components;
+    const { responses } = render(pets).components;
     expect(rendered.responses["429"].$ref).toBe("#/components/responses/RateLimitExceeded");
     expect(rendered.responses["403"].$ref).toBe("#/components/responses/NotAllowedOrScopeRequired");
     expect(responses.RateLimitExceeded.headers).toHaveProperty("Retry-After");
@@ -241,8 +236,8 @@ describe("renderDocument()", () => {
 
   test("refuses two schemas with one name", () => {
     const another = v.pipe(v.object({ age: v.number() }), v.title("Pet"));
-    const success = { ...route.operation.success, schema: v.object({ pet, another }) };
-    const operation = { ...route.operation, success };
-    expect(() => render({ ...route, operation })).toThrow("Two schemas have the name Pet");
+    const success = { ...pets.operation.success, schema: v.object({ pet, another }) };
+    const operation = { ...pets.operation, success };
+    expect(() => render({ ...pets, operation })).toThrow("Two schemas have the name Pet");
   });
 });

@@ -1,9 +1,9 @@
 /** `GET /usage` as CSV: the same text as the command's, in parts, and no further than the client reads. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import type { Call } from "../../src/admin/frame/api/operation.ts";
+import type { Call } from "../../src/admin/frame/api/route.ts";
 import type { AdminOptions } from "../../src/admin/frame/options.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
-import { listUsageOperation } from "../../src/admin/usage/usage_routes.ts";
+import { listUsageRoute } from "../../src/admin/usage/usage_routes.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { startAdmin } from "../support/admin.ts";
@@ -121,7 +121,7 @@ describe("GET /usage with Accept: text/csv", () => {
         clock: admin.clock,
         csvInFlight,
       } as Partial<AdminOptions>;
-      const answer = await listUsageOperation.perform(options as AdminOptions, call, {
+      const answer = await listUsageRoute.operation.perform(options as AdminOptions, call, {
         query: { month: "2026-10" },
         body: {},
       });

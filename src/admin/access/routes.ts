@@ -1,5 +1,4 @@
 /** Who may use the console and the API: operators, their sessions, and tokens. */
-import { route } from "../frame/api/route.ts";
 import { actionRoutes } from "../frame/console/action.ts";
 import { logOut } from "../frame/console/log_in.ts";
 import { form, page } from "../frame/console/route.ts";
@@ -19,5 +18,5 @@ export const access: Thing = {
     ...actionRoutes(TOKEN_PAGE, "admin"),
     form("/logout", "any", logOut),
   ],
-  api: [route("GET", "/whoami", "any", whoami)],
+  api: [whoami],
 };

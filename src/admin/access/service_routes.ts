@@ -2,9 +2,9 @@
 import * as v from "valibot";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import { SCOPES } from "../../operators/mod.ts";
-import { operation } from "../frame/api/operation.ts";
+import { route } from "../frame/api/route.ts";
 
-export const whoami = operation({
+export const whoami = route("GET /whoami", "any", {
   id: "whoami",
   summary: "Tell what the token may do",
   success: {

@@ -21,132 +21,134 @@ import { ACCOUNT } from "../frame/api/answers.ts";
 import { changeOf, MONTH_FIELD, REASON } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
 import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
+import { route } from "../frame/api/route.ts";
 
-export const listAccountsOperation = operation({
-  id: "listAccounts",
-  summary: "List accounts, oldest first",
-  query: v.strictObject({ search: v.optional(SEARCH_FIELD), ...PAGE_FIELDS }),
-  success: { schema: pageOf(ACCOUNT), description: "A page of accounts" },
-  run: ({ database }, { query, now }) =>
-    findPage({
-      list: "accounts",
-      query,
-      now,
-      async find({ position, limit }, { search: text }) {
-        const search = await findSearch(database, text);
-        if (isRefusal(search)) return search;
-        return await listAccounts(database, { search, afterUuid: position, limit });
-      },
-      positionOf: ({ uuid }) => uuid,
-      render: renderAccount,
-    }),
-});
-
-export const getAccount = operation({
-  id: "getAccount",
-  summary: "Show one account",
-  path: accountFor("show account"),
-  success: { schema: ACCOUNT, description: "The account" },
-  async run({ database }, { uuid }) {
-    const account = await findAccount(database, { uuid });
-    return account === undefined ? UNKNOWN : renderAccount(account);
-  },
-});
-
-export const getAccountUsage = operation({
-  id: "getAccountUsage",
-  summary: "Show the use of an account by month",
-  path: accountFor("show usage"),
-  query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
-  success: {
-    schema: v.object({
-      id: identifier("usr"),
-      months: v.array(v.object({ month: v.string(), used: count() })),
-    }),
-    description:
-      "The use of all its licenses in twelve months, oldest first; `month` is the last, by default this month",
-  },
-  async run({ database }, { uuid, query, now }) {
-    const account = await findAccount(database, { uuid });
-    if (account === undefined) return refuse("NOT_FOUND", "Cannot show usage: no account has that id");
-    const last = query.month ?? monthOf(now.getTime());
-    return renderUsageByMonth(account.id, await findUsageByMonth(database, uuid, last));
-  },
-});
-
-export const changeAccount = operation({
-  id: "changeAccount",
-  summary: "Change an account's name or organization",
-  path: accountFor("update account"),
-  body: changeOf({
-    name: v.optional(parsedField(TEXTS.name)),
-    organization: v.optional(parsedField(TEXTS.organization)),
+export const ACCOUNT_ROUTES = [
+  route("GET /accounts", "accounts:read", {
+    id: "listAccounts",
+    summary: "List accounts, oldest first",
+    query: v.strictObject({ search: v.optional(SEARCH_FIELD), ...PAGE_FIELDS }),
+    success: { schema: pageOf(ACCOUNT), description: "A page of accounts" },
+    run: ({ database }, { query, now }) =>
+      findPage({
+        list: "accounts",
+        query,
+        now,
+        async find({ position, limit }, { search: text }) {
+          const search = await findSearch(database, text);
+          if (isRefusal(search)) return search;
+          return await listAccounts(database, { search, afterUuid: position, limit });
+        },
+        positionOf: ({ uuid }) => uuid,
+        render: renderAccount,
+      }),
   }),
-  success: {
-    schema: v.object({
-      id: identifier("usr"),
-      email: v.string(),
-      name: v.string(),
-      organization: v.string(),
-      changed: v.pipe(v.boolean(), v.description("False if the account had these values already")),
-    }),
-    description: "The account's values after the change",
-  },
-  codes: ["CONFLICT"],
-  async run({ database }, { uuid, actor, now, body: { name, organization } }) {
-    const updated = await updateAccount(database, { uuid, name, organization, actor, now });
-    if (isRefusal(updated)) return updated;
-    const { isChanged, ...values } = updated;
-    return { id: toId("usr", uuid), ...values, changed: isChanged };
-  },
-});
 
-export const renewAccountOperation = operation({
-  id: "renewAccount",
-  summary: "Add a year to every license of an account that expires and has a key that is not revoked",
-  description:
-    "An expired license gets a year from now. A license that was renewed in the last 24 hours stays as it is, so a " +
-    "repeated request adds no second year. A restricted token may not call it.",
-  path: accountFor("renew account"),
-  body: v.strictObject(REASON),
-  success: {
-    schema: v.object({
-      id: identifier("usr"),
-      licenses: v.array(v.object({ id: identifier("lic"), expires_at: timestamp() })),
-    }),
-    description: "The licenses that this request renewed, with their new expiry, oldest first",
-  },
-  async run({ database, licenseChanges }, { uuid, restriction, actor, now }) {
-    if (isRestricted(restriction)) return NO_RENEWAL;
-    if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
-    return renderRenewal(uuid, await renewAccount(licenseChanges, uuid, { actor, now }));
-  },
-});
+  route("GET /accounts/:id", "accounts:read", {
+    id: "getAccount",
+    summary: "Show one account",
+    path: accountFor("show account"),
+    success: { schema: ACCOUNT, description: "The account" },
+    async run({ database }, { uuid }) {
+      const account = await findAccount(database, { uuid });
+      return account === undefined ? UNKNOWN : renderAccount(account);
+    },
+  }),
 
-export const eraseAccountOperation = operation({
-  id: "eraseAccount",
-  summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
-  path: accountFor("erase account"),
-  body: v.strictObject(REASON),
-  success: {
-    schema: v.object({
-      id: identifier("usr"),
-      erased: v.literal(true),
-      changed: v.pipe(v.boolean(), v.description("False if the account was erased before")),
+  route("GET /accounts/:id/usage", "usage:read", {
+    id: "getAccountUsage",
+    summary: "Show the use of an account by month",
+    path: accountFor("show usage"),
+    query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
+    success: {
+      schema: v.object({
+        id: identifier("usr"),
+        months: v.array(v.object({ month: v.string(), used: count() })),
+      }),
+      description:
+        "The use of all its licenses in twelve months, oldest first; `month` is the last, by default this month",
+    },
+    async run({ database }, { uuid, query, now }) {
+      const account = await findAccount(database, { uuid });
+      if (account === undefined) return refuse("NOT_FOUND", "Cannot show usage: no account has that id");
+      const last = query.month ?? monthOf(now.getTime());
+      return renderUsageByMonth(account.id, await findUsageByMonth(database, uuid, last));
+    },
+  }),
+
+  route("PATCH /accounts/:id", "accounts:write", {
+    id: "changeAccount",
+    summary: "Change an account's name or organization",
+    path: accountFor("update account"),
+    body: changeOf({
+      name: v.optional(parsedField(TEXTS.name)),
+      organization: v.optional(parsedField(TEXTS.organization)),
     }),
-    description: "The account is erased",
-  },
-  codes: ["CONFLICT"],
-  async run({ database }, call) {
-    const { uuid } = call;
-    const erased = await eraseAccount(database, uuid, call);
-    if (isRefusal(erased)) return erased;
-    return { id: toId("usr", uuid), erased: true, changed: erased.isPersonal };
-  },
-});
+    success: {
+      schema: v.object({
+        id: identifier("usr"),
+        email: v.string(),
+        name: v.string(),
+        organization: v.string(),
+        changed: v.pipe(v.boolean(), v.description("False if the account had these values already")),
+      }),
+      description: "The account's values after the change",
+    },
+    codes: ["CONFLICT"],
+    async run({ database }, { uuid, actor, now, body: { name, organization } }) {
+      const updated = await updateAccount(database, { uuid, name, organization, actor, now });
+      if (isRefusal(updated)) return updated;
+      const { isChanged, ...values } = updated;
+      return { id: toId("usr", uuid), ...values, changed: isChanged };
+    },
+  }),
+
+  route("POST /accounts/:id/renew", "keys:manage", {
+    id: "renewAccount",
+    summary: "Add a year to every license of an account that expires and has a key that is not revoked",
+    description:
+      "An expired license gets a year from now. A license that was renewed in the last 24 hours stays as it is, so a " +
+      "repeated request adds no second year. A restricted token may not call it.",
+    path: accountFor("renew account"),
+    body: v.strictObject(REASON),
+    success: {
+      schema: v.object({
+        id: identifier("usr"),
+        licenses: v.array(v.object({ id: identifier("lic"), expires_at: timestamp() })),
+      }),
+      description: "The licenses that this request renewed, with their new expiry, oldest first",
+    },
+    async run({ database, licenseChanges }, { uuid, restriction, actor, now }) {
+      if (isRestricted(restriction)) return NO_RENEWAL;
+      if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
+      return renderRenewal(uuid, await renewAccount(licenseChanges, uuid, { actor, now }));
+    },
+  }),
+
+  route("POST /accounts/:id/erase", "accounts:erase", {
+    id: "eraseAccount",
+    summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
+    path: accountFor("erase account"),
+    body: v.strictObject(REASON),
+    success: {
+      schema: v.object({
+        id: identifier("usr"),
+        erased: v.literal(true),
+        changed: v.pipe(v.boolean(), v.description("False if the account was erased before")),
+      }),
+      description: "The account is erased",
+    },
+    codes: ["CONFLICT"],
+    async run({ database }, call) {
+      const { uuid } = call;
+      const erased = await eraseAccount(database, uuid, call);
+      if (isRefusal(erased)) return erased;
+      return { id: toId("usr", uuid), erased: true, changed: erased.isPersonal };
+    },
+  }),
+];
 
 const NO_RENEWAL = refuse(
   "NOT_ALLOWED",

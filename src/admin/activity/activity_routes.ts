@@ -14,7 +14,7 @@ import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema, parsedField, wordField } from "../../rule.ts";
 import { timestamp } from "../../wire/mod.ts";
 import { ACTIVITY_ROW } from "../frame/api/answers.ts";
-import { operation } from "../frame/api/operation.ts";
+import { route } from "../frame/api/route.ts";
 
 /** The conditions that the API and the console have. */
 export const ACTIVITY_CONDITIONS = {
@@ -33,7 +33,7 @@ export const ACTIVITY_CONDITIONS = {
   step: v.optional(v.pipe(wordField(ACTIVITY_STEPS), inJsonSchema({ default: "hour" }))),
 } as const;
 
-export const findActivityOperation = operation({
+export const findActivityRoute = route("GET /activity", "status:read", {
   id: "findActivity",
   summary: "Count the requests of clients by endpoint, code or reason",
   description:

@@ -1,12 +1,11 @@
 /** The answered requests of clients, for operators. */
-import { route } from "../frame/api/route.ts";
 import { page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
 import { activityPage } from "./activity.tsx";
-import { findActivityOperation } from "./activity_routes.ts";
+import { findActivityRoute } from "./activity_routes.ts";
 
 export const activity: Thing = {
   label: "Activity",
   pages: [page("/activity", "status:read", activityPage)],
-  api: [route("GET", "/activity", "status:read", findActivityOperation)],
+  api: [findActivityRoute],
 };

@@ -9,8 +9,8 @@ import { parsedField, wordField } from "../../rule.ts";
 import { AUDIT_ROW } from "../frame/api/answers.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { ACCOUNT_FIELD } from "../frame/api/list_fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
+import { route } from "../frame/api/route.ts";
 
 /** The conditions of the audit log that the API and the console read in the same way. */
 export const AUDIT_CONDITIONS = {
@@ -20,7 +20,7 @@ export const AUDIT_CONDITIONS = {
   action: v.optional(wordField(ACTIONS)),
 } as const;
 
-export const followAuditOperation = operation({
+export const followAuditRoute = route("GET /audit", "audit:read", {
   id: "followAudit",
   summary: "Read the audit log, oldest rows first, and follow it",
   description:

@@ -1,5 +1,4 @@
 /** The health of the service, for operators. */
-import { route } from "../frame/api/route.ts";
 import { page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
 import { healthPage } from "./health.tsx";
@@ -8,5 +7,5 @@ import { getStatus } from "./status_routes.ts";
 export const health: Thing = {
   label: "Health",
   pages: [page("/health", "status:read", healthPage)],
-  api: [route("GET", "/status", "status:read", getStatus)],
+  api: [getStatus],
 };

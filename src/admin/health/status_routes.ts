@@ -4,9 +4,9 @@ import { toTimestamp } from "../../calendar.ts";
 import { VERSION } from "../../version.ts";
 import { timestamp } from "../../wire/mod.ts";
 import { FINDING } from "../frame/api/answers.ts";
-import { operation } from "../frame/api/operation.ts";
+import { route } from "../frame/api/route.ts";
 
-export const getStatus = operation({
+export const getStatus = route("GET /status", "status:read", {
   id: "getStatus",
   summary: "Tell what works, what will soon fail, and what is wrong",
   description:

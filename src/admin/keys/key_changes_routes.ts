@@ -13,41 +13,23 @@ import {
   USUAL_OVERLAP,
 } from "../../keys/mod.ts";
 import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
+import type { Scope } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
 import { REASON } from "../frame/api/fields.ts";
-import { type Call, type Operation, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
+import { type Call, type Route, route } from "../frame/api/route.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
 
 interface StateChange {
-  readonly verb: "suspend" | "resume" | "revoke";
   readonly summary: string;
   perform(changes: LicenseChanges, uuid: string, call: Call): Promise<object | Refusal>;
 }
 
-export const suspend = changeOfState({
-  verb: "suspend",
-  summary: "Suspend a key: it is refused until it is resumed",
-  perform: suspendKey,
-});
-
-export const resume = changeOfState({
-  verb: "resume",
-  summary: "Resume a suspended key",
-  perform: resumeKey,
-});
-
-export const revoke = changeOfState({
-  verb: "revoke",
-  summary: "Revoke a key for good",
-  perform: (changes, uuid, call) => revokeKey(changes, { uuid }, call),
-});
-
-function changeOfState({ verb, summary, perform }: StateChange): Operation {
-  return operation({
+function changeOfState(verb: string, scope: Scope, { summary, perform }: StateChange): Route {
+  return route(`POST /keys/:id/${verb}`, scope, {
     id: `${verb}Key`,
     summary,
     path: keyFor(`${verb} key`),
@@ -65,48 +47,62 @@ function changeOfState({ verb, summary, perform }: StateChange): Operation {
   });
 }
 
-export const rotate = operation({
-  id: "rotateKey",
-  summary: "Issue a second key for the same license; the old key works until the overlap ends",
-  path: keyFor("rotate key"),
-  body: v.strictObject({
-    overlap: v.optional(
-      parsedField(SPAN, {
-        description: "How long the old key still works, in days or hours, at most ten years",
-      }),
-      USUAL_OVERLAP,
-    ),
-    ...REASON,
+export const KEY_CHANGE_ROUTES = [
+  changeOfState("suspend", "keys:manage", {
+    summary: "Suspend a key: it is refused until it is resumed",
+    perform: suspendKey,
   }),
-  success: {
-    status: 201,
-    schema: ROTATED_KEY,
-    description: "The new key, which is shown only in this answer",
-  },
-  codes: ["CONFLICT"],
-  needsIdempotencyKey: true,
-  async run(options, call) {
-    const { uuid, what, now, body } = call;
-    const { database, licenseChanges, brand } = options;
-    const rotated = await answerKeyOnce<RotatedKey>(options, call, {
-      what,
-      async perform(storeAnswer) {
-        const old = await findKey(database, { uuid }, { now });
-        if (old === undefined) return refuseUnknownKey(what, uuid);
-        return await rotateKey(
-          licenseChanges,
-          { uuid, mode: old.mode, overlapMs: body.overlap },
-          { ...call, brand, storeAnswer },
-        );
-      },
-      repeat: repeatRotation,
-    });
-    if (isRefusal(rotated)) return rotated;
-    return {
-      id: rotated.id,
-      api_key: rotated.apiKey,
-      replaces: toId("key", uuid),
-      old_works_until: toTimestamp(rotated.oldWorksUntil),
-    };
-  },
-});
+
+  changeOfState("resume", "keys:manage", { summary: "Resume a suspended key", perform: resumeKey }),
+
+  changeOfState("revoke", "keys:revoke", {
+    summary: "Revoke a key for good",
+    perform: (changes, uuid, call) => revokeKey(changes, { uuid }, call),
+  }),
+
+  route("POST /keys/:id/rotate", "keys:manage", {
+    id: "rotateKey",
+    summary: "Issue a second key for the same license; the old key works until the overlap ends",
+    path: keyFor("rotate key"),
+    body: v.strictObject({
+      overlap: v.optional(
+        parsedField(SPAN, {
+          description: "How long the old key still works, in days or hours, at most ten years",
+        }),
+        USUAL_OVERLAP,
+      ),
+      ...REASON,
+    }),
+    success: {
+      status: 201,
+      schema: ROTATED_KEY,
+      description: "The new key, which is shown only in this answer",
+    },
+    codes: ["CONFLICT"],
+    needsIdempotencyKey: true,
+    async run(options, call) {
+      const { uuid, what, now, body } = call;
+      const { database, licenseChanges, brand } = options;
+      const rotated = await answerKeyOnce<RotatedKey>(options, call, {
+        what,
+        async perform(storeAnswer) {
+          const old = await findKey(database, { uuid }, { now });
+          if (old === undefined) return refuseUnknownKey(what, uuid);
+          return await rotateKey(
+            licenseChanges,
+            { uuid, mode: old.mode, overlapMs: body.overlap },
+            { ...call, brand, storeAnswer },
+          );
+        },
+        repeat: repeatRotation,
+      });
+      if (isRefusal(rotated)) return rotated;
+      return {
+        id: rotated.id,
+        api_key: rotated.apiKey,
+        replaces: toId("key", uuid),
+        old_works_until: toTimestamp(rotated.oldWorksUntil),
+      };
+    },
+  }),
+];

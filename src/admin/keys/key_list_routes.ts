@@ -11,8 +11,8 @@ import { timestamp } from "../../wire/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
 import { ACCOUNT_FIELD, SEARCH_FIELD } from "../frame/api/list_fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
+import { route } from "../frame/api/route.ts";
 import { KEY } from "./key_schemas.ts";
 import { findStoredConditions } from "./stored_conditions.ts";
 
@@ -56,7 +56,7 @@ export const KEY_CONDITIONS = {
   unused_for: v.optional(UNUSED_FOR_FIELD),
 } as const;
 
-export const listKeysOperation = operation({
+export const listKeysRoute = route("GET /keys", "keys:read", {
   id: "listKeys",
   summary: "List the keys that meet every condition, oldest first",
   query: v.strictObject({ ...KEY_CONDITIONS, ...PAGE_FIELDS }),

@@ -4,7 +4,7 @@ import { refuseRestricted } from "../../licensing/mod.ts";
 import { answerOnce } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { pathOf } from "../../wire/mod.ts";
-import type { Call } from "../frame/api/operation.ts";
+import type { Call } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";
 
 interface Making<Made> {

@@ -25,8 +25,8 @@ import {
   MONTH_FIELD,
   TIER_FIELD,
 } from "../frame/api/fields.ts";
-import { type Call, operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
+import { type Call, route } from "../frame/api/route.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { EXPLANATION, ISSUED_KEY, KEY, USAGE_BY_DAY } from "./key_schemas.ts";
 
@@ -43,53 +43,6 @@ const newKeyFields = v.strictObject({
   external_id: v.nullish(EXTERNAL_ID_FIELD),
 });
 
-export const issueKeyOperation = operation({
-  id: "issueKey",
-  summary: "Issue a key",
-  description:
-    "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
-    "expires in a year. A restricted token may not give a limit above the tier's own or an expiry later than in a year, " +
-    "and gets 409 for the e-mail of an existing account, unless it has the scope `accounts:join`.",
-  body: newKeyFields,
-  success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
-  codes: ["ALREADY_EXISTS", "CONFLICT"],
-  needsIdempotencyKey: true,
-  async run(options, call) {
-    const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
-    const { now, actor, restriction } = call;
-    const request = {
-      email,
-      tier,
-      mode,
-      now,
-      name: name ?? undefined,
-      organization: organization ?? undefined,
-      expiresAt: expires_at ?? oneYearAfter(now),
-      monthlyLimit: monthly_limit ?? undefined,
-      externalId: external_id ?? undefined,
-    };
-    const issued = await answerKeyOnce<IssuedKey>(options, call, {
-      what: "issue key",
-      perform: (storeAnswer) =>
-        issueKey(options.database, request, { ...options, actor, restriction, storeAnswer }),
-      // The token may have another restriction now. The fields of a repeated request are those of the first request.
-      repeat: (stored) => refuseNewKey(restriction, request) ?? repeatIssue(stored),
-    });
-    if (isRefusal(issued)) return withoutHiddenId(issued, call);
-    return {
-      id: issued.id,
-      api_key: issued.apiKey,
-      user_id: issued.userId,
-      license_id: toId("lic", issued.licenseUuid),
-      email,
-      tier,
-      mode,
-      expires_at: toTimestamp(issued.expiresAt),
-      external_id: external_id ?? null,
-    };
-  },
-});
-
 /**
  * Returns the refusal without the id of the license that exists, if the token may not read licenses. It does not
  * hide whether an e-mail has an account: every answer with a key shows that, because its `user_id` contains the time when
@@ -101,61 +54,111 @@ export function withoutHiddenId(refusal: Refusal, { token }: Call): Refusal {
     : refuse(refusal.code, refusal.sentence);
 }
 
-export const getKey = operation({
-  id: "getKey",
-  summary: "Show a key",
-  path: keyFor("show key"),
-  success: { schema: KEY, description: "The key, without the key itself" },
-  async run({ database }, call) {
-    const { uuid, what } = call;
-    const key = await findKey(database, { uuid }, call);
-    return key === undefined ? refuseUnknownKey(what, uuid) : renderKey(key);
-  },
-});
-
-export const explainKeyOperation = operation({
-  id: "explainKey",
-  summary: "Explain why a key works or does not",
-  description: "Its state, who changed it, its limits, and for which reasons it was refused.",
-  path: keyFor("explain key"),
-  success: { schema: EXPLANATION, description: "The explanation" },
-  async run({ database, limits }, call) {
-    const { uuid, what } = call;
-    const explanation = await explainKey(database, uuid, call);
-    if (explanation === undefined) return refuseUnknownKey(what, uuid);
-    return renderExplanation(explanation, limits);
-  },
-});
-
-export const getKeyUsage = operation({
-  id: "getKeyUsage",
-  summary: "Show the use of a key's license by day",
-  path: keyFor("show usage"),
-  query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
-  success: { schema: USAGE_BY_DAY, description: "Every day of the month, by default of this month" },
-  async run({ database }, call) {
-    const { uuid, what } = call;
-    const key = await findKey(database, { uuid }, call);
-    if (key === undefined) return refuseUnknownKey(what, uuid);
-    const month = call.query.month ?? monthOf(call.now.getTime());
-    const usage = await findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month);
-    return renderUsageByDay(key, month, usage);
-  },
-});
-
 const WRONG_KEY = "must be a key: its prefix and 48 lowercase hexadecimal digits";
 
-export const findKeyOperation = operation({
-  id: "findKey",
-  summary: "Find a key by its text",
-  description: "The key is in the body, because addresses are logged.",
-  body: (brand) =>
-    v.strictObject({ api_key: v.pipe(v.string(WRONG_KEY), v.regex(keyPattern(brand), WRONG_KEY)) }),
-  success: { schema: KEY, description: "The key, without the key itself" },
-  codes: ["KEY_NOT_FOUND"],
-  async run({ database }, call) {
-    const key = await findKey(database, { hash: hashApiKey(call.body.api_key) }, call);
-    if (key !== undefined) return renderKey(key);
-    return refuse("KEY_NOT_FOUND", "Cannot find key: it was never issued or imported here");
-  },
-});
+export const KEY_ROUTES = [
+  route("POST /keys", "keys:issue", {
+    id: "issueKey",
+    summary: "Issue a key",
+    description:
+      "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
+      "expires in a year. A restricted token may not give a limit above the tier's own or an expiry later than in a year, " +
+      "and gets 409 for the e-mail of an existing account, unless it has the scope `accounts:join`.",
+    body: newKeyFields,
+    success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
+    codes: ["ALREADY_EXISTS", "CONFLICT"],
+    needsIdempotencyKey: true,
+    async run(options, call) {
+      const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
+      const { now, actor, restriction } = call;
+      const request = {
+        email,
+        tier,
+        mode,
+        now,
+        name: name ?? undefined,
+        organization: organization ?? undefined,
+        expiresAt: expires_at ?? oneYearAfter(now),
+        monthlyLimit: monthly_limit ?? undefined,
+        externalId: external_id ?? undefined,
+      };
+      const issued = await answerKeyOnce<IssuedKey>(options, call, {
+        what: "issue key",
+        perform: (storeAnswer) =>
+          issueKey(options.database, request, { ...options, actor, restriction, storeAnswer }),
+        // The token may have another restriction now. The fields of a repeated request are those of the first request.
+        repeat: (stored) => refuseNewKey(restriction, request) ?? repeatIssue(stored),
+      });
+      if (isRefusal(issued)) return withoutHiddenId(issued, call);
+      return {
+        id: issued.id,
+        api_key: issued.apiKey,
+        user_id: issued.userId,
+        license_id: toId("lic", issued.licenseUuid),
+        email,
+        tier,
+        mode,
+        expires_at: toTimestamp(issued.expiresAt),
+        external_id: external_id ?? null,
+      };
+    },
+  }),
+
+  // Before the routes below `/keys/:id`, whose answer to other methods would otherwise be that of this path, too.
+  route("POST /keys/find", "keys:read", {
+    id: "findKey",
+    summary: "Find a key by its text",
+    description: "The key is in the body, because addresses are logged.",
+    body: (brand) =>
+      v.strictObject({ api_key: v.pipe(v.string(WRONG_KEY), v.regex(keyPattern(brand), WRONG_KEY)) }),
+    success: { schema: KEY, description: "The key, without the key itself" },
+    codes: ["KEY_NOT_FOUND"],
+    async run({ database }, call) {
+      const key = await findKey(database, { hash: hashApiKey(call.body.api_key) }, call);
+      if (key !== undefined) return renderKey(key);
+      return refuse("KEY_NOT_FOUND", "Cannot find key: it was never issued or imported here");
+    },
+  }),
+
+  route("GET /keys/:id", "keys:read", {
+    id: "getKey",
+    summary: "Show a key",
+    path: keyFor("show key"),
+    success: { schema: KEY, description: "The key, without the key itself" },
+    async run({ database }, call) {
+      const { uuid, what } = call;
+      const key = await findKey(database, { uuid }, call);
+      return key === undefined ? refuseUnknownKey(what, uuid) : renderKey(key);
+    },
+  }),
+
+  route("GET /keys/:id/why", "keys:read", {
+    id: "explainKey",
+    summary: "Explain why a key works or does not",
+    description: "Its state, who changed it, its limits, and for which reasons it was refused.",
+    path: keyFor("explain key"),
+    success: { schema: EXPLANATION, description: "The explanation" },
+    async run({ database, limits }, call) {
+      const { uuid, what } = call;
+      const explanation = await explainKey(database, uuid, call);
+      if (explanation === undefined) return refuseUnknownKey(what, uuid);
+      return renderExplanation(explanation, limits);
+    },
+  }),
+
+  route("GET /keys/:id/usage", "keys:read", {
+    id: "getKeyUsage",
+    summary: "Show the use of a key's license by day",
+    path: keyFor("show usage"),
+    query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
+    success: { schema: USAGE_BY_DAY, description: "Every day of the month, by default of this month" },
+    async run({ database }, call) {
+      const { uuid, what } = call;
+      const key = await findKey(database, { uuid }, call);
+      if (key === undefined) return refuseUnknownKey(what, uuid);
+      const month = call.query.month ?? monthOf(call.now.getTime());
+      const usage = await findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month);
+      return renderUsageByDay(key, month, usage);
+    },
+  }),
+];

@@ -4,51 +4,53 @@ import { changeLicense, findLicense, refuseUnknownLicense, renderLicense } from 
 import { isRefusal } from "../../refusal.ts";
 import { readAfterChange } from "../frame/api/after_change.ts";
 import { changeOf, EXPIRY_FIELD, EXTERNAL_ID_FIELD, LIMIT_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
+import { route } from "../frame/api/route.ts";
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
 import { withoutHiddenId } from "./keys_routes.ts";
 
-export const getLicense = operation({
-  id: "getLicense",
-  summary: "Show a license",
-  path: licenseFor("show license"),
-  success: { schema: LICENSE, description: "The license with its keys" },
-  async run({ database }, call) {
-    const { uuid, what } = call;
-    const license = await findLicense(database, uuid, call);
-    return license === undefined ? refuseUnknownLicense(what, uuid) : renderLicense(license);
-  },
-});
-
-export const updateLicense = operation({
-  id: "updateLicense",
-  summary: "Change a license, for all its keys",
-  description:
-    "All fields are one change with one row in the audit log. A restricted token may not give a limit above the " +
-    "tier's own or an expiry later than in a year.",
-  path: licenseFor("change license"),
-  body: changeOf({
-    tier: v.optional(TIER_FIELD),
-    monthly_limit: v.optional(LIMIT_FIELD),
-    expires_at: v.optional(EXPIRY_FIELD),
-    external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
+export const LICENSE_ROUTES = [
+  route("GET /licenses/:id", "keys:read", {
+    id: "getLicense",
+    summary: "Show a license",
+    path: licenseFor("show license"),
+    success: { schema: LICENSE, description: "The license with its keys" },
+    async run({ database }, call) {
+      const { uuid, what } = call;
+      const license = await findLicense(database, uuid, call);
+      return license === undefined ? refuseUnknownLicense(what, uuid) : renderLicense(license);
+    },
   }),
-  success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
-  codes: ["ALREADY_EXISTS", "CONFLICT"],
-  async run({ database, licenseChanges }, call) {
-    const { uuid: licenseUuid, what, body: fields } = call;
-    const change = {
-      tier: fields.tier,
-      monthlyLimit: fields.monthly_limit,
-      expiresAt: fields.expires_at,
-      externalId: fields.external_id,
-    };
-    const changed = await changeLicense(licenseChanges, { licenseUuid }, { ...call, change });
-    if (isRefusal(changed)) return withoutHiddenId(changed, call);
-    const license = await readAfterChange(() => findLicense(database, licenseUuid, call));
-    if (isRefusal(license)) return license;
-    if (license === undefined) return refuseUnknownLicense(what, licenseUuid);
-    return { ...renderLicense(license), changed: changed.isChanged };
-  },
-});
+
+  route("PATCH /licenses/:id", "keys:manage", {
+    id: "updateLicense",
+    summary: "Change a license, for all its keys",
+    description:
+      "All fields are one change with one row in the audit log. A restricted token may not give a limit above the " +
+      "tier's own or an expiry later than in a year.",
+    path: licenseFor("change license"),
+    body: changeOf({
+      tier: v.optional(TIER_FIELD),
+      monthly_limit: v.optional(LIMIT_FIELD),
+      expires_at: v.optional(EXPIRY_FIELD),
+      external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
+    }),
+    success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
+    codes: ["ALREADY_EXISTS", "CONFLICT"],
+    async run({ database, licenseChanges }, call) {
+      const { uuid: licenseUuid, what, body: fields } = call;
+      const change = {
+        tier: fields.tier,
+        monthlyLimit: fields.monthly_limit,
+        expiresAt: fields.expires_at,
+        externalId: fields.external_id,
+      };
+      const changed = await changeLicense(licenseChanges, { licenseUuid }, { ...call, change });
+      if (isRefusal(changed)) return withoutHiddenId(changed, call);
+      const license = await readAfterChange(() => findLicense(database, licenseUuid, call));
+      if (isRefusal(license)) return license;
+      if (license === undefined) return refuseUnknownLicense(what, licenseUuid);
+      return { ...renderLicense(license), changed: changed.isChanged };
+    },
+  }),
+];

@@ -6,8 +6,8 @@ import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../..
 import { timestamp } from "../../wire/mod.ts";
 import { titled } from "../frame/api/answers.ts";
 import { REASON } from "../frame/api/fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
+import { route } from "../frame/api/route.ts";
 
 const EXPORTED_LICENSE = titled("ExportedLicense", {
   license: v.pipe(v.string(), v.description("A compact JWS")),
@@ -17,7 +17,7 @@ const EXPORTED_LICENSE = titled("ExportedLicense", {
   expires_at: timestamp(),
 });
 
-export const exportLicense = operation({
+export const exportLicense = route("POST /keys/:id/license", "keys:issue", {
   id: "exportLicense",
   summary: "Sign the license of a key for a customer without a network",
   description:

@@ -19,38 +19,9 @@ import { inJsonSchema, parsedField } from "../../rule.ts";
 import { oneOfThese, optionalMetadata } from "../../wire/mod.ts";
 import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
-
-export const listModelsOperation = operation({
-  id: "listModels",
-  summary: "List the models of every owner, oldest first, each with the version that clients see",
-  query: v.strictObject(PAGE_FIELDS),
-  success: { schema: pageOf(MODEL), description: "A page of models" },
-  run: ({ database }, { query, now }) =>
-    findPage({
-      list: "models",
-      query,
-      now,
-      find: ({ position, limit }) => listModels(database, { afterUuid: position, limit }),
-      positionOf: ({ uuid }) => uuid,
-      render: (model) => renderModel(model),
-    }),
-});
-
-export const getModel = operation({
-  id: "getModel",
-  summary: "Show a model with its versions, also if it is not listed",
-  path: modelFor("show model"),
-  success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
-  async run({ database }, { name }) {
-    const found = await findRegistered(database, name);
-    return found === undefined
-      ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
-      : renderRegistered(found);
-  },
-});
+import { route } from "../frame/api/route.ts";
 
 function modelText(name: keyof typeof MODEL_TEXTS) {
   return v.pipe(v.string("must be a string"), inJsonSchema(MODEL_TEXTS[name]));
@@ -88,71 +59,102 @@ const NEW_MODEL = v.strictObject({
   ...REASON,
 });
 
-export const addModelOperation = operation({
-  id: "addModel",
-  summary: "Add a version of a model whose file is elsewhere; the list then shows this version",
-  body: NEW_MODEL,
-  success: {
-    status: 201,
-    schema: v.object({
-      name: v.string(),
-      version: v.string(),
-      requires_license: oneOfThese(TIERS),
-    }),
-    description: "The version is listed",
-  },
-  codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
-  async run({ database, brand }, { body, actor, now }) {
-    const model = parseNewModel(
-      {
-        name: body.name,
-        version: body.version,
-        type: body.type,
-        paradigm: body.paradigm,
-        nFeatures: body.n_features,
-        nClasses: body.n_classes,
-        sizeMb: body.size_mb,
-        downloadUrl: body.url,
-        checksum: body.checksum.replace(/^sha256:/, ""),
-        requiresLicense: body.requires_license,
-        metadata: body.metadata ?? {},
-        ownerUuid: body.owner,
-      },
-      brand,
-      { names: "json" },
-    );
-    if (isRefusal(model)) return model;
-    return (await addModel(database, model, { actor, now })) ?? renderAddedModel(model);
-  },
-});
+export const MODEL_ROUTES = [
+  route("GET /models", "models:read", {
+    id: "listModels",
+    summary: "List the models of every owner, oldest first, each with the version that clients see",
+    query: v.strictObject(PAGE_FIELDS),
+    success: { schema: pageOf(MODEL), description: "A page of models" },
+    run: ({ database }, { query, now }) =>
+      findPage({
+        list: "models",
+        query,
+        now,
+        find: ({ position, limit }) => listModels(database, { afterUuid: position, limit }),
+        positionOf: ({ uuid }) => uuid,
+        render: (model) => renderModel(model),
+      }),
+  }),
 
-export const removeModelOperation = operation({
-  id: "removeModel",
-  summary: "Take a model off the list; clients can still download its files by name and version",
-  path: modelFor("remove model"),
-  success: {
-    schema: v.object({ name: v.string(), version: v.string(), listed: v.literal(false) }),
-    description: "The model is no longer listed",
-  },
-  async run({ database }, call) {
-    const { name } = call;
-    const removed = await removeModel(database, name, call);
-    return isRefusal(removed) ? removed : { name, version: removed.version, listed: false };
-  },
-});
+  route("GET /models/:name", "models:read", {
+    id: "getModel",
+    summary: "Show a model with its versions, also if it is not listed",
+    path: modelFor("show model"),
+    success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
+    async run({ database }, { name }) {
+      const found = await findRegistered(database, name);
+      return found === undefined
+        ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
+        : renderRegistered(found);
+    },
+  }),
 
-export const retireModelVersion = operation({
-  id: "retireModelVersion",
-  summary: "End the downloads of a version, within a minute, and take it off the list",
-  path: modelVersionFor("retire model"),
-  body: v.strictObject(REASON),
-  success: {
-    schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
-    description: "The version is retired",
-  },
-  codes: ["CONFLICT"],
-  async run({ database }, call) {
-    const { name, version } = call;
-    return (await retireVersion(database, { name, version }, call)) ?? { name, version, retired: true };
-  },
-});
+  route("POST /models", "models:write", {
+    id: "addModel",
+    summary: "Add a version of a model whose file is elsewhere; the list then shows this version",
+    body: NEW_MODEL,
+    success: {
+      status: 201,
+      schema: v.object({
+        name: v.string(),
+        version: v.string(),
+        requires_license: oneOfThese(TIERS),
+      }),
+      description: "The version is listed",
+    },
+    codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
+    async run({ database, brand }, { body, actor, now }) {
+      const model = parseNewModel(
+        {
+          name: body.name,
+          version: body.version,
+          type: body.type,
+          paradigm: body.paradigm,
+          nFeatures: body.n_features,
+          nClasses: body.n_classes,
+          sizeMb: body.size_mb,
+          downloadUrl: body.url,
+          checksum: body.checksum.replace(/^sha256:/, ""),
+          requiresLicense: body.requires_license,
+          metadata: body.metadata ?? {},
+          ownerUuid: body.owner,
+        },
+        brand,
+        { names: "json" },
+      );
+      if (isRefusal(model)) return model;
+      return (await addModel(database, model, { actor, now })) ?? renderAddedModel(model);
+    },
+  }),
+
+  route("DELETE /models/:name", "models:write", {
+    id: "removeModel",
+    summary: "Take a model off the list; clients can still download its files by name and version",
+    path: modelFor("remove model"),
+    success: {
+      schema: v.object({ name: v.string(), version: v.string(), listed: v.literal(false) }),
+      description: "The model is no longer listed",
+    },
+    async run({ database }, call) {
+      const { name } = call;
+      const removed = await removeModel(database, name, call);
+      return isRefusal(removed) ? removed : { name, version: removed.version, listed: false };
+    },
+  }),
+
+  route("POST /models/:name/:version/retire", "models:write", {
+    id: "retireModelVersion",
+    summary: "End the downloads of a version, within a minute, and take it off the list",
+    path: modelVersionFor("retire model"),
+    body: v.strictObject(REASON),
+    success: {
+      schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
+      description: "The version is retired",
+    },
+    codes: ["CONFLICT"],
+    async run({ database }, call) {
+      const { name, version } = call;
+      return (await retireVersion(database, { name, version }, call)) ?? { name, version, retired: true };
+    },
+  }),
+];

@@ -13,12 +13,12 @@ import {
 } from "../../usage/mod.ts";
 import { USAGE } from "../frame/api/answers.ts";
 import { MONTH_FIELD } from "../frame/api/fields.ts";
-import { operation } from "../frame/api/operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
+import { route } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 
-export const listUsageOperation = operation({
+export const listUsageRoute = route("GET /usage", "usage:read", {
   id: "listUsage",
   summary: "List what each license used in a month, oldest licenses first",
   description:

@@ -13,9 +13,8 @@ import {
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
-import type { Operation } from "./operation.ts";
 import { toQuery } from "./parse_sent.ts";
-import type { Route } from "./route.ts";
+import type { Operation, Route } from "./route.ts";
 
 /** Creates the app of `/admin/v1`. */
 export function createApi(options: AdminOptions, all: readonly Route[]): Hono<AdminEnv> {

@@ -1,9 +1,9 @@
 /** The API's description of itself. */
 import * as v from "valibot";
 import { isKnown, tagOf } from "../../../wire/mod.ts";
-import { operation } from "./operation.ts";
+import { route } from "./route.ts";
 
-export const getOpenApi = operation({
+export const getOpenApi = route("GET /openapi.json", "any", {
   id: "getOpenApi",
   summary: "Get this document",
   success: {
