@@ -57,22 +57,20 @@ export async function addModel(
         logged as (${auditCte(sql, { action: "model.add", actor, at: now, from: sql`made` })})
         select id from model`,
     );
-    return added === undefined ? foreign(model) : undefined;
+    if (added !== undefined) return undefined;
   } catch (error) {
-    switch (constraintOf(error)) {
-      case "version_unique":
-        return existing(model);
-      case "model_has_owner":
-        return NO_OWNER;
-      default:
-        throw error;
-    }
+    if (!/^(version_unique|model_has_owner)$/.test(constraintOf(error) ?? "")) throw error;
   }
+  const refusal = await checkNewModel(database, model);
+  // No model changes its owner, and no version is ever deleted.
+  if (refusal === undefined)
+    throw new Error(`Cannot add model ${model.name}: the registry refused it without a reason`);
+  return refusal;
 }
 
 /**
- * Returns the refusal of {@linkcode addModel} as far as it is known in advance, for callers that store a large file
- * first. `addModel` may still refuse.
+ * Returns the refusal of {@linkcode addModel}; undefined if it is not known in advance. For callers that store a large
+ * file first.
  */
 export async function checkNewModel(database: Database, model: NewModel): Promise<Refusal | undefined> {
   const owner = model.ownerUuid ?? null;
@@ -85,22 +83,14 @@ export async function checkNewModel(database: Database, model: NewModel): Promis
              exists (select from models m join model_versions v on v.model_id = m.id
                       where m.name = ${model.name} and v.version = ${model.version}) as exists`,
   );
-  if (found?.noOwner) return NO_OWNER;
-  if (found?.isForeign) return foreign(model);
-  return found?.exists ? existing(model) : undefined;
-}
-
-const NO_OWNER = refuse("NOT_FOUND", "Cannot add model: no account has the owner's id", {
-  fields: [{ field: "owner", error: "no account has this id" }],
-});
-
-function foreign({ name }: NewModel): Refusal {
-  return refuse("CONFLICT", `Cannot add model: ${name} belongs to another owner`);
-}
-
-function existing({ name, version }: NewModel): Refusal {
+  const { name, version } = model;
+  if (found?.noOwner) {
+    const fields = [{ field: "owner", error: "no account has this id" }];
+    return refuse("NOT_FOUND", "Cannot add model: no account has the owner's id", { fields });
+  }
+  if (found?.isForeign) return refuse("CONFLICT", `Cannot add model: ${name} belongs to another owner`);
   const why = "exists, and a version never changes; give a new version";
-  return refuse("ALREADY_EXISTS", `Cannot add model: ${name} ${version} ${why}`);
+  return found?.exists ? refuse("ALREADY_EXISTS", `Cannot add model: ${name} ${version} ${why}`) : undefined;
 }
 
 /**

@@ -56,10 +56,7 @@ export async function selectListed(
   return await database.query<ListedRow>(
     (sql) => sql`
       select m.id as uuid, v.id || '/' || v.xmin as "rowId",
-             m.name, v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
-             -- Versions that were added by an older program may have 0.
-             coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
-             v.download_url as "downloadUrl", v.checksum, v.requires_license as "requiresLicense",
+             m.name, ${factColumns(sql)}, v.download_url as "downloadUrl", v.checksum,
              case when v.id || '/' || v.xmin = any(${known}::text[]) then null else v.metadata end as metadata,
              m.owner_account_id as owner, v.file_name as "fileName"
         from models m
@@ -69,4 +66,13 @@ export async function selectListed(
        order by ${order(sql)}`,
     { isRead: true },
   );
+}
+
+/** Returns the columns of `ModelFacts`, from the version `v` and its file `f`. */
+export function factColumns(sql: Sql): Fragment {
+  return sql`
+    v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
+    -- Versions that were added by an older program may have 0.
+    coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
+    v.requires_license as "requiresLicense"`;
 }

@@ -1,6 +1,7 @@
 /** The models with all their versions, for operators: also those that are not listed, and retired versions. */
 import { type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
+import { factColumns } from "./list_models.ts";
 import type { ModelFacts } from "./model.ts";
 
 /** A model whose versions are counted. */
@@ -63,10 +64,8 @@ export async function findRegistered(database: Database, name: string): Promise<
 }
 
 function columns(sql: Sql): Fragment {
-  return sql`v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
-         coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
-         v.download_url is null as "isHosted", v.requires_license as "requiresLicense",
-         v.created_at as "createdAt", v.retired_at as "retiredAt"`;
+  return sql`${factColumns(sql)}, v.download_url is null as "isHosted", v.created_at as "createdAt",
+         v.retired_at as "retiredAt"`;
 }
 
 interface Selection {
