@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { openRegularFile } from "../read_regular_file.ts";
+import { syncPath } from "../sync_path.ts";
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
 /** Thrown if a file cannot be written or read. The message is a sentence for the operator. */
@@ -49,8 +50,7 @@ export async function writeWhole<Written>(
       await check(unfinished);
       if (replace) await rename(unfinished, target);
       else await link(unfinished, target);
-      const folder = await open(dirname(target), "r");
-      await folder.sync().finally(() => folder.close());
+      await syncPath(dirname(target));
       return written;
     } finally {
       await file.close();

@@ -14,6 +14,7 @@ import { HOUR_MS } from "../calendar.ts";
 import { makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { syncPath } from "../sync_path.ts";
 import { codeOf, hasCode } from "../system_error.ts";
 
 /** The checksum and size of a stored file. */
@@ -121,7 +122,7 @@ async function store(
     await makeFolder(dirname(path));
     // This also replaces a file of that name: the bytes are the same, and a damaged file is repaired.
     await rename(unfinished, path);
-    await syncFolder(dirname(path));
+    await syncPath(dirname(path));
     return stored;
   } finally {
     await rm(unfinished, { force: true });
@@ -213,7 +214,7 @@ async function copy(
     let sizeBytes = 0;
     for await (const chunk of chunks) {
       hash.update(chunk);
-      await writeAll(to, chunk);
+      await to.writeFile(chunk);
       sizeBytes += chunk.length;
       options.onProgress(sizeBytes, options.sizeBytes);
     }
@@ -221,14 +222,6 @@ async function copy(
     return { sha256: hash.digest("hex"), sizeBytes };
   } finally {
     await to.close();
-  }
-}
-
-async function writeAll(handle: FileHandle, bytes: Buffer): Promise<void> {
-  let rest = bytes;
-  while (rest.length > 0) {
-    const { bytesWritten } = await handle.write(rest, 0, rest.length, null);
-    rest = rest.subarray(bytesWritten);
   }
 }
 
@@ -240,15 +233,5 @@ async function makeFolder(path: string): Promise<void> {
     throw error;
   }
   await chmod(path, FOLDER_MODE);
-  await syncFolder(dirname(path));
-}
-
-/** A file name is on disk only after its folder is synced. */
-async function syncFolder(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await syncPath(dirname(path));
 }

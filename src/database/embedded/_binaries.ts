@@ -5,9 +5,10 @@
  * start.
  */
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { open, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { PostgresArchive } from "../../platform/mod.ts";
+import { syncPath } from "../../sync_path.ts";
 import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 
@@ -71,16 +72,6 @@ export function removeOtherBinaries(dataDir: string, current: string): void {
   for (const name of readdirSync(dataDir)) {
     const isOld = /^postgres-\d/.test(name) && name !== basename(current);
     if (isOld) rmSync(join(dataDir, name), { recursive: true, force: true });
-  }
-}
-
-/** Syncs a file, or the names in a folder, to disk. */
-export async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 
