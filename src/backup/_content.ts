@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { copyOut, type Sql } from "../database/mod.ts";
 import { pathOfFile, type StoredFile } from "../models/mod.ts";
 import { BackupFailure } from "./_errors.ts";
-import { explain } from "./_files.ts";
+import { explained } from "./_files.ts";
 import { createRowSum } from "./_sums.ts";
 import { countRows, renderCopiesOut } from "./_tables.ts";
 import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";
@@ -142,15 +142,16 @@ async function* renderModel(
 ): AsyncGenerator<Buffer> {
   const hash = createHash("sha256");
   let done = 0;
-  const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[Symbol.asyncIterator]();
-  for (;;) {
-    const { value, done: ended } = await explain(`Cannot read ${path}`, () => chunks.next());
-    if (ended) break;
-    hash.update(value);
-    done += value.length;
-    if (done > sizeBytes) break;
-    watch.onProgress({ doing: "saving", what: modelName(sha256), done, of: sizeBytes });
-    yield value;
+  try {
+    for await (const bytes of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+      hash.update(bytes);
+      done += bytes.length;
+      if (done > sizeBytes) break;
+      watch.onProgress({ doing: "saving", what: modelName(sha256), done, of: sizeBytes });
+      yield bytes;
+    }
+  } catch (error) {
+    throw explained(`Cannot read ${path}`, error);
   }
   if (done !== sizeBytes || hash.digest("hex") !== sha256) {
     throw new BackupFailure(`the model file ${path} is damaged; see \`claviger models verify\``);

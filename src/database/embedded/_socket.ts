@@ -1,15 +1,14 @@
 /** The unix socket of a cluster: its address, and whether a server answers there. */
 import { closeSync, constants, openSync } from "node:fs";
 import { connect } from "node:net";
+import type { DatabaseAddress } from "../database_url.ts";
 import { DATABASE, SUPERUSER } from "./_cluster.ts";
 
-/** The address of the server for the driver. */
-export interface EmbeddedAddress {
-  /** Valid only in this process and only until `stop`, because it goes through an open file descriptor. */
-  readonly socketPath: string;
-  readonly user: string;
-  readonly database: string;
-}
+/**
+ * The address of the server for the driver. Valid only in this process and only until `stop`, because the path of its
+ * socket goes through an open file descriptor.
+ */
+export type EmbeddedAddress = Extract<DatabaseAddress, { readonly socketPath: string }>;
 
 /** Tells whether a server accepts connections on the socket; waits at most 1 s. */
 export function accepts(socketPath: string): Promise<boolean> {
