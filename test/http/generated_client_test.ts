@@ -20,9 +20,8 @@ const BODIES = {
 let client: GeneratedClient;
 
 beforeAll(async () => {
-  const service = await startTestService();
+  await using service = await startTestService();
   const document = await (await fetch(`${service.url}/openapi.json`)).text();
-  await service.close();
   client = await generateClient(document);
 });
 afterAll(() => client.remove());

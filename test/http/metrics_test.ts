@@ -1,5 +1,5 @@
 /** The metrics for an operator's Prometheus, on a port of their own. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { renderExposition } from "../../src/http/metrics/exposition.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -11,24 +11,16 @@ import { issue } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const METRICS = { metricsListen: { host: "127.0.0.1", port: 0 } };
 
 describe("GET /metrics", () => {
-  let service: TestService;
-  let url: string;
+  const service = useTestService({ limits: "default", config: METRICS });
+  const urlOf = (of: TestService) => `http://127.0.0.1:${of.service.metrics?.port}`;
 
-  beforeAll(async () => {
-    service = await startTestService({
-      limits: "default",
-      config: { metricsListen: { host: "127.0.0.1", port: 0 } },
-    });
-    url = `http://127.0.0.1:${service.service.metrics?.port}`;
-  });
-  afterAll(() => service.close());
-
-  async function scrape(at = url): Promise<Map<string, number>> {
-    const response = await fetch(`${at}/metrics`);
+  async function scrape(of: TestService = service): Promise<Map<string, number>> {
+    const response = await fetch(`${urlOf(of)}/metrics`);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
     return new Map(
@@ -83,13 +75,10 @@ describe("GET /metrics", () => {
   );
 
   test("is valid, and complete before the first request", async () => {
-    const config = { metricsListen: { host: "127.0.0.1", port: 0 } };
-    const fresh = await startTestService({ limits: "default", config });
-    const at = `http://127.0.0.1:${fresh.service.metrics?.port}`;
+    await using fresh = await startTestService({ limits: "default", config: METRICS });
     // On a busy machine the database may be a moment late.
-    await until(async () => (await scrape(at)).get("claviger_database_up{}") === 1);
-    const samples = await scrape(at);
-    await fresh.close();
+    await until(async () => (await scrape(fresh)).get("claviger_database_up{}") === 1);
+    const samples = await scrape(fresh);
     for (const key of [
       'claviger_http_requests_total{code="OK",endpoint="validate",status="200"}',
       'claviger_http_requests_total{code="SERVER_ERROR",endpoint="analytics",status="500"}',
@@ -225,16 +214,12 @@ describe("GET /metrics", () => {
     const report = openSession(on.address, { statementTimeoutMs: 10_000 });
     await report.transaction(async (sql) => {
       await sql`lock table events in access share mode`;
-      const other = await startTestService({
-        on,
-        config: { metricsListen: { host: "127.0.0.1", port: 0 } },
-      });
-      const response = await fetch(`http://127.0.0.1:${other.service.metrics?.port}/metrics`);
+      await using other = await startTestService({ on, config: METRICS });
+      const response = await fetch(`${urlOf(other)}/metrics`);
       expect(await response.text()).toContain('claviger_upkeep_failures_total{task="partitions"} 1\n');
       expect(other.logLines.filter((line) => line.includes("month's partition"))).toEqual([
         expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout"'),
       ]);
-      await other.close();
     });
     await report.close();
     await on.close();
@@ -244,19 +229,21 @@ describe("GET /metrics", () => {
     const key = await service.issue({ email: "grace@example.org", name: "Grace" });
     await call(service, ENDPOINTS.validate, key.apiKey);
     await service.get(`/v1/models/list?api_key=${key.apiKey}`);
-    const text = await (await fetch(`${url}/metrics`)).text();
+    const text = await (await fetch(`${urlOf(service)}/metrics`)).text();
     expect(text).not.toMatch(/svc_|grace|example\.org|127\.0\.0\.1|key_[0-9a-f]{32}/i);
   });
 
   test("is the only path on the metrics port, and is not on the service's port", async () => {
-    expect((await fetch(`${url}/`)).status).toBe(404);
-    expect((await fetch(`${url}/v1/auth/validate`, { method: "POST" })).status).toBe(404);
-    expect((await fetch(`${url}/metrics`, { method: "POST" })).headers.get("allow")).toBe("GET, HEAD");
+    expect((await fetch(`${urlOf(service)}/`)).status).toBe(404);
+    expect((await fetch(`${urlOf(service)}/v1/auth/validate`, { method: "POST" })).status).toBe(404);
+    expect((await fetch(`${urlOf(service)}/metrics`, { method: "POST" })).headers.get("allow")).toBe(
+      "GET, HEAD",
+    );
     expect(await service.get("/metrics")).toMatchObject({ status: 404 });
   });
 
   test("is off by default, and the start fails with a remedy if the port is in use", async () => {
-    const taken = Number(new URL(url).port);
+    const taken = Number(new URL(urlOf(service)).port);
     await using quiet = await startTestService();
     expect(quiet.service.metrics).toBeUndefined();
     const config = { metricsListen: { host: "127.0.0.1", port: taken } };
@@ -271,8 +258,7 @@ test.skipIf(ON_NODE)(
   "GET /metrics has the figures over all customers computed, without a listener for operators",
   async () => {
     const clock = createTestClock();
-    const metricsListen = { host: "127.0.0.1", port: 0 };
-    await using service = await startTestService({ clock, config: { metricsListen } });
+    await using service = await startTestService({ clock, config: METRICS });
     const page = `http://127.0.0.1:${service.service.metrics?.port}/metrics`;
     const RESEARCH = 'claviger_keys{state="active",tier="research"}';
     /** Reads the metrics until all figures are of the current time. Figures are due again after ten seconds. */

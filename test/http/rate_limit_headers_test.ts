@@ -1,11 +1,11 @@
 /** Which window counts a request, how the headers describe that window, and when it refuses. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { issueBeside, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, limitsOf, startTestService, type TestService } from "../support/service.ts";
-import { useForAll } from "../support/use.ts";
+import { type JsonResponse, limitsOf, startTestService } from "../support/service.ts";
+import { useForAll, useTestService } from "../support/use.ts";
 
 const LIMIT = 3;
 const LIMITS = limitsOf(LIMIT);
@@ -39,16 +39,11 @@ function hasLimitHeaders({ headers }: JsonResponse) {
 }
 
 describe("By default", () => {
-  let standard: TestService;
-  beforeAll(async () => {
-    const limits = Object.fromEntries(ALL.map(({ limit, perMinute }) => [limit, perMinute]));
-    standard = await startTestService({ limits: "default" });
-    expect(standard.config.limits).toMatchObject(limits);
-  });
-  afterAll(() => standard.close());
+  const standard = useTestService({ limits: "default" });
 
   for (const endpoint of ALL) {
     test(`${endpoint.title} accepts ${endpoint.perMinute} requests a minute`, async () => {
+      expect(standard.config.limits[endpoint.limit]).toBe(endpoint.perMinute);
       const { apiKey } = await standard.issue();
       const nowSeconds = standard.clock.now().getTime() / 1_000;
       const { limit, remaining, reset } = windowOf(await call(standard, endpoint, apiKey));
@@ -266,11 +261,7 @@ describe("The window of an address", () => {
 });
 
 describe("A limit of 0", () => {
-  let unlimited: TestService;
-  beforeAll(async () => {
-    unlimited = await startTestService();
-  });
-  afterAll(() => unlimited.close());
+  const unlimited = useTestService();
 
   for (const endpoint of ALL) {
     test(`admits all requests to ${endpoint.title}, without limit headers`, async () => {

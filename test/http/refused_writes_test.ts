@@ -16,7 +16,7 @@ test.skipIf(ON_NODE)(
   "Refused writes and their end are each one line and a metric, and the service stays healthy",
   async () => {
     const clock = createTestClock();
-    const service = await startTestService({
+    await using service = await startTestService({
       clock,
       config: { metricsListen: { host: "127.0.0.1", port: 0 }, dataDir: tmpdir() },
     });
@@ -59,7 +59,6 @@ test.skipIf(ON_NODE)(
     expect(await gauge("claviger_database_writable")).toBe(1);
     expect((await call(service, ENDPOINTS.analyticsLog, apiKey)).status).toBe(202);
     expect(lines("The database refuses writes")).toHaveLength(1);
-    await service.close();
   },
 );
 
@@ -67,7 +66,7 @@ test.skipIf(ON_NODE)(
   "Writes still count as refused while only small writes fit into the existing pages",
   async () => {
     const clock = createTestClock();
-    const service = await startTestService({ clock });
+    await using service = await startTestService({ clock });
     const lines = (part: string) => service.logLines.filter((line) => line.includes(part));
     const run = (text: string) => service.database.query((sql) => sql.unsafe(text));
     const [{ name } = { name: "" }] = await service.database.query<{ name: string }>(
@@ -100,6 +99,5 @@ test.skipIf(ON_NODE)(
     await run(`alter database ${name} reset search_path`);
     await reconnect();
     await until(() => lines("The database takes writes again").length === 1);
-    await service.close();
   },
 );
