@@ -11,7 +11,7 @@ export {
   type NewApiKey,
   toHint,
 } from "./api_key.ts";
-export { resumeKey, suspendKey } from "./change_state.ts";
+export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
 export { explainKey, type KeyExplanation, type Obstacle } from "./explain_key.ts";
 export {
   IMPORT_FIELDS,
@@ -31,7 +31,6 @@ export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
-export { findRevocable, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, repeatRotation, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
 export type { MadeKey, StoreAnswer, StoredAnswer } from "./store_answer.ts";
 export { watchPulse } from "./watch_pulse.ts";
