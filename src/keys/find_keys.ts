@@ -1,20 +1,13 @@
 import { monthOf } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
-import { type KeyState, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { monthlyLimitOf } from "../licensing/mod.ts";
 import { parseKeyHash } from "./key_hash.ts";
-import type { KeyRecord } from "./key_record.ts";
+import type { AccountNames, KeyRecord } from "./key_record.ts";
 
-interface Row {
+interface Row
+  extends AccountNames,
+    Pick<KeyRecord, "uuid" | "licenseUuid" | "accountUuid" | "state" | "tier" | "monthlyLimit"> {
   readonly hash: string;
-  readonly uuid: string;
-  readonly licenseUuid: string;
-  readonly accountUuid: string;
-  readonly email: string;
-  readonly name: string;
-  readonly organization: string;
-  readonly state: KeyState;
-  readonly tier: Tier;
-  readonly monthlyLimit: number | null;
   readonly expiresAt: Date;
   readonly used: number;
 }

@@ -55,7 +55,7 @@ interface RenderedAnswer {
   isUsedUp: boolean;
 }
 
-interface AccountNames {
+export interface AccountNames {
   readonly email: string;
   readonly name: string;
   readonly organization: string;

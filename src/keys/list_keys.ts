@@ -95,39 +95,32 @@ async function select(
   const isFiltered = unusedForDays !== undefined || nearQuotaPercent !== undefined;
   const rows = await database.query<Row>(
     (sql) => sql`
-      with summary as (
-        select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
-               a.organization, l.external_id as "externalId", l.tier, k.mode,
-               case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
-                 then 'expired' else k.state end as state,
-               l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
-               least(l.expires_at, k.own_expires_at) as "expiresAt", l.expires_at as "licenseExpiresAt",
-               k.created_at as "createdAt",
-               k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
-               ${effectiveLimit(sql)} as effective_limit
-          from keys k
-          join licenses l on l.id = k.license_id
-          join accounts a on a.id = l.account_id
-          left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
-         where ${
-           uuid !== undefined
-             ? sql`k.id = ${uuid}::uuid`
-             : hash !== undefined
-               ? sql`k.hash = ${`\\x${hash}`}::text::bytea`
-               : isListed(sql, sql`k.id`, {
-                   now,
-                   filter: isFiltered ? { ...filter, limit: undefined } : filter,
-                 })
-         } and ${allowsRow(sql, restriction)}
-      )
-      select uuid, hint, "accountUuid", "licenseUuid", "externalId", email, name, organization, tier, mode, state,
-             "monthlyLimit", used, "expiresAt", "licenseExpiresAt", "createdAt", "lastUsedAt", "replacedByUuid"
-        from summary
-       where (${daysBefore(now, unusedForDays)}::timestamptz is null
-              or greatest("lastUsedAt", "createdAt") <= ${daysBefore(now, unusedForDays)}::timestamptz)
+      select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
+             a.organization, l.external_id as "externalId", l.tier, k.mode,
+             case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
+               then 'expired' else k.state end as state,
+             l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
+             least(l.expires_at, k.own_expires_at) as "expiresAt", l.expires_at as "licenseExpiresAt",
+             k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
+        from keys k
+        join licenses l on l.id = k.license_id
+        join accounts a on a.id = l.account_id
+        left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+       where ${
+         uuid !== undefined
+           ? sql`k.id = ${uuid}::uuid`
+           : hash !== undefined
+             ? sql`k.hash = ${`\\x${hash}`}::text::bytea`
+             : isListed(sql, sql`k.id`, {
+                 now,
+                 filter: isFiltered ? { ...filter, limit: undefined } : filter,
+               })
+       } and ${allowsRow(sql, restriction)}
+         and (${daysBefore(now, unusedForDays)}::timestamptz is null
+              or greatest(k.last_used_at, k.created_at) <= ${daysBefore(now, unusedForDays)}::timestamptz)
          and (${nearQuotaPercent ?? null}::bigint is null
-              or used * 100.0 >= effective_limit * ${nearQuotaPercent ?? null}::bigint)
-       order by uuid ${directionOf(sql, filter)}
+              or coalesce(u.used, 0) * 100.0 >= ${effectiveLimit(sql)} * ${nearQuotaPercent ?? null}::bigint)
+       order by k.id ${directionOf(sql, filter)}
        limit ${limit ?? null}::bigint`,
   );
   return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => ({
