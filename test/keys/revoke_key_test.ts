@@ -90,7 +90,7 @@ describe("suspendKey()", () => {
   test("suspendKey() suspends an active key, once, with an audit row", async () => {
     const key = await issue(server.database);
     expect(await suspendKey(createLicenseChanges(server.database), uuidOf(key), BY)).toMatchObject({
-      licenseUuid: key.licenseUuid,
+      id: key.id,
     });
     expect(await stateOf(key)).toBe("suspended");
     expect(await suspendKey(createLicenseChanges(server.database), uuidOf(key), BY)).toMatchObject({
