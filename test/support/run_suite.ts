@@ -11,7 +11,7 @@
  * compiled executable. With `--any-order` it runs the suite three times, each time with the tests of every file in
  * another order, and repeats a file that failed alone, in the same order.
  */
-import { existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { startRun, stopTestServer } from "./postgres.ts";
@@ -120,10 +120,12 @@ function filesNamedBy(words: readonly string[], ending: string, text = /(?:)/): 
  * still runs a PostgreSQL, because its name does not tell to which one it belongs.
  */
 function removeAbandonedMemory(): void {
-  const find = (folder: string, pattern: string) =>
-    existsSync(folder) ? [...new Bun.Glob(pattern).scanSync({ cwd: folder, absolute: true })] : [];
-  const found = find("/dev/shm", "PostgreSQL.*").map((path) => ({ path, ...ownerOf(path) }));
-  const running = find("/proc", "[0-9]*/comm").filter((path) => textOf(path) === "postgres\n");
+  // Elsewhere than on Linux there are no such folders.
+  if (!existsSync("/dev/shm") || !existsSync("/proc")) return;
+  const memory = readdirSync("/dev/shm").filter((name) => name.startsWith("PostgreSQL."));
+  const found = memory.map((name) => `/dev/shm/${name}`).map((path) => ({ path, ...ownerOf(path) }));
+  const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const running = processes.map((id) => `/proc/${id}/comm`).filter((path) => textOf(path) === "postgres\n");
   const busy = new Set(running.map((path) => ownerOf(path)?.uid));
   const me = process.getuid?.();
   for (const { path, uid, ctimeMs = 0 } of found) {
