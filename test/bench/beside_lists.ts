@@ -54,7 +54,6 @@ async function measure(
     load.run(service, {
       request: "validate",
       keys: { first: 0, step: STEP, count: scale.manyKeys / STEP },
-      order: { kind: "in turn" },
       connections: CONNECTIONS,
       // A warm-up sends without pauses, and would leave PostgreSQL no time.
       warmUpMs: 0,

@@ -46,8 +46,7 @@ export function startEventLoad({ stage, cores, scale }: Bench): EventLoad {
     ) {
       const result = await load.run(server, {
         request,
-        keys: { first: 0, step: 1, count: EVENT_KEYS },
-        order: { kind: "in turn" },
+        keys: EVENT_KEYS,
         connections,
         warmUpMs,
         span: { kind: "time", ms },

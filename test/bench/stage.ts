@@ -20,7 +20,7 @@ import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from "../compiled/executable.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { until } from "../support/until.ts";
-import { writeImportFile } from "./bench_keys.ts";
+import { type KeyOrder, type KeySet, writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, first, moveTo, onCores } from "./cores.ts";
 import type { AnswerForm } from "./echo.ts";
 import type { LoadJob, LoadResult, StoreJob } from "./load_job.ts";
@@ -46,7 +46,15 @@ export interface Server {
 
 export interface Load {
   /** Runs a job against a server; throws the load's error if an answer was not a success. */
-  run(server: Server, job: Omit<LoadJob, "host" | "port" | "service" | "database">): Promise<LoadResult>;
+  run(server: Server, job: StageJob): Promise<LoadResult>;
+}
+
+/** A job: by default with the keys in turn, on 64 connections. */
+export interface StageJob extends Pick<LoadJob, "request" | "warmUpMs" | "span"> {
+  /** The keys, or how many there are. */
+  readonly keys: KeySet | number;
+  readonly order?: KeyOrder;
+  readonly connections?: number;
 }
 
 export interface Store {
@@ -116,6 +124,9 @@ const MODELS = [
   ["p300_binary_v1", "p300", "research", "SvcProbit"],
   ["ssvep_multiclass_v1", "ssvep", "research", "SvcQDA"],
 ] as const;
+
+/** How many connections a load has by default. */
+const CONNECTIONS = 64;
 
 /** Longer than the service allows itself for a stop. */
 const STOP_DEADLINE_MS = 15_000;
@@ -275,16 +286,7 @@ export function createStage(): Stage {
       rmSync(file);
       for (const [name, paradigm, tier, type] of MODELS) {
         const model = ["--name", name, "--version", "1.0.0", "--type", type, "--paradigm", paradigm];
-        const size = [
-          "--n-features",
-          "64",
-          "--n-classes",
-          "4",
-          "--requires-license",
-          tier,
-          "--size-mb",
-          "3.8",
-        ];
+        const size = ["--n-features=64", "--n-classes=4", "--size-mb=3.8", "--requires-license", tier];
         const where = ["--url", `https://models.example/${name}.onnx`, "--sha256", "0".repeat(64)];
         await command(["models", "add", ...model, ...size, ...where, ...place]);
       }
@@ -354,7 +356,7 @@ export function createStage(): Stage {
         isDatabaseApart ? first() : [],
       );
       return {
-        async run(server, job) {
+        async run(server, { keys, order = { kind: "in turn" }, connections = CONNECTIONS, ...job }) {
           if (cores.service !== cores.load) {
             const others = [...servers].filter((other) => other !== server);
             await moveTo(cores.load, others.flatMap(processesOf));
@@ -366,7 +368,9 @@ export function createStage(): Stage {
             await moveTo(cores.service, own);
           }
           const { host, port, pid: service, database } = server;
-          return await worker.run({ ...job, host, port, service, database });
+          const keySet = typeof keys === "number" ? { first: 0, step: 1, count: keys } : keys;
+          const sent = { ...job, keys: keySet, order, connections };
+          return await worker.run({ ...sent, host, port, service, database });
         },
       };
     },

@@ -3,7 +3,7 @@
  * keeps to a schedule and measures from the time at which a request was due, so a pause of the service shows in every
  * request that it delayed.
  */
-import type { LoadJob, LoadResult, RequestKind } from "../load_job.ts";
+import type { LoadResult, RequestKind } from "../load_job.ts";
 import { rateText } from "../measures.ts";
 import { type Row, toRow } from "../row.ts";
 import type { RowGroup } from "../row_group.ts";
@@ -11,7 +11,6 @@ import { median } from "../statistics.ts";
 import { toText } from "../table.ts";
 
 const KEYS = 20_000;
-const CONNECTIONS = 64;
 
 const ENDPOINTS = [
   { name: "model list", request: "models" },
@@ -28,17 +27,8 @@ export const endpoints: RowGroup = {
     const service = await stage.serve(dataDir, { cores: cores.service });
     await stage.command(["installer", "set-token", "--data-dir", dataDir], "token-that-opens-nothing\n");
     const load = stage.load(cores);
-    const job = (request: RequestKind, { warmUpMs, span }: Pick<LoadJob, "warmUpMs" | "span">) =>
-      ({
-        request,
-        keys: { first: 0, step: 1, count: KEYS },
-        order: { kind: "in turn" },
-        connections: CONNECTIONS,
-        warmUpMs,
-        span,
-      }) as const;
     const saturate = (request: RequestKind, warmUpMs: number) =>
-      load.run(service, job(request, { warmUpMs, span: { kind: "time", ms: scale.roundMs / 2 } }));
+      load.run(service, { request, keys: KEYS, warmUpMs, span: { kind: "time", ms: scale.roundMs / 2 } });
 
     const measured = ENDPOINTS.map((endpoint) => ({
       ...endpoint,
@@ -50,7 +40,7 @@ export const endpoints: RowGroup = {
       for (const { name, request, ...results } of measured) {
         const saturated = await saturate(request, scale.warmUpMs);
         const span = { kind: "schedule", ms: scale.roundMs, perSecond: saturated.perSecond / 2 } as const;
-        const calm = await load.run(service, job(request, { warmUpMs: scale.warmUpMs, span }));
+        const calm = await load.run(service, { request, keys: KEYS, warmUpMs: scale.warmUpMs, span });
         results.saturated.push(saturated);
         results.calm.push(calm);
         const waits = `p50 ${toText(calm.p50Ms, "ms")}, p99 ${toText(calm.p99Ms, "ms")}`;

@@ -7,7 +7,7 @@ import type { KeyOrder, KeySet } from "../bench_keys.ts";
 import { costUs, databaseShare, detailsOf, percent, rateText } from "../measures.ts";
 import { type Row, toRow } from "../row.ts";
 import { inTurn, type RowGroup } from "../row_group.ts";
-import { WITH_METRICS } from "../stage.ts";
+import { type StageJob, WITH_METRICS } from "../stage.ts";
 import { median, ratios } from "../statistics.ts";
 import { toCount } from "../table.ts";
 
@@ -15,7 +15,6 @@ const FEW = 1_000;
 /** The number of warm keys among the many, spread over all of them. */
 const WARM = 20_000;
 const CACHE = 50_000;
-const CONNECTIONS = 64;
 /** The service joins look-ups, so many clients measure the first touch of keys. */
 const COLD_CONNECTIONS = 256;
 const DRAWS = 100_000;
@@ -39,41 +38,34 @@ export const keyCount: RowGroup = {
     const manyKeys = await stage.serve(manyDir, { cores: core, env: WITH_METRICS });
     const load = stage.load(cores);
     const step = scale.manyKeys / WARM;
-    const few: KeySet = { first: 0, step: 1, count: FEW };
     const warm: KeySet = { first: 0, step, count: WARM };
     /** Returns other keys for each round, none of them warm or touched before. */
     const strangers = (before: number): KeySet => ({ first: before + 1, step, count: WARM });
     const uniform: KeyOrder = { kind: "in turn" };
     const skewed: KeyOrder = { kind: "zipf", draws: DRAWS, seed: 1 };
-    const job = (keys: KeySet, order: KeyOrder, warmUpMs = scale.warmUpMs) =>
-      ({
-        request: "validate",
-        keys,
-        order,
-        connections: CONNECTIONS,
-        warmUpMs,
-        span: { kind: "time", ms: scale.roundMs },
-      }) as const;
-    const touchOnce = (keys: KeySet) =>
-      ({
-        ...job(keys, uniform),
-        connections: COLD_CONNECTIONS,
-        span: { kind: "count", requests: keys.count },
-      }) as const;
-    await load.run(fewKeys, job(few, uniform, scale.firstWarmUpMs));
+    const job = (keys: StageJob["keys"], order: KeyOrder, warmUpMs = scale.warmUpMs): StageJob => ({
+      ...{ request: "validate", keys, order, warmUpMs },
+      span: { kind: "time", ms: scale.roundMs },
+    });
+    const touchOnce = (keys: KeySet): StageJob => ({
+      ...job(keys, uniform),
+      connections: COLD_CONNECTIONS,
+      span: { kind: "count", requests: keys.count },
+    });
+    await load.run(fewKeys, job(FEW, uniform, scale.firstWarmUpMs));
     await load.run(manyKeys, job(warm, uniform, scale.firstWarmUpMs));
 
     const results = await inTurn(bench, {
-      "few keys, uniform": () => load.run(fewKeys, job(few, uniform)),
+      "few keys, uniform": () => load.run(fewKeys, job(FEW, uniform)),
       "many keys, uniform": () => load.run(manyKeys, job(warm, uniform)),
-      "few keys, skewed": () => load.run(fewKeys, job(few, skewed)),
+      "few keys, skewed": () => load.run(fewKeys, job(FEW, skewed)),
       "many keys, skewed": () => load.run(manyKeys, job(warm, skewed)),
     });
     const later = await inTurn(bench, {
       // Each round has other keys, none of them touched before.
       "first touch": (before) => load.run(manyKeys, touchOnce(strangers(before))),
     });
-    const everyone: KeySet = { first: 0, step: 1, count: scale.manyKeys };
+    const everyone = scale.manyKeys;
     const drawn = (seed: number): KeyOrder => ({ kind: "zipf", draws: 2 * DRAWS, seed });
     await load.run(manyKeys, job(everyone, drawn(1_000), scale.firstWarmUpMs));
     const hitsBefore = await manyKeys.counters();

@@ -10,7 +10,6 @@ import { median } from "../statistics.ts";
 import { toCount } from "../table.ts";
 
 const KEYS = 20_000;
-const CONNECTIONS = 64;
 const SAMPLE_MS = 100;
 const MEGABYTE = 1e6;
 
@@ -25,9 +24,7 @@ export const memory: RowGroup = {
     try {
       const result = await load.run(service, {
         request: "validate",
-        keys: { first: 0, step: 1, count: KEYS },
-        order: { kind: "in turn" },
-        connections: CONNECTIONS,
+        keys: KEYS,
         warmUpMs: 0,
         span: { kind: "count", requests: scale.manyRequests },
       });
