@@ -4,10 +4,9 @@ import { describe, expect, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
-import { ACTOR } from "../support/issue.ts";
+import { ACTOR, orThrow } from "../support/issue.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
-import { expectDone } from "./sample_requests.ts";
 
 const admin = useAdmin();
 const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
@@ -102,7 +101,7 @@ describe("POST /accounts/{id}/erase", () => {
     });
     const by = { actor: ACTOR, now: admin.clock.now() };
     const uuid = parseId("key", id) ?? "";
-    expectDone(await revokeKey(createLicenseChanges(admin.database), { uuid }, by));
+    orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid }, by));
     const reason = "request of 3 March";
     expect((await answer("POST", path, { reason })).body).toEqual({
       id: userId,

@@ -1,9 +1,8 @@
 /** Sends requests to the console as a browser does, without a browser. */
 import { expect } from "bun:test";
 import { loginOperator, type Role } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import type { TestAdmin } from "../support/admin.ts";
-import { ACTOR } from "../support/issue.ts";
+import { ACTOR, orThrow } from "../support/issue.ts";
 
 export interface Sent {
   readonly method?: string;
@@ -29,9 +28,7 @@ export function createConsoleClient(admin: Pick<TestAdmin, "url" | "database" | 
 
   async function newCode(name: string, role: Role = "admin"): Promise<string> {
     const by = { actor: ACTOR, now: admin.clock.now() };
-    const made = await loginOperator(admin.database, { name, role }, by);
-    if (isRefusal(made)) throw new Error(made.sentence);
-    return made.code;
+    return orThrow(await loginOperator(admin.database, { name, role }, by)).code;
   }
 
   return {

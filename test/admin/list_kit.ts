@@ -1,11 +1,9 @@
 /** Functions that the tests of lists share: they read a list to its end, and make the rows that lists show. */
 import { expect } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { addModel, parseNewModel } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import type { TestAdmin } from "../support/admin.ts";
-import { ACTOR, BRAND } from "../support/issue.ts";
-import { newModel } from "../support/new_model.ts";
+import { ACTOR } from "../support/issue.ts";
+import { addNewModel } from "../support/new_model.ts";
 
 export const DAY_MS = 86_400_000;
 
@@ -42,7 +40,5 @@ export async function use({ database, clock }: TestAdmin, key: IssuedKey, used: 
 
 /** Adds a version of a model. */
 export async function add(admin: TestAdmin, name: string, version = "1.0.0"): Promise<void> {
-  const model = parseNewModel(newModel({ name, version }), BRAND);
-  if (isRefusal(model)) throw new Error(model.sentence);
-  expect(isRefusal(await addModel(admin.database, model, by(admin)))).toBe(false);
+  await addNewModel(admin.database, { name, version }, { now: admin.clock.now() });
 }

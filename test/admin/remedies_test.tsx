@@ -14,11 +14,11 @@ import { loginOperator } from "../../src/operators/mod.ts";
 import { type Refusal, refuse } from "../../src/refusal.ts";
 import { type Remedy, type RemedyName, WORDS } from "../../src/remedy.ts";
 import { createTestInvocation } from "../cli/command_line.ts";
-import { ACTOR, BRAND } from "../support/issue.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { expectDone, issueSuspended, newName } from "./sample_requests.ts";
+import { issueSuspended, newName } from "./sample_requests.ts";
 
 const STEM = "Cannot do it: something prevents it";
 const NAMES = Object.keys(WORDS) as RemedyName[];
@@ -31,7 +31,7 @@ beforeAll(async () => {
   const key = await admin.issue({ email: "o'hara@example.org" });
   const operator = newName();
   const by = { actor: ACTOR, now: admin.clock.now() };
-  expectDone(await loginOperator(admin.database, { name: operator, role: "viewer" }, by));
+  orThrow(await loginOperator(admin.database, { name: operator, role: "viewer" }, by));
   await admin.token();
   things = {
     resume_key: (await issueSuspended(admin)).id,

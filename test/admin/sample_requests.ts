@@ -7,13 +7,11 @@ import { computeFigures } from "../../src/figures/mod.ts";
 import { toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
-import { addModel, parseNewModel } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
-import { ACTOR, BRAND } from "../support/issue.ts";
+import { ACTOR, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
-import { newModel } from "../support/new_model.ts";
+import { addNewModel, newModel } from "../support/new_model.ts";
 
 export interface SampleRequest {
   /** Below `/admin/v1`. */
@@ -148,7 +146,7 @@ export function newIdempotencyKey(): Record<string, string> {
 
 export async function issueSuspended(admin: TestAdmin): Promise<IssuedKey> {
   const key = await admin.issue();
-  expectDone(
+  orThrow(
     await suspendKey(createLicenseChanges(admin.database), uuidOf(key), {
       actor: ACTOR,
       now: admin.clock.now(),
@@ -163,15 +161,13 @@ export async function issueRevoked(
 ): Promise<IssuedKey> {
   const key = await admin.issue(request);
   const by = { actor: ACTOR, now: admin.clock.now() };
-  expectDone(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by));
+  orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by));
   return key;
 }
 
 export async function registerModel(admin: TestAdmin): Promise<string> {
   const name = newName();
-  const model = parseNewModel(newModel({ name }), BRAND);
-  if (isRefusal(model)) throw new Error(model.sentence);
-  expectDone(await addModel(admin.database, model, { actor: ACTOR, now: admin.clock.now() }));
+  await addNewModel(admin.database, { name }, { now: admin.clock.now() });
   return name;
 }
 
@@ -191,8 +187,4 @@ function toFields(model: object): Record<string, unknown> {
 
 function licenseOf({ licenseUuid }: IssuedKey): string {
   return toId("lic", licenseUuid);
-}
-
-export function expectDone(outcome: unknown): void {
-  if (isRefusal(outcome)) throw new Error(outcome.sentence);
 }

@@ -6,15 +6,8 @@ import { findRenewable } from "../../src/licensing/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
-import { ACTOR } from "../support/issue.ts";
-import {
-  expectDone,
-  issueRevoked,
-  issueSuspended,
-  nameOf,
-  newName,
-  registerModel,
-} from "./sample_requests.ts";
+import { ACTOR, orThrow } from "../support/issue.ts";
+import { issueRevoked, issueSuspended, nameOf, newName, registerModel } from "./sample_requests.ts";
 
 export interface SampleVisit {
   /** Below `/console`. */
@@ -116,7 +109,7 @@ export async function makeVisit(
 async function makeOperator(admin: TestAdmin): Promise<string> {
   const name = newName();
   const by = { actor: ACTOR, now: admin.clock.now() };
-  expectDone(await loginOperator(admin.database, { name, role: "viewer" }, by));
+  orThrow(await loginOperator(admin.database, { name, role: "viewer" }, by));
   return name;
 }
 

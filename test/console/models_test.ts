@@ -2,10 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
-import { addModel, findRegistered, parseNewModel, retireVersion } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
-import { ACTOR, BRAND } from "../support/issue.ts";
-import { newModel } from "../support/new_model.ts";
+import { findRegistered, retireVersion } from "../../src/models/mod.ts";
+import { ACTOR } from "../support/issue.ts";
+import { addNewModel } from "../support/new_model.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
@@ -17,12 +16,7 @@ const MAX_BYTES = 150_000;
 
 const admin = useForAll(startConsole);
 
-async function add(fields: object): Promise<void> {
-  const model = parseNewModel(newModel(fields), BRAND);
-  if (isRefusal(model)) throw new Error(model.sentence);
-  const added = await addModel(admin.database, model, { actor: ACTOR, now: admin.clock.now() });
-  if (isRefusal(added)) throw new Error(added.sentence);
-}
+const add = (fields: object) => addNewModel(admin.database, fields, { now: admin.clock.now() });
 
 async function open(page: Page, action: string): Promise<void> {
   await page.locator("summary", { hasText: action }).click();

@@ -1,6 +1,5 @@
 /** Registers models in a test's service. */
-import { addModel, parseNewModel } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { addNewModel } from "./new_model.ts";
 import type { TestService } from "./service.ts";
 
 export const CHECKSUM = "ab".repeat(32);
@@ -10,27 +9,9 @@ export const CHECKSUM = "ab".repeat(32);
  * field.
  */
 export async function addTestModel(
-  service: TestService,
+  { database, clock, config }: TestService,
   model: { readonly name: string; readonly [field: string]: unknown },
 ): Promise<void> {
-  const parsed = parseNewModel(
-    {
-      version: "1.0.0",
-      type: "SvcLDA",
-      paradigm: "motor_imagery",
-      nFeatures: 44,
-      nClasses: 4,
-      sizeMb: 2.4,
-      downloadUrl: `https://models.example/${model.name}`,
-      checksum: CHECKSUM,
-      requiresLicense: "free",
-      metadata: {},
-      ...model,
-    },
-    service.config.brand,
-  );
-  if (isRefusal(parsed)) throw new Error(parsed.sentence);
-  const by = { actor: { kind: "command", name: "test" }, now: service.clock.now() } as const;
-  const added = await addModel(service.database, parsed, by);
-  if (isRefusal(added)) throw new Error(added.sentence);
+  const fields = { downloadUrl: `https://models.example/${model.name}`, ...model };
+  await addNewModel(database, fields, { now: clock.now(), brand: config.brand });
 }

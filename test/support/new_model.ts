@@ -1,4 +1,7 @@
-/** Makes the fields of a model, for tests of the registry without a service. */
+/** Makes models for tests: their fields alone, or registered. */
+import type { Database } from "../../src/database/mod.ts";
+import { addModel, parseNewModel } from "../../src/models/mod.ts";
+import { ACTOR, BRAND, orThrow } from "./issue.ts";
 
 /** Returns the fields of a free model of motor imagery; `fields` replaces any of them. */
 export function newModel(fields: object = {}): object {
@@ -16,4 +19,13 @@ export function newModel(fields: object = {}): object {
     metadata: {},
     ...fields,
   };
+}
+
+/** Registers a model with the fields of {@linkcode newModel}, as an operator does. */
+export async function addNewModel(
+  database: Database,
+  fields: object,
+  { now, brand = BRAND }: { readonly now: Date; readonly brand?: typeof BRAND },
+): Promise<void> {
+  orThrow(await addModel(database, orThrow(parseNewModel(newModel(fields), brand)), { actor: ACTOR, now }));
 }
