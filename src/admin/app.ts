@@ -4,7 +4,8 @@
  *     host → site → token and its limits, or session → path → method → scope or role → fields → state
  *
  * Host and site come before everything that counts or asks the database: a foreign website can make a browser send
- * requests here, under its own name or from its own page. `GET /admin/health` comes before all of them.
+ * requests here, either with the website's own name as `Host` or from the website's page. `GET /admin/health` comes
+ * before all of them.
  */
 import { Hono } from "hono";
 import { refuse } from "../refusal.ts";
@@ -33,7 +34,7 @@ export function createAdminApp(given: AdminAppOptions): Hono<AdminEnv> {
     cookieSigner: given.secrets.signer("session-cookie"),
   };
   const app = new Hono<AdminEnv>({ getPath: pathOf });
-  // For balancers, which know neither our name nor a token. It costs no statement, and is not in the log.
+  // For balancers, which know neither our name nor a token. It needs no SQL statement, and is not logged.
   app.get("/admin/health", (c) => {
     const isHealthy = options.directory.isTrusted() && !options.isStopping();
     return c.body(null, isHealthy ? 200 : 503, { "Cache-Control": "no-store" });

@@ -16,11 +16,14 @@ export interface Part {
   readonly license: string;
   /** Vendor and product in the dictionary of the NVD, by which it names faults. */
   readonly cpe: string;
-  /** The files in the package of PostgreSQL, by the names that programs load them by. */
+  /** The files in the package of PostgreSQL, under the names by which programs load them. */
   readonly files: readonly string[];
 }
 
-/** Name, version, license, vendor and product, files. `sbom_test.ts` compares the versions with what the files say. */
+/**
+ * Each line has name, version, license, `vendor:product` and files, separated by spaces. `sbom_test.ts` compares the
+ * versions with what the files say.
+ */
 const PARTS = `
 postgresql 18.4 PostgreSQL postgresql:postgresql bin/postgres bin/initdb lib/libpq.so.5
 openssl 1.1.1 OpenSSL openssl:openssl lib/libcrypto.so.1.1 lib/libssl.so.1.1

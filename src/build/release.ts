@@ -2,8 +2,9 @@
  * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
  * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine, the
- * SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
- * package registry. The machine and the glibc that this prints are read from the headers of the finished executable.
+ * SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the
+ * runtimes for other platforms come from the package registry. The machine and the glibc that this prints are read from
+ * the headers of the finished executable.
  */
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -82,7 +83,7 @@ async function release(outdir: string): Promise<void> {
   console.log(
     signer === undefined
       ? 'The release is not signed: name a key of OpenSSH, as in make release ARGS="--sign-key FILE"'
-      : `The release is signed. Give customers this line on another way, for their file allowed_signers:\n${signer}`,
+      : `The release is signed. Give customers this line by another way, for their file allowed_signers:\n${signer}`,
   );
 }
 

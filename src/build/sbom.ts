@@ -98,7 +98,10 @@ function toRuntime({ runtime }: ReleaseFile): Component {
   return npmComponent(runtime, { type: "platform", name: "bun", version, license: "MIT", components });
 }
 
-/** The names in `process.versions` of what Bun links. The other names there say which Node and V8 it stands in for. */
+/**
+ * The names in `process.versions` of what Bun links. The other names there are the versions of Node and V8 that Bun
+ * imitates.
+ */
 const BUN_LIBRARIES =
   "ares boringssl icu libarchive libdeflate llhttp lolhtml lshpack mimalloc picohttpparser sqlite tinycc usockets " +
   "uwebsockets webkit zlib zstd";

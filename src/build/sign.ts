@@ -1,16 +1,19 @@
 /** Writes the sums of a release and signs them with OpenSSH, so that one signature covers every file. */
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { run } from "./run.ts";
 
-/** What a signature is for, so that one for another purpose does not count. `claviger guide verify` names it, too. */
+/** The purpose of the signature: OpenSSH refuses one for another purpose. `claviger guide verify` names it, too. */
 export const NAMESPACE = "claviger-release";
 
 export interface SignOptions {
   /** The names of the files in the folder. */
   readonly files: readonly string[];
-  /** The private key in OpenSSH's format, or a public key whose private key is in the agent; undefined to sign nothing. */
+  /**
+   * The file of the private key in OpenSSH's format, or of a public key (`.pub`) whose private key is in the agent;
+   * undefined to sign nothing.
+   */
   readonly key: string | undefined;
 }
 
@@ -31,7 +34,11 @@ export function writeSums(folder: string, { files, key }: SignOptions): string |
     );
     return undefined;
   }
-  run(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", key, "SHA256SUMS"], folder);
-  const [type, publicKey] = run(["ssh-keygen", "-y", "-f", key], folder).split(" ");
+  const path = resolve(key);
+  run(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", path, "SHA256SUMS"], folder);
+  const text = path.endsWith(".pub")
+    ? readFileSync(path, "utf8")
+    : run(["ssh-keygen", "-y", "-f", path], folder);
+  const [type, publicKey] = text.split(" ");
   return `claviger namespaces="${NAMESPACE}" ${type} ${publicKey?.trim()}`;
 }

@@ -20,7 +20,7 @@ interface Specification<Arguments extends Parameters, Options extends Parameters
   readonly description: string;
   readonly arguments?: Arguments;
   readonly options?: Options;
-  /** Returns what is wrong with the values together; the command then ends with status 2 and a line that names its help. */
+  /** Returns why the values do not fit together; the command then ends with status 2 and a line that names its help. */
   check?(values: ValuesOf<Arguments> & Values): string | undefined;
   run(values: ValuesOf<Arguments> & Values, context: Context): Promise<void> | void;
 }
@@ -58,6 +58,7 @@ export function command<
         if (why !== undefined) defined.error(`error: ${why}`);
         await specification.run(values, {
           invocation,
+          // The parent is the program itself, or a group of the program.
           program: parent.parent ?? parent,
           print: createPrinter(invocation, values.json),
         });

@@ -1,4 +1,4 @@
-/** Finds what a command names. A refusal names the action. */
+/** Finds the account or the key that a command is about. `what` is the action that a refusal names: `show key`. */
 import type { Database } from "../database/mod.ts";
 import { findKey, type KeySummary } from "../keys/mod.ts";
 import { type Account, findAccountNamed, refuseUnknownKey } from "../licensing/mod.ts";

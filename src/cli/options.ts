@@ -24,7 +24,7 @@ export const JSON_OPTIONS = { ...JSON_FLAG, ...PLACE_OPTIONS };
 /** For a command that makes a change: `withDatabase` adds the reason to the actor. */
 export const REASON = { reason: option("the reason, for the audit log", REASON_TEXT, { as: "text" }) };
 
-/** For a change that cannot be undone: a command asks before it, by `confirm`. */
+/** For a change that cannot be undone: the command first asks with `confirm`. */
 export const CONFIRMATION = {
   yes: flag("do not ask for confirmation, even at a terminal"),
   dryRun: flag("only show what would be done"),

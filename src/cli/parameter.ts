@@ -37,7 +37,7 @@ export interface Parameter<Value> extends Details {
   readonly reader?: Reader;
   readonly isRequired?: boolean;
   readonly default?: Value | undefined;
-  /** Never set: only the type counts. */
+  /** Never set: it only carries the type of the value. */
   readonly value?: () => Value;
 }
 
@@ -87,9 +87,9 @@ export function flag(
   return { ...details, description, default: false };
 }
 
-/** Returns the rule for a text of a form. */
-export function matching(form: RegExp, must: string): ParsingRule<string> {
-  return { must, parse: (text) => (form.test(text) ? text : undefined) };
+/** Returns the rule for a text that matches a pattern. */
+export function matching(pattern: RegExp, must: string): ParsingRule<string> {
+  return { must, parse: (text) => (pattern.test(text) ? text : undefined) };
 }
 
 /** Accepts every text. */

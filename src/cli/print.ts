@@ -15,7 +15,7 @@ export interface Printer {
   table(rows: readonly Fields[], document?: unknown): void;
   /** Prints one line; programs get the document. */
   line(text: string, document: Fields): void;
-  /** Prints a document, for people too. */
+  /** Prints the document, with or without `--json`. */
   document(value: unknown): void;
   /** Prints a note for people to standard error. */
   note(text: string): void;

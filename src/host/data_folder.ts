@@ -28,15 +28,16 @@ const NEW_UNIT =
   "the service's unit has DynamicUser: stop the service, create its user with the line that `claviger systemd " +
   "--sysusers` prints, print a new unit with `claviger systemd`, and start it";
 const OTHER_FOLDER = "choose another folder";
-const OWN_ALONE = "choose a folder that root alone can change, such as /var/lib/claviger";
+const ROOT_ALONE = "choose a folder that root alone can change, such as /var/lib/claviger";
 
 /**
  * Returns why this user may not work in a folder; undefined if the user may, or if the folder does not exist.
- * `asUser` returns the remedy for the owner of the folder, or for a user who is not known.
+ * `asUser` returns the remedy: to run the command as the owner of the folder, who may be unknown.
  */
 export function refuseForeignFolder(
   dataDir: string,
-  asUser = (owner: string | undefined) => `run the command as user ${owner ?? "of the service"}`,
+  asUser = (owner: string | undefined) =>
+    `run the command as ${owner === undefined ? "the user of the service" : `user ${owner}`}`,
 ): Refusal | undefined {
   const me = process.geteuid?.();
   if (me === undefined) return undefined;
@@ -54,8 +55,8 @@ export function refuseForeignFolder(
     if (me !== 0 || changeable === undefined) return undefined;
     const { path, uid } = changeable;
     return uid === undefined
-      ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${OWN_ALONE}`)
-      : cannot(`${path} belongs to user ${nameOfUser(uid)}, who could make root work elsewhere`, OWN_ALONE);
+      ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${ROOT_ALONE}`)
+      : cannot(`${path} belongs to user ${nameOfUser(uid)}, who could make root work elsewhere`, ROOT_ALONE);
   } catch (error) {
     if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP")) return cannot(reasonOf(error), OTHER_FOLDER);
     if (!hasCode(error, "EACCES")) throw error;
@@ -97,7 +98,7 @@ export function makeDataFolder(dataDir: string): string | Refusal | undefined {
 
 /**
  * Closes a data folder of this user into which other users can write. Returns whether that was necessary. Refuses a
- * folder in which another user has left something, one that this user has closed to itself, and a file.
+ * folder in which another user has left something, a folder that this user cannot open, and a file.
  */
 export function closeDataFolder(dataDir: string): boolean | Refusal {
   const me = process.geteuid?.();
@@ -118,7 +119,7 @@ export function closeDataFolder(dataDir: string): boolean | Refusal {
     const strange = readdirSync(dataDir).find((name) => lstatSync(join(dataDir, name)).uid !== me);
     if (strange === undefined) return true;
     fchmodSync(folder, mode & 0o7777);
-    const why = `other users can write to it, and ${strange} in it is not this user's`;
+    const why = `other users can write to it, and ${strange} in it belongs to another user`;
     const remedy = `remove what you did not put there, then \`chmod go-w ${dataDir}\``;
     return cannotWork(dataDir, why, remedy);
   } finally {

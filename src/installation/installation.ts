@@ -133,7 +133,10 @@ export function keepSecret(dataDir: string, text: string): void {
   closeSync(folder);
 }
 
-/** Finds the given secret, otherwise the one of the data folder, which an external database does not use. */
+/**
+ * Finds the secret of the settings, otherwise the one of the data folder. With an external database only the settings
+ * count.
+ */
 export function findSecret(config: Config): GivenSecret | Refusal | undefined {
   if (config.secret !== undefined) return config.secret;
   if (config.databaseUrl !== undefined) return undefined;

@@ -19,7 +19,7 @@ const MONTHS_AHEAD = 2;
 /** The start does not wait for the first round: moving and dropping events is not urgent. */
 const HOURLY = { everyMs: HOUR_MS, firstMs: 30_000 };
 const CLEANING_INTERVAL_MS = 15_000;
-/** Soon after the start, so that a new installation has use per day, and not while everything else starts. */
+/** The first count waits until everything else has started. A new installation has no use per day before this count. */
 const COUNTING = { everyMs: 60_000, firstMs: 5_000 };
 /** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
@@ -93,7 +93,7 @@ async function makePartitions({ database, clock, isStopping }: TaskContext): Pro
   const month = monthOf(clock.nowMs());
   for (let ahead = 0; ahead <= MONTHS_AHEAD && !isStopping(); ahead++) {
     const next = toMonth(month.index + ahead);
-    // If late events must move into the partition, it takes long: the next task creates it.
+    // If late events must move into the partition, this takes long: the task `late_events` does it.
     if (!(await hasLateEvents(database, next))) await attach(database, next);
   }
 }

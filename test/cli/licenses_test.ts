@@ -231,7 +231,7 @@ describe("claviger licenses", () => {
     const unknown = await line.here(["licenses", "rotate-signing-key", "--retire", "-".repeat(43)]);
     const now = await line.here(["licenses", "rotate-signing-key", "--now"]);
     expect(now).toMatchObject({
-      status: 1,
+      status: 2,
       out: "",
       err: expect.stringContaining("--now needs --retire KID"),
     });

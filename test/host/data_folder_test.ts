@@ -181,6 +181,6 @@ describe("closeDataFolder()", () => {
     make(dataDir, 0, 0o777);
     asUser(OTHER, () => writeFileSync(join(dataDir, "secret"), ""));
     for (let round = 0; round < 2; round++)
-      expect(sentenceOf(closeDataFolder(dataDir))).toContain("secret in it is not this user's");
+      expect(sentenceOf(closeDataFolder(dataDir))).toContain("secret in it belongs to another user");
   });
 });

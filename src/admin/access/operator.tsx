@@ -87,7 +87,7 @@ export const OPERATOR_PAGE: ActionPage<NamedOperator, Operator> = {
   show: operatorPage,
 };
 
-/** Shows an operator. After a form was refused, it is open and says why. */
+/** Shows an operator. A form that was refused is open and says why. */
 async function operatorPage(
   named: NamedOperator,
   visit: Visit,
@@ -137,7 +137,7 @@ interface OperatorProps {
   readonly operator: Operator;
 }
 
-/** A removed operator may know the texts of these tokens. */
+/** Warns of the operator's tokens: whoever knows the text of a token can use it, even a removed operator. */
 function TokensLeft({ operator: { name, tokens } }: OperatorProps) {
   return (
     <p>

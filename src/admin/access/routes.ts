@@ -6,8 +6,8 @@ import type { Thing } from "../frame/thing.ts";
 import { accessPage } from "./access.tsx";
 import { endSessionOfForm } from "./end_session.ts";
 import { OPERATOR_PAGE } from "./operator.tsx";
-import { whoami } from "./service_routes.ts";
 import { TOKEN_PAGE } from "./token.tsx";
+import { whoami } from "./whoami.ts";
 
 export const access: Thing = {
   label: "Access",

@@ -1,5 +1,4 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
-
 import { databaseCommand, group } from "../command.ts";
 import { removeDemoOperator } from "../demo/console.ts";
 import { hasDemo, removeDemo } from "../demo/remove_demo.ts";

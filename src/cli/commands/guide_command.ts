@@ -13,7 +13,7 @@ import { WrongUsage } from "../run.ts";
 
 /** The languages of the clients, and the names of their code blocks on the page `offline`. */
 const CLIENTS = { python: "python", typescript: "ts", shell: "sh" } as const;
-const CLIENT_NAMES = ["python", "typescript", "shell"] as const;
+const CLIENT_NAMES = Object.keys(CLIENTS) as (keyof typeof CLIENTS)[];
 
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;

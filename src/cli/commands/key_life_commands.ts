@@ -135,10 +135,16 @@ async function change(
   const key = await demandKey(call, uuid, "show key");
   // The state and the expiry of a rotated key are not those of its license.
   const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
-  const { id, licenseId: license_id, tier, monthlyLimit, state, replacedBy } = key;
-  const expires_at = toTimestamp(key.expiresAt);
+  const { monthlyLimit, replacedBy } = key;
   print.fields(
-    { id, license_id, tier, monthly_limit: monthlyLimit ?? "unlimited", state, expires_at },
+    {
+      id: key.id,
+      license_id: key.licenseId,
+      tier: key.tier,
+      monthly_limit: monthlyLimit ?? "unlimited",
+      state: key.state,
+      expires_at: toTimestamp(key.expiresAt),
+    },
     {
       monthly_limit: monthlyLimit,
       license_expires_at: licenseExpiresAt,

@@ -115,10 +115,8 @@ const retire = databaseCommand({
   arguments: { ...NAME, version: required("its version", anyText) },
   options: CONFIRMATION,
   async run({ name, version, dryRun }, { database, actor, now, print, confirm }) {
-    const [model, by] = [
-      { name, version },
-      { actor, now },
-    ];
+    const model = { name, version };
+    const by = { actor, now };
     const named = `${name} ${version}`;
     orRefuse(await retireVersion(database, model, { ...by, isDryRun: true }));
     if (dryRun) {

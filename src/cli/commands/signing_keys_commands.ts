@@ -31,7 +31,7 @@ const KID = matching(
 const publicKeys = databaseCommand({
   name: "public-keys",
   description: "print the public keys that verify licenses, for SDKs that pin them: a JWK set",
-  options: { pem: { ...flag("print the keys as PEM, for OpenSSL"), default: undefined } },
+  options: { pem: flag("print the keys as PEM, for OpenSSL") },
   async run({ pem }, { invocation, database, print }) {
     const keys = await listSigningKeys(database);
     if (keys.length === 0) throw new CommandRefused("There are no signing keys yet: start the service once");
@@ -48,11 +48,11 @@ const rotate = command({
     retire: option("stop publishing this key; refused while a license that it signed is valid", KID, {
       as: "kid",
     }),
-    now: { ...flag("with --retire: retire a leaked key at once, whatever it signed"), default: undefined },
+    now: flag("with --retire: retire a leaked key at once, whatever it signed"),
   },
-  async run({ retire: kid, now: isLeaked = false, ...values }, { invocation, print }) {
-    if (isLeaked && kid === undefined)
-      throw new CommandRefused("--now needs --retire KID: it retires a leaked key");
+  check: ({ retire, now }) =>
+    now && retire === undefined ? "--now needs --retire KID: it retires a leaked key" : undefined,
+  async run({ retire: kid, now: isLeaked, ...values }, { invocation, print }) {
     await withDatabase(invocation, values, async (context) => {
       const { database, address, actor, now } = context;
       const change = { secrets: await openSigningSecrets(context), actor, now };

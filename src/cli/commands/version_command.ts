@@ -14,7 +14,7 @@ const ORIGINS: Readonly<Record<Origin, string>> = {
 export const version = command({
   name: "version",
   description:
-    "print the version, the commit, and the versions of the runtime, PostgreSQL and the schema, and how the program came here",
+    "print the version, the commit, how the program came to its host, and the versions of the runtime, PostgreSQL and the schema",
   options: JSON_FLAG,
   run({ json }, { invocation: { platform, out }, print }) {
     const { bun, node } = process.versions;

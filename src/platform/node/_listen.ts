@@ -1,12 +1,11 @@
 /**
  * Listens with `node:http`. `@hono/node-server` translates between its messages and web-standard requests.
  *
- * Clients must see the same behaviour as on Bun, which needs two things here. First, the adapter builds the URL of each
- * request from a host and a target that are set here: a fixed host, and slashes in place of backslashes. With the
- * client's own, the adapter itself would refuse an invalid `Host` or a backslash. The program still gets the client's
- * `Host`, because the adapter copies the headers from the raw ones. Second, `stop` uses its own list of connections:
- * Node does not count a connection that has never sent anything as idle, so that connection would delay the stop until
- * its deadline.
+ * Clients must see the same behaviour as on Bun, which needs two things here. First, the adapter would itself refuse a
+ * request with an invalid `Host`, or with a backslash in its target. So before it builds the URL of a request, the host is
+ * replaced by a fixed one, and backslashes by slashes. The program still gets the client's `Host`, because the adapter
+ * copies the headers from Node's list of raw headers. Second, `stop` uses its own list of connections: Node does not
+ * count a connection that has never sent anything as idle, so that connection would delay the stop until its deadline.
  */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -53,7 +52,8 @@ export function listen(options: ListenOptions): Promise<Listener> {
 
   const { host, port } = options;
   return new Promise((resolve, reject) => {
-    // Never removed: an accept that fails later (for example without free descriptors) must not end the process.
+    // Stays after the start: without it, an accept that fails later, for example because no descriptor is free, would
+    // end the process.
     server.on("error", (error) => reject(listenFailure(error, options)));
     server.listen({ host, port }, () => {
       const bound = server.address();

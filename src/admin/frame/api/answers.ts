@@ -1,9 +1,9 @@
-/** Schemas of the things that answers contain. Rooms render them; a test compares each with its schema. */
+/** Schemas of the things in answers. Rooms render the things; a test compares each rendered thing with its schema. */
 import * as v from "valibot";
 import { TIERS } from "../../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../../wire/mod.ts";
 
-/** Returns the schema of an object that has a name of its own in the document. */
+/** Returns the schema of an object that has a name of its own in the OpenAPI document. */
 export function titled<Entries extends v.ObjectEntries>(title: string, entries: Entries) {
   return v.pipe(v.object(entries), v.title(title));
 }

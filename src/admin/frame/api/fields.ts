@@ -8,13 +8,13 @@ import { inJsonSchema, numberField, parsedField, wordField } from "../../../rule
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
 
-/** Returns the schema of a change with at least one of the values, and a reason if there is one. */
+/** Returns the schema of a change: at least one of the entries, and an optional reason. */
 export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
   const names = Object.keys(entries);
   return v.pipe(
     v.strictObject({ ...entries, ...REASON }),
     v.check((values) => names.some((name) => name in values), `give at least one of ${names.join(", ")}`),
-    // Not `anyOf` with `required`: generators of clients then leave the type of the fields open.
+    // Not `anyOf` with `required`: from these, generators of clients would make fields without a type.
     inJsonSchema({ minProperties: 1, dependentSchemas: { reason: { minProperties: 2 } } }),
   );
 }

@@ -18,7 +18,7 @@ interface ActionsProps<Target, Shown extends Target> {
   readonly visit: Visit;
   /** The form that was refused: its action is open and says why. */
   readonly refused: RefusedForm | undefined;
-  /** More that opens in place. */
+  /** Further elements that open in place, after the actions. */
   readonly children?: Child;
 }
 
@@ -84,8 +84,8 @@ function ActionForm<Target, Shown extends Target>({
 }
 
 /**
- * What the last action of a page led to: the sentence about a change that was made, or why it was refused if the page
- * does not offer the action any more.
+ * Says what the last action of a page has changed. If it was refused, its open form says why; only if the page no longer
+ * offers the action, the reason is shown here.
  */
 export function LastAction<Target, Shown extends Target>({
   page: { actions },
@@ -93,7 +93,7 @@ export function LastAction<Target, Shown extends Target>({
   visit,
   refused,
 }: Omit<ActionsProps<Target, Shown>, "children">) {
-  const isShown = actions.some(
+  const isFormShown = actions.some(
     (action) => action.name === refused?.action && isOffered(action, { of, visit }),
   );
   const sentences = Object.fromEntries(
@@ -104,7 +104,7 @@ export function LastAction<Target, Shown extends Target>({
   return (
     <>
       <Done query={visit.query} sentences={sentences} />
-      {refused && !isShown && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
+      {refused && !isFormShown && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
     </>
   );
 }
@@ -114,7 +114,10 @@ interface DoneProps {
   readonly sentences: Readonly<Record<string, string>>;
 }
 
-/** The sentence about a change that was made: the page's address has its word. Unknown words say nothing. */
+/**
+ * The sentence about the last change. The parameter `done` of the page's address names it; an unknown name shows
+ * nothing.
+ */
 export function Done({ query, sentences }: DoneProps) {
   const word = query.get("done") ?? "";
   return Object.hasOwn(sentences, word) ? (
