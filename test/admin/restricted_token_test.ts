@@ -121,9 +121,13 @@ describe("the changes of a restricted token", () => {
   );
 
   test("are those of keys, of licenses and of their expiry", () => {
-    expect(changes.map(({ path }) => path)).toEqual([
-      ...["license", "suspend", "resume", "rotate", "revoke"].map((change) => `/keys/:id/${change}`),
-      ...["/licenses/:id", "/accounts/:id/renew"],
+    const ofKeys = ["license", "resume", "revoke", "rotate", "suspend"].map(
+      (change) => `/keys/:id/${change}`,
+    );
+    expect(changes.map(({ path }) => path).sort()).toEqual([
+      "/accounts/:id/renew",
+      ...ofKeys,
+      "/licenses/:id",
     ]);
   });
 
