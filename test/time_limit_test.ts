@@ -6,7 +6,8 @@ import { dirname, join } from "node:path";
 const ROOT = import.meta.dir;
 const SERVER = join(ROOT, "support/postgres.ts");
 /** The functions of `support/use.ts`, and those made of them, set the limit. */
-const SETS_LIMIT = /^(const .* = )?(setDefaultTimeout|use[A-Z]\w*)\(/m;
+/** At the top of the file, or of the tests in it that use a database. */
+const SETS_LIMIT = /^ {0,2}(const .* = )?(setDefaultTimeout|use[A-Z]\w*)\(/m;
 const transpiler = new Bun.Transpiler({ loader: "ts" });
 const reaches = new Map<string, boolean>();
 
