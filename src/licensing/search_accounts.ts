@@ -24,7 +24,7 @@ const LINE = lineOf(1, 200);
 export const SEARCH_TEXT: Rule<string> = {
   must: `${LINE.must}, with a letter or a digit`,
   keywords: LINE.keywords,
-  parse: (text) => (wordsOf(text).length > 0 ? LINE.parse(text) : undefined),
+  parse: (text) => (LINE.parse(text) !== undefined && wordsOf(text).length > 0 ? text : undefined),
 };
 
 /** Four characters, alone or as a list shows them: `svc_live_…00ff`. */
