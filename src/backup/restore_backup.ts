@@ -255,7 +255,12 @@ async function finishRestore(address: DatabaseAddress, options: RestoreOptions):
       with restored as (select null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after)
       ${auditCte(sql, { action: "database.restore", actor, at: clock.now(), from: sql`restored` })}`,
   );
-  await inTransaction(address, async (sql) => {
-    for (const { name } of head.tables) await sql`analyze ${sql(name)}`;
-  });
+  // Each table apart, so that one that takes too long costs the others nothing.
+  const session = openSession(address, { statementTimeoutMs: 600_000 });
+  try {
+    await session.connect();
+    for (const { name } of head.tables) await session.sql`analyze ${session.sql(name)}`;
+  } finally {
+    await session.close();
+  }
 }
