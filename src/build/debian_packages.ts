@@ -5,9 +5,9 @@
  * Their versions and digests are pinned here, so that the same source always gives the same image. They come from the
  * package sources of the host that builds, which must be those of Debian 12.
  */
-import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { sha256Of } from "./digest.ts";
 import { run } from "./run.ts";
 
 /** A machine by its name in Debian and in images. */
@@ -62,9 +62,7 @@ export function fetchDebianPackages(machine: Architecture, cache: string): strin
   const missing = wanted.filter((one) => !existsSync(pathOf(one)));
   if (missing.length > 0) download(missing, { machine, folder });
   for (const one of wanted) {
-    const found = createHash("sha256")
-      .update(readFileSync(pathOf(one)))
-      .digest("hex");
+    const found = sha256Of(pathOf(one));
     if (found !== one.sha256) throw new Error(`Cannot use ${pathOf(one)}: its SHA-256 is ${found}`);
   }
   return wanted.map(pathOf);

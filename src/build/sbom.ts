@@ -2,11 +2,12 @@
  * Renders the SBOM of a release: its files and what each of them holds, in the format CycloneDX 1.6
  * (https://cyclonedx.org/docs/1.6/json/). The same release gives the same bytes.
  */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
+import { readLinks } from "../platform/bun/pack_postgres.ts";
 import type { DebianPackage } from "./debian_packages.ts";
+import { sha256Of } from "./digest.ts";
 import { integrityOf } from "./packages.ts";
 import { CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
 
@@ -74,7 +75,7 @@ function refOf({ path }: ReleaseFile): string {
 
 function toFile(file: ReleaseFile): Component {
   const ref = refOf(file);
-  return { type: "file", "bom-ref": ref, name: ref.slice("file:".length), hashes: [sha256Of(file.path)] };
+  return { type: "file", "bom-ref": ref, name: ref.slice("file:".length), hashes: [toHash(file.path)] };
 }
 
 function toNpmComponent(one: NpmPackage): Component {
@@ -107,10 +108,8 @@ const BUN_LIBRARIES =
   "uwebsockets webkit zlib zstd";
 
 function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {
-  const links: readonly { source: string; target: string }[] = JSON.parse(
-    readFileSync(join(folder, "native/pg-symlinks.json"), "utf8"),
-  );
-  const stored = new Map(links.map(({ source, target }) => [target, source]));
+  const native = join(folder, "native");
+  const links = readLinks(native);
   const components = POSTGRES_PARTS.map((part) => ({
     type: part.name === "postgresql" ? "application" : "library",
     "bom-ref": `${name}#${part.name}`,
@@ -119,10 +118,11 @@ function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Compo
     licenses: licensed(part.license),
     cpe: `cpe:2.3:a:${part.cpe}:${part.version}:*:*:*:*:*:*:*`,
     purl: `pkg:generic/${part.name}@${part.version}`,
-    components: part.files.map((file) => {
-      const path = `native/${file}`;
-      return { type: "file", name: file, hashes: [sha256Of(join(folder, stored.get(path) ?? path))] };
-    }),
+    components: part.files.map((file) => ({
+      type: "file",
+      name: file,
+      hashes: [toHash(join(native, links.get(file) ?? file))],
+    })),
   }));
   return npmComponent(name, { version, license: "MIT", components });
 }
@@ -153,6 +153,6 @@ function licensed(license: string) {
   return [{ license: isOurs ? { name: license.slice("LicenseRef-".length) } : { id: license } }];
 }
 
-function sha256Of(path: string) {
-  return { alg: "SHA-256", content: createHash("sha256").update(readFileSync(path)).digest("hex") };
+function toHash(path: string) {
+  return { alg: "SHA-256", content: sha256Of(path) };
 }

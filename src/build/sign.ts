@@ -1,7 +1,7 @@
 /** Writes the sums of a release and signs them with OpenSSH, so that one signature covers every file. */
-import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { sha256Of } from "./digest.ts";
 import { run } from "./run.ts";
 
 /** The purpose of the signature: OpenSSH refuses one for another purpose. `claviger guide verify` names it, too. */
@@ -22,11 +22,10 @@ export interface SignOptions {
  * the line by which customers know the key (`allowed_signers` of ssh-keygen(1)); undefined without a key.
  */
 export function writeSums(folder: string, { files, key }: SignOptions): string | undefined {
-  const sumOf = (name: string) =>
-    createHash("sha256")
-      .update(readFileSync(join(folder, name)))
-      .digest("hex");
-  writeFileSync(join(folder, "SHA256SUMS"), files.map((name) => `${sumOf(name)}  ${name}\n`).join(""));
+  writeFileSync(
+    join(folder, "SHA256SUMS"),
+    files.map((name) => `${sha256Of(join(folder, name))}  ${name}\n`).join(""),
+  );
   if (key === undefined) {
     writeFileSync(
       join(folder, "NOT-SIGNED.txt"),

@@ -122,7 +122,7 @@ function collectFiles(native: string): [string, Uint8Array<ArrayBuffer>][] {
 }
 
 /** Returns the target of each link of the package, both relative to its `native` folder. */
-function readLinks(native: string): Map<string, string> {
+export function readLinks(native: string): Map<string, string> {
   const list: unknown = JSON.parse(readFileSync(join(native, "pg-symlinks.json"), "utf8"));
   if (!Array.isArray(list)) throw new Error("Cannot pack PostgreSQL: pg-symlinks.json is not a list");
   const inside = (path: string) => path.replace(/^native\//, "");
