@@ -18,6 +18,14 @@ export const POSTGRES_INSIDE: string =
 /** How the program came to its host. */
 export type Origin = "source" | "file" | "image" | "package";
 
+/** The end of a sentence that begins with "installed as". */
+export const ORIGINS: Readonly<Record<Origin, string>> = {
+  source: "the source",
+  file: "the plain executable",
+  image: "a container image",
+  package: "a package",
+};
+
 /**
  * Tells how the program came to its host: as its source, as the plain executable, in a container image, or in a package.
  * Image and package have a file for this beside the executable.

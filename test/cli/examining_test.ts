@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { VERSION } from "../../src/version.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createExternalDatabase } from "../support/external_database.ts";
 import { isRoot } from "../support/is_root.ts";
@@ -336,19 +337,24 @@ describe("claviger doctor", () => {
 
   test("prints one line per finding, and the remedy for each fault", async () => {
     const { out } = await line.here(["doctor"], { env: port() });
-    expect(out).toMatch(/^ok {4}configuration +every setting is valid\n/);
+    expect(out).toStartWith(
+      `ok    program          ${VERSION}, installed as the source\nok    configuration  `,
+    );
     expect(out).toMatch(
       /\nwarn {2}installer token +no token is set[^\n]*\n +→ `claviger installer set-token/,
     );
     const coloured = await line.here(["doctor"], { env: port(), columns: 80 });
-    expect(coloured.out).toStartWith("\u001b[32mok  \u001b[39m  configuration ");
+    expect(coloured.out).toStartWith("\u001b[32mok  \u001b[39m  program ");
     expect(coloured.out).toContain("\n\u001b[33mwarn\u001b[39m  installer token ");
     // Only standard error is a terminal: the findings go into a pipe.
     expect((await line.here(["doctor"], { env: port(), isTerminal: true })).out).not.toContain("\u001b");
   });
 
   test("reports everything that a service could not use: settings, folder, secret, certificate", async () => {
-    expect((await doctor({ CLAVIGER_PORT: "x" })).of("configuration")?.state).toBe("fail");
+    const names = (await doctor({ CLAVIGER_PORT: "x" })).findings.map(
+      ({ name, state }) => `${name}: ${state}`,
+    );
+    expect(names).toEqual(["program: ok", "configuration: fail"]);
 
     const secret = await doctor({ ...port(), CLAVIGER_SECRET: SECRET });
     expect(secret.of("secret")).toMatchObject({ state: "fail" });

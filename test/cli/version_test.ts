@@ -13,7 +13,7 @@ describe("claviger version", () => {
     const { status, out } = await line.run(["version"]);
     expect(status).toBe(0);
     expect(out).toMatch(
-      /^claviger \d+\.\d+\.\d+\ncommit {6}source\ncame as {5}the source\nBun {9}\d+\.\d+\.\d+\nPostgreSQL {2}18\.\d+ inside\nschema {6}\d+ \(\d{4}_\w+\)\n$/,
+      /^claviger \d+\.\d+\.\d+\ncommit {8}source\ninstalled as {2}the source\nBun {11}\d+\.\d+\.\d+\nPostgreSQL {4}18\.\d+ inside\nschema {8}\d+ \(\d{4}_\w+\)\n$/,
     );
     const { out: json } = await line.run(["version", "--json"]);
     expect(JSON.parse(json)).toMatchObject({

@@ -51,6 +51,7 @@ describe.skipIf(!isBuilt)("the executable, as operators observe it", () => {
     const { status, findings } = readFindings(await installed.run(["doctor", "--json"]));
     expect(status).toBe(0);
     const good = findings.filter(({ state }) => state === "ok").map(({ name }) => name);
+    expect(findings[0]?.message).toEndWith(", installed as the plain executable");
     const fine = ["configuration", "data folder", "disk", "clock", "service", "database", "durability"];
     expect(good).toEqual(expect.arrayContaining([...fine, "schema", "secret", "model files"]));
 

@@ -71,7 +71,7 @@ describe("findExposedFile()", () => {
 test("doctor warns of settings with a secret that others may read, with the remedy", async () => {
   const file = write(join(folder, "some.env"), `CLAVIGER_SECRET=${"0b".repeat(32)}\n`, 0o644);
   const args = ["doctor", "--json", "--data-dir", line.dataDir, "--env-file", file];
-  expect(readFindings(await line.run(args)).findings[0]).toEqual({
+  expect(readFindings(await line.run(args)).of("configuration")).toEqual({
     name: "configuration",
     state: "warn",
     message: `every user of this host may read ${file}, which has a secret`,

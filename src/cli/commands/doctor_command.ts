@@ -15,6 +15,7 @@ import {
 import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
+import { ORIGINS, readOrigin, VERSION } from "../../version.ts";
 import { command } from "../command.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import type { Invocation } from "../invocation.ts";
@@ -39,15 +40,16 @@ export const doctor = command({
 
 async function examine(invocation: Invocation, place: InstallationFlags): Promise<Finding[]> {
   const { clock } = invocation;
+  const program = { name: "program", ...ok(`${VERSION}, installed as ${ORIGINS[readOrigin()]}`) };
   const source = sourceOf(invocation, place);
   const config = readConfig(source);
   if (isRefusal(config)) {
     const wrong = fail(config.sentence, "correct it, then run `claviger config check`");
-    return [{ name: "configuration", ...wrong }];
+    return [program, { name: "configuration", ...wrong }];
   }
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
-  const findings = [{ name: "configuration", ...examineSettings(source, config) }, ...host];
+  const findings = [program, { name: "configuration", ...examineSettings(source, config) }, ...host];
   try {
     await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };

@@ -1,15 +1,8 @@
 /** `claviger version`: prints the versions of this program and of its parts. */
 import { migrations } from "../../database/mod.ts";
-import { COMMIT, type Origin, POSTGRES_INSIDE, readOrigin, VERSION } from "../../version.ts";
+import { COMMIT, ORIGINS, POSTGRES_INSIDE, readOrigin, VERSION } from "../../version.ts";
 import { command } from "../command.ts";
 import { JSON_FLAG } from "../options.ts";
-
-const ORIGINS: Readonly<Record<Origin, string>> = {
-  source: "the source",
-  file: "the plain executable",
-  image: "a container image",
-  package: "a package",
-};
 
 export const version = command({
   name: "version",
@@ -28,11 +21,11 @@ export const version = command({
       return print.document({ version: VERSION, commit: COMMIT, origin, ...runtime, postgres, schema });
     }
     out(`claviger ${VERSION}
-commit      ${COMMIT}
-came as     ${ORIGINS[origin]}
-${isBun ? `Bun         ${bun}` : `Node        ${node}`}
-PostgreSQL  ${isBun ? `${POSTGRES_INSIDE} inside` : "none inside"}
-schema      ${schema.number} (${schema.name})
+commit        ${COMMIT}
+installed as  ${ORIGINS[origin]}
+${isBun ? `Bun           ${bun}` : `Node          ${node}`}
+PostgreSQL    ${isBun ? `${POSTGRES_INSIDE} inside` : "none inside"}
+schema        ${schema.number} (${schema.name})
 `);
   },
 });
