@@ -16,7 +16,7 @@ import {
   tryDisk,
 } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
-import { POSTGRES_INSIDE } from "../version.ts";
+import { VERSION } from "../version.ts";
 import { type CheckResult, examine, type Finding, FREE_SPACE, fail, ok, warn } from "./finding.ts";
 
 export interface ServerContext {
@@ -43,8 +43,11 @@ export async function examineServer(context: ServerContext): Promise<Finding[]> 
   ]);
 }
 
-/** The minor release of each major version that came out on the same day as the release of the PostgreSQL inside. */
-export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
+/**
+ * The newest minor release of each major version that was known when this version of the program was made. It belongs to
+ * the review of `build/vex.json`. Source: PostgreSQL's releases of November 2026. 14 is missing because it is refused.
+ */
+export const KNOWN_MINORS: Readonly<Record<string, number>> = { 15: 20, 16: 16, 17: 12, 18: 7 };
 
 async function examineVersion(context: ServerContext): Promise<CheckResult> {
   const { database, config, place } = context;
@@ -70,10 +73,11 @@ async function examineVersion(context: ServerContext): Promise<CheckResult> {
     return warn(text, "restart the service: `systemctl restart claviger`");
   }
   const [major = "", minor] = version.split(".");
-  const known = RELEASED_WITH_INSIDE[major];
-  return known !== undefined && Number(minor) < known
+  const known = KNOWN_MINORS[major];
+  // What matters of the one inside, vex.json says; an operator can only replace it.
+  return known !== undefined && Number(minor) < known && !programs?.isInside
     ? warn(
-        `${message}, older than ${major}.${known}, released together with the ${POSTGRES_INSIDE} inside`,
+        `${message}, older than ${major}.${known}, which was known when Claviger ${VERSION} was made`,
         `update PostgreSQL to the newest release of ${major}, and restart it`,
       )
     : ok(message);

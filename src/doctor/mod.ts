@@ -9,7 +9,7 @@ export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
 export { examineBriefly } from "./examine_briefly.ts";
 export { type DatabaseContext, examineDatabase } from "./examine_database.ts";
 export { examineHost } from "./examine_host.ts";
-export { RELEASED_WITH_INSIDE } from "./examine_server.ts";
+export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
 export { type Check, type CheckResult, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";
 export { type DatabaseFacts, measureDatabase } from "./measure_database.ts";
