@@ -1,11 +1,10 @@
 /** The options and arguments that many commands share. */
-import { InvalidArgumentError } from "commander";
 import { REASON_TEXT } from "../audit/mod.ts";
-import { type Get, SettingError, settingOf } from "../config/mod.ts";
+import { type SettingName, settingOf } from "../config/mod.ts";
 import { lineOf } from "../database/mod.ts";
 import { idRule } from "../ids.ts";
 import { ACCOUNT } from "../licensing/mod.ts";
-import { flag, option, required, type ValuesOf } from "./parameter.ts";
+import { flag, option, type ParsingRule, required, type ValuesOf } from "./parameter.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export const PLACE_OPTIONS = {
@@ -36,18 +35,9 @@ export const KEY_ID = { id: required("the key's id", idRule("key")) };
 /** The argument of a command about one account. */
 export const ACCOUNT_NAME = { account: required("the account's id or e-mail", ACCOUNT) };
 
-/** Accepts a value of the setting `name`; `read` is the setting's own reader, which throws for a wrong value. */
-export function settingOption(
-  name: string,
-  read: (get: Get, name: string) => unknown,
-): (text: string) => string {
-  return (text) => {
-    try {
-      read(() => text, name);
-      return text;
-    } catch (error) {
-      if (!(error instanceof SettingError)) throw error;
-      throw new InvalidArgumentError(`It must be ${settingOf(name).allowed}`);
-    }
-  };
+/** Accepts a text that the setting allows, and an empty text if the setting may be left out. */
+export function settingText(name: SettingName): ParsingRule<string> {
+  const { default: standard, allowed, parse } = settingOf(name);
+  const isAllowed = (text: string) => (text === "" ? standard === "" : parse(text) !== undefined);
+  return { must: `must be ${allowed}`, parse: (text) => (isAllowed(text) ? text : undefined) };
 }

@@ -5,7 +5,7 @@
 import { Argument, InvalidArgumentError, Option } from "commander";
 import { oneOf, type Rule } from "../rule.ts";
 
-type ParsingRule<Value> = Pick<Rule<Value>, "must" | "parse">;
+export type ParsingRule<Value> = Pick<Rule<Value>, "must" | "parse">;
 
 /** Reads a text: by the list of allowed words, by a rule, or by a function that throws `InvalidArgumentError`. */
 type Reader = readonly string[] | ParsingRule<unknown> | ((text: string, before: never) => unknown);

@@ -2,7 +2,7 @@ import { isIPv4 } from "node:net";
 import { bracketedHost, isLoopback } from "../endpoints.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Config } from "./config.ts";
-import type { ListenAddress } from "./setting_values.ts";
+import type { ListenAddress } from "./setting_rules.ts";
 
 type Listeners = Pick<Config, "host" | "port" | "adminListen">;
 

@@ -6,34 +6,21 @@
  * database and secret. A wrong or unknown setting is refused by name before the program does anything else.
  */
 import { existsSync } from "node:fs";
-import { isAbsolute, resolve } from "node:path";
+import { resolve } from "node:path";
 import { type Brand, createBrand } from "../brand.ts";
 import { LIMITED_ENDPOINTS, type LimitedEndpoint } from "../endpoints.ts";
 import type { OfflineDays } from "../licensing/mod.ts";
-import { parseTrustedProxies, type TrustedProxies } from "../limits/mod.ts";
+import type { TrustedProxies } from "../limits/mod.ts";
 import type { LogFormat, LogRequests } from "../log.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { GitHubAppSettings } from "../repository_token/mod.ts";
 import type { TlsFiles } from "../tls/mod.ts";
-import { type ConfigSource, createLookup, tellOrigin, type Unseen } from "./config_source.ts";
+import { type ConfigSource, createReader, type Get, tellOrigin, type Unseen } from "./config_source.ts";
 import { type GivenSecret, readSecret, readTls } from "./credentials.ts";
 import { readGitHubApp } from "./github_app.ts";
-import { demand, SettingError, settingOf, wrong } from "./setting_error.ts";
-import {
-  type Get,
-  type ListenAddress,
-  matching,
-  oneOf,
-  readAdminUrl,
-  readDatabaseUrl,
-  readHost,
-  readListenAddress,
-  readLogRequests,
-  readOfflineDays,
-  readPort,
-  readPublicUrl,
-  wholeNumber,
-} from "./setting_values.ts";
+import { SettingError } from "./setting_error.ts";
+import type { ListenAddress } from "./setting_rules.ts";
+import { settingOf } from "./settings.ts";
 
 export interface Config {
   readonly host: string;
@@ -93,50 +80,37 @@ export function readConfig(source: ConfigSource): Config | Refusal {
 }
 
 function read(source: ConfigSource): Config {
-  const find = createLookup(source);
-  const get = (name: string): string => find(name).value;
+  const get = createReader(source);
   for (const name of Object.keys({ ...source.unit?.env, ...source.env })) {
     if (name.startsWith("CLAVIGER_")) settingOf(name);
   }
-
-  const brandName = matching(get, "CLAVIGER_BRAND", /^[a-z][a-z0-9]{0,15}$/);
-  const installerHost = matching(get, "CLAVIGER_INSTALLER_HOST", /^[a-z][a-z0-9]{0,31}$/);
-  const types = get("CLAVIGER_MODEL_TYPES");
-  const modelTypes = types.split(",").map((type) => type.trim());
-  if (
-    types !== "" &&
-    !(modelTypes.length <= 20 && modelTypes.every((type) => /^[A-Za-z0-9]{1,64}$/.test(type)))
-  ) {
-    throw wrong("CLAVIGER_MODEL_TYPES", types);
-  }
-  const proxies = parseTrustedProxies(get("CLAVIGER_TRUSTED_PROXIES"));
-  if (!proxies.ok) {
-    const why = `${demand("CLAVIGER_TRUSTED_PROXIES")}: ${proxies.error}`;
-    throw new SettingError(why, "CLAVIGER_TRUSTED_PROXIES");
-  }
-
+  const databaseUrl = get("DATABASE_URL");
+  const postgresBin = get("CLAVIGER_POSTGRES_BIN");
+  const installerHost = get("CLAVIGER_INSTALLER_HOST");
+  const modelTypes = get("CLAVIGER_MODEL_TYPES");
   return {
-    host: readHost(get),
-    port: readPort(get),
-    publicUrl: readPublicUrl(get("CLAVIGER_PUBLIC_URL")),
+    host: get("CLAVIGER_HOST"),
+    port: get("CLAVIGER_PORT"),
+    publicUrl: get("CLAVIGER_PUBLIC_URL"),
     tls: readTls(get, source),
-    stopGraceMs: Number(matching(get, "CLAVIGER_STOP_GRACE", /^([0-2](\.\d{1,3})?|3(\.0{1,3})?)$/)) * 1_000,
-    databaseUrl: readDatabaseUrl(get("DATABASE_URL")),
-    postgresBin: readPostgresBin(get),
-    dataDir: resolve(source.workingFolder, dataFolder(get("CLAVIGER_DATA_DIR"), source)),
-    brand: createBrand(brandName, { installerHost, ...(types !== "" && { modelTypes }) }),
+    stopGraceMs: Number(get("CLAVIGER_STOP_GRACE")) * 1_000,
+    databaseUrl,
+    // Both are allowed: the settings file may name the folder while one command gets DATABASE_URL.
+    postgresBin: databaseUrl === undefined ? postgresBin : undefined,
+    dataDir: resolve(source.workingFolder, get("CLAVIGER_DATA_DIR") ?? findDataFolder(source)),
+    brand: createBrand(get("CLAVIGER_BRAND"), { installerHost, ...(modelTypes && { modelTypes }) }),
     limits: readLimits(get),
-    offlineDays: readOfflineDays(get),
-    downloadsPerKey: wholeNumber(get, "CLAVIGER_DOWNLOADS_PER_KEY", 1_000_000),
-    downloadsAtOnce: wholeNumber(get, "CLAVIGER_DOWNLOADS_AT_ONCE", 1_000_000),
-    trustedProxies: proxies.proxies,
-    logFormat: oneOf(get, "CLAVIGER_LOG_FORMAT", ["text", "json"]),
-    logRequests: readLogRequests(get),
-    logSlowMs: wholeNumber(get, "CLAVIGER_LOG_SLOW_MS", 60_000, 1),
-    eventsKeptMonths: wholeNumber(get, "CLAVIGER_EVENTS_KEPT", 1_200),
-    metricsListen: readListenAddress(get, "CLAVIGER_METRICS_LISTEN"),
-    adminListen: readListenAddress(get, "CLAVIGER_ADMIN_LISTEN"),
-    adminUrl: readAdminUrl(get("CLAVIGER_ADMIN_URL")),
+    offlineDays: get("CLAVIGER_OFFLINE_DAYS"),
+    downloadsPerKey: get("CLAVIGER_DOWNLOADS_PER_KEY"),
+    downloadsAtOnce: get("CLAVIGER_DOWNLOADS_AT_ONCE"),
+    trustedProxies: get("CLAVIGER_TRUSTED_PROXIES") ?? [],
+    logFormat: get("CLAVIGER_LOG_FORMAT"),
+    logRequests: get("CLAVIGER_LOG_REQUESTS"),
+    logSlowMs: get("CLAVIGER_LOG_SLOW_MS"),
+    eventsKeptMonths: get("CLAVIGER_EVENTS_KEPT"),
+    metricsListen: get("CLAVIGER_METRICS_LISTEN"),
+    adminListen: get("CLAVIGER_ADMIN_LISTEN"),
+    adminUrl: get("CLAVIGER_ADMIN_URL"),
     secret: readSecret(get, source),
     gitHubApp: readGitHubApp(get, source),
     unseen: source.unseen,
@@ -144,22 +118,14 @@ function read(source: ConfigSource): Config {
 }
 
 function readLimits(get: Get): Config["limits"] {
-  const limits = LIMITED_ENDPOINTS.map((endpoint) => [
-    endpoint,
-    wholeNumber(get, `CLAVIGER_LIMIT_${endpoint.toUpperCase()}`, 10_000_000),
-  ]);
+  const limits = LIMITED_ENDPOINTS.map((endpoint) => {
+    const name = endpoint.toUpperCase() as Uppercase<LimitedEndpoint>;
+    return [endpoint, get(`CLAVIGER_LIMIT_${name}`)];
+  });
   return Object.fromEntries(limits) as Config["limits"];
 }
 
-function readPostgresBin(get: Get): string | undefined {
-  const folder = get("CLAVIGER_POSTGRES_BIN");
-  if (folder !== "" && !isAbsolute(folder)) throw wrong("CLAVIGER_POSTGRES_BIN", folder);
-  // Both are allowed: the settings file may name the folder while one command gets DATABASE_URL.
-  return folder === "" || get("DATABASE_URL") !== "" ? undefined : folder;
-}
-
-function dataFolder(setting: string, { env, isRoot, unit }: ConfigSource): string {
-  if (setting !== "") return setting;
+function findDataFolder({ env, isRoot, unit }: ConfigSource): string {
   // systemd gives a colon-separated list; the first entry is the unit's main folder.
   const [state] = (env.STATE_DIRECTORY ?? unit?.env.STATE_DIRECTORY ?? "").split(":");
   if (state) return state;

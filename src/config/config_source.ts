@@ -2,8 +2,8 @@
  * Finds a setting where it was given: in a flag, the environment, the settings file or the service's unit, in this
  * order of precedence.
  */
-import { type SettingError, settingOf } from "./setting_error.ts";
-import { isSetting } from "./settings.ts";
+import type { SettingError } from "./setting_error.ts";
+import { findSetting, parseSetting, type SettingName, type SettingValue, settingOf } from "./settings.ts";
 import { readSettingsFile } from "./settings_file.ts";
 
 /** Why this process may be unable to see all settings of the service, and the remedy. */
@@ -75,10 +75,19 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
   };
 }
 
+/** Returns the value of a setting, as its rule allows it; undefined if it is not set and has no default. */
+export type Get = <Name extends SettingName>(name: Name) => SettingValue<Name>;
+
+/** Reads the settings file and returns a function that reads a setting. It throws a {@linkcode SettingError} for a wrong value. */
+export function createReader(source: ConfigSource): Get {
+  const find = createLookup(source);
+  return (name) => parseSetting(name, find(name).value);
+}
+
 /** Returns the end of a refusal that names the place of the wrong setting, so that the operator corrects that place. */
 export function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
   if (setting === undefined) return "";
-  if (!isSetting(setting)) {
+  if (findSetting(setting) === undefined) {
     const { unit, env } = source;
     return `; it is set in ${unit && !(setting in env) ? unit.name : environmentOf(source)}`;
   }

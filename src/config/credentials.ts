@@ -2,10 +2,9 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { TlsFiles } from "../tls/mod.ts";
-import type { ConfigSource } from "./config_source.ts";
+import { readBounded } from "./bounded_file.ts";
+import type { ConfigSource, Get } from "./config_source.ts";
 import { SettingError } from "./setting_error.ts";
-import type { Get } from "./setting_values.ts";
-import { readBounded } from "./settings_file.ts";
 
 export interface GivenSecret {
   readonly text: string;
@@ -27,8 +26,8 @@ export function findCredential(
 export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   const { workingFolder } = source;
   const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
-  if ((cert === "") !== (key === "")) {
-    const [given, missing] = cert === "" ? ["KEY", "CERT"] : ["CERT", "KEY"];
+  if ((cert === undefined) !== (key === undefined)) {
+    const [given, missing] = cert === undefined ? ["KEY", "CERT"] : ["CERT", "KEY"];
     throw new SettingError(
       `CLAVIGER_TLS_${given} is given without CLAVIGER_TLS_${missing}: give both or neither`,
       `CLAVIGER_TLS_${given}`,
@@ -41,7 +40,8 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
     keyFile,
     ...((isLoaded(keyFile) || (folder && certFile.startsWith(`${folder}/`))) && { isCopy: true }),
   });
-  if (cert !== "") return find(resolve(workingFolder, cert), resolve(workingFolder, key));
+  if (cert !== undefined && key !== undefined)
+    return find(resolve(workingFolder, cert), resolve(workingFolder, key));
   const certFile = findCredential("claviger-tls-cert", source);
   const keyFile = findCredential("claviger-tls-key", source);
   return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
@@ -51,11 +51,12 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
 export function readSecret(get: Get, from: ConfigSource): GivenSecret | undefined {
   const text = get("CLAVIGER_SECRET");
   const path = get("CLAVIGER_SECRET_FILE");
-  if (text !== "" && path !== "") {
+  if (text !== undefined && path !== undefined) {
     throw new SettingError("CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out");
   }
-  if (text !== "") return { text, source: "CLAVIGER_SECRET" };
-  if (path !== "") return { text: readBounded(path, "CLAVIGER_SECRET_FILE"), source: `the file ${path}` };
+  if (text !== undefined) return { text, source: "CLAVIGER_SECRET" };
+  if (path !== undefined)
+    return { text: readBounded(path, "CLAVIGER_SECRET_FILE"), source: `the file ${path}` };
   const credential = findCredential("claviger-secret", from);
   if (!credential.exists) return undefined;
   const source = "the credential claviger-secret";

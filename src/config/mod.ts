@@ -13,6 +13,5 @@ export {
 } from "./config_source.ts";
 export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
-export { SettingError, settingOf } from "./setting_error.ts";
-export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";
-export { findSetting, SETTINGS } from "./settings.ts";
+export type { ListenAddress } from "./setting_rules.ts";
+export { findSetting, parseSetting, SETTINGS, type SettingName, settingOf } from "./settings.ts";

@@ -1,10 +1,9 @@
-/** Reads the settings file, and other small files that settings name. */
+/** Reads the settings file. */
 import { statSync } from "node:fs";
-import { isForeignPath } from "../host/mod.ts";
-import { readNamedFile, readRegularFile } from "../read_regular_file.ts";
-import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
-import { SettingError, unknown } from "./setting_error.ts";
-import { isSetting } from "./settings.ts";
+import { hasCode } from "../system_error.ts";
+import { readBounded, UnreadableFile } from "./bounded_file.ts";
+import { SettingError } from "./setting_error.ts";
+import { findSetting, unknown } from "./settings.ts";
 
 export interface SettingsFileSource {
   /** By default `/etc/claviger/claviger.env`, if it exists. */
@@ -22,9 +21,6 @@ export interface FileSetting {
 }
 
 const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
-const FILE_LIMIT_BYTES = 64 * 1024;
-
-class UnreadableFile extends SettingError {}
 
 /**
  * Reads `NAME=value` lines in the format of systemd's EnvironmentFile: blank lines and lines that begin with
@@ -70,7 +66,7 @@ function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string
     if (match === null) throw new SettingError(`${path}, line ${index + 1}: it must be NAME=value`);
     const [, name = "", value = ""] = match;
     const place = `${path}, line ${index + 1}`;
-    if (!isSetting(name)) throw new SettingError(`${unknown(name)}; it is set in ${place}`);
+    if (findSetting(name) === undefined) throw new SettingError(`${unknown(name)}; it is set in ${place}`);
     settings.set(name, { value: unquoted(value), path, place });
   }
   return settings;
@@ -80,22 +76,3 @@ function unquoted(value: string): string {
   const match = /^(["'])(.*)\1$/.exec(value.trim());
   return match?.[2] ?? value.trim();
 }
-
-/** Reads a small file as text; refuses a file above `limitBytes`. `what` names the file in the refusal. */
-export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): string {
-  try {
-    // A pipe is allowed (`<(…)`), except where another user could have placed it: root could wait for ever.
-    return (isForeignPath(path) ? readRegularFile : readNamedFile)(path, limitBytes);
-  } catch (error) {
-    const reasons = { ...REASONS, EFBIG: `it has more than ${limitBytes} bytes` };
-    const sentence = `Cannot read ${what}: ${path}: ${reasonOf(error, reasons)}`;
-    throw hasCode(error, "EFBIG") ? new SettingError(sentence) : new UnreadableFile(sentence);
-  }
-}
-
-const REASONS: Reasons = {
-  ...FILE_REASONS,
-  EACCES:
-    "this user may not read it; run the command as the user of the service (`sudo -u claviger claviger …`), and let that " +
-    "user read the file (`chgrp claviger FILE; chmod 640 FILE`)",
-};

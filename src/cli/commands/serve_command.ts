@@ -1,12 +1,5 @@
 /** `claviger serve`: starts the service, prints its address, and stops it in order at a signal. */
-import {
-  type Config,
-  readConfig,
-  readHost,
-  readListenAddress,
-  readPort,
-  refuseAdminListener,
-} from "../../config/mod.ts";
+import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
 import { originOf, toReachedHost } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
@@ -20,7 +13,7 @@ import { findDemoKeys, renderDemo } from "../demo/keys.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import type { Invocation } from "../invocation.ts";
-import { PLACE_OPTIONS, settingOption } from "../options.ts";
+import { PLACE_OPTIONS, settingText } from "../options.ts";
 import { anyText, flag, option, type ValuesOf } from "../parameter.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { enterDataFolder, explainFailures, orRefuseStart } from "../run.ts";
@@ -28,20 +21,20 @@ import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_unti
 
 const OPTIONS = {
   ...PLACE_OPTIONS,
-  host: option("the address to listen on; 127.0.0.1 by default", settingOption("CLAVIGER_HOST", readHost)),
-  port: option("the port; 8080 by default", settingOption("CLAVIGER_PORT", readPort)),
+  host: option("the address to listen on; 127.0.0.1 by default", settingText("CLAVIGER_HOST")),
+  port: option("the port; 8080 by default", settingText("CLAVIGER_PORT")),
   tlsCert: option("serve https with this certificate and its chain (PEM)", anyText, { as: "file" }),
   tlsKey: option("the certificate's private key (PEM); SIGHUP reads both files again", anyText, {
     as: "file",
   }),
   metricsListen: option(
     "answer GET /metrics at this address, for Prometheus; off by default",
-    settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
+    settingText("CLAVIGER_METRICS_LISTEN"),
     { as: "host:port" },
   ),
   adminListen: option(
     "serve the console and the API for operators at this address; off by default",
-    settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress),
+    settingText("CLAVIGER_ADMIN_LISTEN"),
     { as: "host:port" },
   ),
   demo: flag("add sample keys and models to an empty database, and show the keys"),

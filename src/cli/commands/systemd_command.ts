@@ -1,12 +1,12 @@
 /** `claviger systemd`: prints the unit with which systemd runs the service. */
 import { InvalidArgumentError } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
-import { readListenAddress, refuseSameAddress, settingOf } from "../../config/mod.ts";
+import { parseSetting, refuseSameAddress, settingOf } from "../../config/mod.ts";
 import { findSystemUser, type SystemUser } from "../../host/mod.ts";
 import { wholeNumber } from "../../rule.ts";
 import { command } from "../command.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
-import { settingOption } from "../options.ts";
+import { settingText } from "../options.ts";
 import { flag, matching, option, type ValuesOf } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
 
@@ -94,7 +94,7 @@ function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
   if (tlsGroup !== undefined && tlsCert === undefined) {
     throw new WrongUsage("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
   }
-  const operators = readListenAddress(() => adminListen ?? "", "CLAVIGER_ADMIN_LISTEN");
+  const operators = parseSetting("CLAVIGER_ADMIN_LISTEN", adminListen ?? "");
   const same = refuseSameAddress({
     host: host ?? settingOf("CLAVIGER_HOST").default,
     port: port ?? Number(settingOf("CLAVIGER_PORT").default),
@@ -211,7 +211,8 @@ const HARDENING = [
 ];
 
 function listenOption(text: string): string {
-  const address = settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress)(text);
-  if (!address.includes("%")) return address;
+  const { must, parse } = settingText("CLAVIGER_ADMIN_LISTEN");
+  if (parse(text) === undefined) throw new InvalidArgumentError(`It ${must}`);
+  if (!text.includes("%")) return text;
   throw new InvalidArgumentError("It must be an address without a zone, such as [::1]:8081");
 }
