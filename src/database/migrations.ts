@@ -16,9 +16,13 @@ import { type Log, silentLog } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { isLockTimeout } from "./errors.ts";
-import type { Migration } from "./migration_files.ts";
+import { readMigrations } from "./read_migrations.ts" with { type: "macro" };
+import type { Migration } from "./read_migrations.ts";
 import { type DatabaseSession, openSession } from "./session.ts";
 import type { Sql } from "./sql.ts";
+
+/** The files of `sql/`, in order, as text inside the program. */
+export const migrations: readonly Migration[] = readMigrations();
 
 export interface AppliedMigration {
   readonly number: number;

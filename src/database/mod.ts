@@ -24,8 +24,15 @@ export {
   refusedWrite,
 } from "./errors.ts";
 export { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
-export { type Migration, migrations } from "./migration_files.ts";
-export { checkSchema, checksumOf, findForeignMigration, migrate, migrationStatus } from "./migrations.ts";
+export {
+  checkSchema,
+  checksumOf,
+  findForeignMigration,
+  migrate,
+  migrationStatus,
+  migrations,
+} from "./migrations.ts";
+export type { Migration } from "./read_migrations.ts";
 export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf } from "./storable.ts";

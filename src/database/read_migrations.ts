@@ -1,0 +1,28 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface Migration {
+  readonly number: number;
+  readonly name: string;
+  readonly text: string;
+  /**
+   * True for a migration that takes long while other processes write: it is not one transaction. An empty line
+   * ends each statement, and all of them can be repeated after an interruption.
+   */
+  readonly isConcurrent?: boolean;
+}
+
+/**
+ * Reads the files of `sql/`, in order. Called only as a macro: Bun calls it when it bundles the program, or loads it from
+ * source, and puts the result in place of the call. So the program contains the files.
+ */
+export function readMigrations(): Migration[] {
+  const folder = join(import.meta.dirname, "../../sql");
+  const files = readdirSync(folder).sort();
+  return files.map((file) => {
+    const text = readFileSync(join(folder, file), "utf8");
+    // PostgreSQL refuses this statement in a transaction.
+    const isConcurrent = /^create index concurrently /m.test(text);
+    return { number: Number.parseInt(file, 10), name: file.slice(0, -".sql".length), text, isConcurrent };
+  });
+}
