@@ -90,7 +90,7 @@ describe("claviger serve on a PostgreSQL that refuses it", () => {
     const way = await startFaultyProxy(stopping.address);
     await holdSession(stopping.address);
     // PostgreSQL then waits for its sessions, and lets nobody else in.
-    process.kill(stopping.check().pid ?? 0, "SIGTERM");
+    process.kill(stopping.pid() ?? 0, "SIGTERM");
     const ended = await until(async () => {
       const refused = await serve("claviger", "none", way);
       return refused.err.includes("57P03") && refused;

@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import postgres from "postgres";
 import { systemClock } from "../../src/clock.ts";
+import { readPostmasterFile } from "../../src/database/embedded/_postmaster_file.ts";
 import {
   type EmbeddedAddress,
   type EmbeddedOptions,
@@ -42,10 +43,15 @@ export interface TestOptions extends Partial<Omit<EmbeddedOptions, "dataDir" | "
   readonly ownBinaries?: boolean;
 }
 
+export interface TestServer extends EmbeddedServer {
+  /** Returns the process id of the postmaster; undefined while none accepts connections. */
+  pid(): number | undefined;
+}
+
 export async function open(
   dataDir: string,
   { ownBinaries = false, ...options }: TestOptions = {},
-): Promise<EmbeddedServer | Refusal> {
+): Promise<TestServer | Refusal> {
   const server = await openEmbedded({
     dataDir,
     holder: "serve",
@@ -64,11 +70,18 @@ export async function open(
     return stopped;
   };
   undo.push(() => stop(3000));
-  return { ...server, stop };
+  return {
+    ...server,
+    stop,
+    pid() {
+      const file = readPostmasterFile(join(dataDir, "postgres"));
+      return file?.status === "ready" ? file.pid : undefined;
+    },
+  };
 }
 
 /** Opens the folder, and throws on a refusal. */
-export async function start(dataDir: string, options?: TestOptions): Promise<EmbeddedServer> {
+export async function start(dataDir: string, options?: TestOptions): Promise<TestServer> {
   return orThrow(await open(dataDir, options));
 }
 

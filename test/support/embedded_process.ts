@@ -3,7 +3,9 @@
  * of the embedded PostgreSQL kill it. `bun embedded_process.ts DATA_DIR serve|command BINARIES_PARENT`
  * writes one JSON line when it is ready, or when opening was refused.
  */
+import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
+import { readPostmasterFile } from "../../src/database/embedded/_postmaster_file.ts";
 import { openEmbedded } from "../../src/database/embedded/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
@@ -23,7 +25,7 @@ const server = await openEmbedded({
 if (isRefusal(server)) {
   console.log(JSON.stringify({ refusal: server.sentence }));
 } else {
-  console.log(JSON.stringify({ pid: server.check().pid }));
+  console.log(JSON.stringify({ pid: readPostmasterFile(join(dataDir, "postgres"))?.pid }));
   process.once("SIGTERM", async () => {
     await server.stop(5000);
     process.exit(0);

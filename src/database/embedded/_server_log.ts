@@ -12,13 +12,6 @@ import { reasonOf } from "../../system_error.ts";
 const KEPT_LINES = 12;
 const LONGEST_LINE = 500;
 
-export interface ServerLog {
-  /** Returns the last lines that the server wrote, oldest first, without the lines of client sessions. */
-  lastLines(): string[];
-  /** Drops the lines kept so far: the lines of a successful start do not explain a later end. */
-  forget(): void;
-}
-
 export interface ServerLogOptions {
   readonly log: Log;
   /** Tells whether the server is being stopped. The lines of that time are expected and are not logged. */
@@ -26,7 +19,7 @@ export interface ServerLogOptions {
 }
 
 /** Reads the stream until its end. */
-export function followServerLog(stream: Readable, options: ServerLogOptions): ServerLog {
+export function followServerLog(stream: Readable, options: ServerLogOptions) {
   const kept: string[] = [];
   let rest = "";
   const take = (line: string) => {
@@ -47,8 +40,10 @@ export function followServerLog(stream: Readable, options: ServerLogOptions): Se
   });
   stream.on("end", () => take(rest));
   return {
+    /** Returns the last lines that the server wrote, oldest first, without the lines of client sessions. */
     lastLines: () => [...kept],
-    forget: () => {
+    /** Drops the lines kept so far: the lines of a successful start do not explain a later end. */
+    forget() {
       kept.length = 0;
     },
   };

@@ -30,11 +30,10 @@ import { useOperatorBinaries } from "./_operator_binaries.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
 import { inUse, noData, noPostgres, toRefusal } from "./_refusals.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
-import { type EmbeddedState, supervise } from "./_supervisor.ts";
+import { supervise } from "./_supervisor.ts";
 import { stopLeftovers } from "./leftovers.ts";
 
 export type { EmbeddedAddress } from "./_socket.ts";
-export type { EmbeddedState } from "./_supervisor.ts";
 
 export interface EmbeddedOptions {
   readonly dataDir: string;
@@ -72,7 +71,6 @@ export interface EmbeddedServer {
    * connections.
    */
   stop(deadlineMs: number): Promise<void>;
-  check(): EmbeddedState;
 }
 
 /**
@@ -189,7 +187,6 @@ async function startServer(
   return {
     address: socket.address,
     owned: true,
-    check: supervisor.check,
     async stop(deadlineMs) {
       try {
         await supervisor.stop(deadlineMs);
@@ -232,13 +229,7 @@ async function tidyUp(
 
 /** Returns the server of the service that holds the folder; undefined if it does not answer yet. */
 async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefined> {
-  const readState = (): EmbeddedState => {
-    const file = readPostmasterFile(cluster);
-    const ready = file?.status === "ready";
-    const pid = ready ? file.pid : undefined;
-    return { state: ready ? "ready" : "restarting", pid, restarts: 0, lastFailure: undefined };
-  };
-  if (readState().state !== "ready") {
+  if (readPostmasterFile(cluster)?.status !== "ready") {
     // If the file is only missing, the caller tries again.
     demandPostmasterFile(cluster);
     return undefined;
@@ -251,7 +242,6 @@ async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefin
   return {
     address: socket.address,
     owned: false,
-    check: readState,
     stop: () => Promise.resolve(socket.close()),
   };
 }
