@@ -7,13 +7,13 @@ import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
 interface Line {
-  readonly key: { readonly hash: string; readonly externalId?: string | undefined };
+  readonly key: { readonly hash: string; readonly external_id?: string | null | undefined };
   readonly line: number;
 }
 
 /** A value that must be unique, and the words for it. */
 interface Unique {
-  valueOf(key: Line["key"]): string | undefined;
+  valueOf(key: Line["key"]): string | null | undefined;
   /** Returns the identifiers of the rows that have one of the values, by value. */
   find(values: readonly string[]): Promise<readonly { readonly value: string; readonly id: string }[]>;
   sameAs(line: number, twin: number): string;
@@ -44,7 +44,7 @@ export function refuseDuplicateExternalId(
   lines: readonly Line[],
 ): Promise<Refusal> {
   return refuseDuplicate(lines, {
-    valueOf: ({ externalId }) => externalId,
+    valueOf: ({ external_id: externalId }) => externalId,
     async find(externalIds) {
       const rows = await session.sql<{ value: string; uuid: string }[]>`
         select external_id as value, id as uuid from licenses
@@ -64,7 +64,7 @@ async function refuseDuplicate(lines: readonly Line[], unique: Unique): Promise<
   let duplicates = 0;
   for (const { key, line } of lines) {
     const value = unique.valueOf(key);
-    if (value === undefined) continue;
+    if (value == null) continue;
     const id = known.get(value);
     const twin = firstLines.get(value);
     if (twin === undefined) firstLines.set(value, line);

@@ -22,35 +22,12 @@ import {
   oneYearAfter,
   TEXTS,
   TIERS,
-  type Tier,
   withExternalId,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { numberField, parsedField, wordField } from "../rule.ts";
 import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
-import { hashApiKey, keyPattern, modeOf, toHint } from "./api_key.ts";
-
-/** The content of a valid line. */
-export interface ImportedKey {
-  readonly hash: string;
-  readonly hint: string;
-  readonly mode: KeyMode;
-  readonly email: string;
-  readonly name?: string | undefined;
-  readonly organization?: string | undefined;
-  readonly tier: Tier;
-  /** Null means one year after the import. */
-  readonly expiresAt: Date | null;
-  readonly monthlyLimit: number | null;
-  readonly used: number;
-  readonly externalId?: string | undefined;
-}
-
-/** A key with the number of its line. */
-export interface LineOfImport {
-  readonly key: ImportedKey;
-  readonly line: number;
-}
+import { hashApiKey, keyPattern, modeOf, type NewApiKey, toHint } from "./api_key.ts";
 
 /** The fields of a line. A line has either the key, or its hash and the mode. */
 const importLine = v.strictObject({
@@ -64,15 +41,29 @@ const importLine = v.strictObject({
   mode: v.optional(wordField(MODES)),
   email: parsedField(TEXTS.email),
   name: v.optional(parsedField(TEXTS.name)),
-  organization: v.optional(parsedField(TEXTS.organization)),
+  organization: v.optional(parsedField(TEXTS.organization), ""),
   tier: wordField(TIERS),
+  /** By default one year after the import. */
   expires_at: v.nullish(parsedField(EXPIRY)),
   monthly_limit: v.nullish(numberField(MONTHLY_LIMIT)),
-  used: v.nullish(numberField(MONTHLY_LIMIT)),
+  used: v.nullish(numberField(MONTHLY_LIMIT), 0),
   external_id: v.nullish(parsedField(TEXTS.external_id)),
 });
 
 export type ImportLine = v.InferInput<typeof importLine>;
+
+/** The fields of a valid line, with what its key is stored as. */
+export interface ImportedKey
+  extends Omit<v.InferOutput<typeof importLine>, "api_key" | "sha256" | "mode">,
+    Pick<NewApiKey, "hash" | "hint"> {
+  readonly mode: KeyMode;
+}
+
+/** A key with the number of its line. */
+export interface LineOfImport {
+  readonly key: ImportedKey;
+  readonly line: number;
+}
 
 /** The names of the fields of a line. */
 export const IMPORT_FIELDS: readonly string[] = Object.keys(importLine.entries);
@@ -101,7 +92,7 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
     if (!(field in importLine.entries)) return wrong("it has a field that is not known");
     return wrong(`${field} ${issue.type === "strict_object" ? "is missing" : issue.message}`);
   }
-  const { api_key: apiKey, sha256, mode, tier, ...rest } = parsed.output;
+  const { api_key: apiKey, sha256, mode, ...rest } = parsed.output;
   if ((apiKey === undefined) === (sha256 === undefined))
     return wrong("it needs api_key or sha256, and not both");
   if (apiKey !== undefined && !keyPattern(brand).test(apiKey)) {
@@ -115,17 +106,10 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   if (isErased(rest)) return wrong(`email names no account: ${ERASED}`);
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
+    ...rest,
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
     hint: apiKey === undefined ? `${brand.name}_${keyMode}_…` : toHint(apiKey),
     mode: keyMode,
-    email: rest.email,
-    name: rest.name,
-    organization: rest.organization,
-    tier,
-    expiresAt: rest.expires_at ?? null,
-    monthlyLimit: rest.monthly_limit ?? null,
-    used: rest.used ?? 0,
-    externalId: rest.external_id ?? undefined,
   };
 }
 
@@ -175,20 +159,13 @@ async function insertChunk(
 ): Promise<void> {
   const rows = JSON.stringify(
     chunk.map(({ key }) => ({
+      ...key,
       account_id: newUuid(),
       license_id: newUuid(),
       key_id: newUuid(),
       hash: `\\x${key.hash}`,
-      hint: key.hint,
-      mode: key.mode,
-      email: key.email,
       name: key.name ?? nameFor(key.email),
-      organization: key.organization ?? "",
-      tier: key.tier,
-      expires_at: toTimestamp(key.expiresAt ?? oneYearAfter(now)),
-      monthly_limit: key.monthlyLimit,
-      used: key.used,
-      external_id: key.externalId ?? null,
+      expires_at: toTimestamp(key.expires_at ?? oneYearAfter(now)),
     })),
   );
   await sql`

@@ -255,7 +255,7 @@ test("The history of a demo is what the rooms would have written", async () => {
     ["bramble", "Bramble Studio", "free", 74],
   ] as const) {
     const { hash, hint } = generateApiKey(BRAND, "test");
-    const license = { tier, expiresAt: morning(-273), monthlyLimit: null, used: 0 };
+    const license = { tier, expires_at: morning(-273), used: 0 };
     const key = {
       hash,
       hint,

@@ -74,7 +74,7 @@ export async function importCustomers(
     const mode = index % 2 === 0 ? "live" : "test";
     const { hash, hint } = generateApiKey(BRAND, mode);
     const email = `imported-${hash.slice(0, 8)}@example.org`;
-    const rest = { tier: TIERS[index % 4] ?? "free", expiresAt: null, monthlyLimit: null };
+    const rest = { tier: TIERS[index % 4] ?? "free", organization: "" };
     return { line: index + 1, key: { hash, hint, mode, email, ...rest, used: 1 + random(5_000) } as const };
   });
   const usageCte = (sql: typeof session.sql) => importedUsageCte(sql, monthOf(now.getTime()));

@@ -104,7 +104,7 @@ describe("listed_keys", () => {
   test("listed_keys has imported keys, and nothing of an import that failed", async () => {
     const { hash, hint } = generateApiKey(BRAND, "live");
     const known = { hash, hint, mode: "live", email: "im@example.org", tier: "free" } as const;
-    const line = { key: { ...known, expiresAt: NEVER_EXPIRES, monthlyLimit: null, used: 0 }, line: 1 };
+    const line = { key: { ...known, organization: "", expires_at: NEVER_EXPIRES, used: 0 }, line: 1 };
     const session = openSession(server.address, { statementTimeoutMs: 10_000 });
     try {
       for (const outcome of [{ imported: 1 }, { code: "INVALID_REQUEST" }]) {
