@@ -8,19 +8,12 @@
  */
 import { routePath } from "hono/route";
 import { toId } from "../ids.ts";
-import type { LineGroup, Log, LogFields, LogRequests } from "../log.ts";
+import type { LineGroup, LogFields, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
 import { redactQuery } from "../secrets/mod.ts";
 import { statusOf, targetOf, toWireCode } from "../wire/mod.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
-
-export interface AccessLogOptions {
-  readonly log: Log;
-  readonly requests: LogRequests;
-  /** A request that takes this long or longer counts as slow. */
-  readonly slowMs: number;
-  readonly addressOf: (exchange: Exchange) => string;
-}
+import type { HandlerDeps } from "./handler.ts";
 
 /** The facts about the route of a request that the log shows. */
 export interface LoggedRoute {
@@ -41,14 +34,14 @@ function toEvery(requests: LogRequests): number {
 }
 
 /** Creates the function that logs a request after its outcome is known. */
-export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogOptions): AccessLog {
-  const every = toEvery(requests);
+export function createAccessLog({ log, logRequests, logSlowMs, authenticator }: HandlerDeps): AccessLog {
+  const every = toEvery(logRequests);
   let successes = 0;
 
   return (exchange, outcome, { endpoint, isChange }) => {
     const { durationMs, record } = exchange;
     const isSuccess = !isRefusal(outcome);
-    if (isSuccess && !isChange && durationMs < slowMs) {
+    if (isSuccess && !isChange && durationMs < logSlowMs) {
       // The first success is logged, so that the log shows that requests succeed.
       if (every === 0 || successes++ % every !== 0) return;
     }
@@ -57,7 +50,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
     const status = isSuccess ? outcome.status : statusOf(outcome.code);
     const code = isSuccess ? undefined : toWireCode(outcome.code);
     const reason = isSuccess ? undefined : outcome.reason;
-    const address = addressOf(exchange);
+    const address = authenticator.addressOf(exchange);
     const write = status >= 500 ? log.warn : log.info;
     write(
       "request",

@@ -13,26 +13,20 @@
  * are gathered (see `database/look_up_queue.ts`).
  */
 import { LRUCache } from "lru-cache";
-import type { Brand } from "../brand.ts";
-import type { Clock } from "../clock.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
-import { createKeyHasher, type KeyDirectory, type KeyHash, type KeyRecord, keyPattern } from "../keys/mod.ts";
-import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.ts";
-import type { Platform } from "../platform/mod.ts";
+import { createKeyHasher, type KeyHash, type KeyRecord, keyPattern } from "../keys/mod.ts";
+import { toClientGroup } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { JsonObject } from "../wire/mod.ts";
 import { andThen, type Eventually } from "../wire/mod.ts";
+import type { AppOptions } from "./app_options.ts";
 import type { Exchange } from "./exchange.ts";
 import { readKey } from "./read_key.ts";
 
-export interface AuthenticatorOptions {
-  readonly directory: KeyDirectory;
-  readonly limiter: Limiter<LimitedEndpoint>;
-  readonly brand: Brand;
-  readonly trustedProxies: TrustedProxies;
-  readonly clock: Clock;
-  readonly sha256: Platform["sha256"];
-}
+type AuthenticatorOptions = Pick<
+  AppOptions,
+  "directory" | "limiter" | "brand" | "trustedProxies" | "clock" | "sha256"
+>;
 
 export interface FoundKey {
   readonly hash: KeyHash;

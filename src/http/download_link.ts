@@ -7,11 +7,10 @@
  * valid for these bytes only. The signature does not cover the file's name, so older links without a name stay valid;
  * the name is compared with the registry. The key is checked when the link is used.
  */
-import type { Clock } from "../clock.ts";
 import { parseId, toId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { type ListedFile, toFileName } from "../models/mod.ts";
-import type { Signer } from "../secrets/mod.ts";
+import type { AppOptions } from "./app_options.ts";
 
 export const DOWNLOAD_PATH = "/v1/models/download/";
 export const LINK_SECONDS = 15 * 60;
@@ -32,16 +31,14 @@ export interface DownloadLinks {
   isGood(link: LinkQuery, file: ListedFile): boolean;
 }
 
-export interface DownloadLinksOptions {
-  readonly publicUrl: string | undefined;
-  readonly signer: Signer;
-  readonly clock: Clock;
-}
-
 const NAMES = ["key", "expires", "signer", "signature"] as const;
 
 /** Creates the functions that sign and check links. */
-export function createDownloadLinks({ publicUrl, signer, clock }: DownloadLinksOptions): DownloadLinks {
+export function createDownloadLinks({
+  publicUrl,
+  linkSigner: signer,
+  clock,
+}: Pick<AppOptions, "publicUrl" | "linkSigner" | "clock">): DownloadLinks {
   const nowSeconds = () => Math.floor(clock.nowMs() / 1_000);
   const fieldsOf = ({ sha256, name, version }: ListedFile, key: string, expires: string) => [
     sha256,

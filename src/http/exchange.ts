@@ -89,59 +89,52 @@ export function toResponse(
   outcome: Outcome,
   { atMs, isLast }: ResponseOptions,
 ): Response {
-  const { id, verdict } = exchange;
-  const { method } = exchange.request;
-  if (!isRefusal(outcome)) {
-    const { status, body } = outcome;
-    if (
-      typeof body === "string" &&
-      outcome.headers === undefined &&
-      !isLast &&
-      method !== "HEAD" &&
-      status !== 304
-    ) {
-      return newJsonResponse(body, { status, id, verdict, atMs });
-    }
-    const headers = newHeaders({ id, verdict, atMs });
-    for (const name in outcome.headers) headers.set(name, outcome.headers[name] ?? "");
-    if (isLast) closeAfter(headers);
-    if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
-    return respond(exchange, body, { status, headers });
-  }
-  const headers = newHeaders({ id, verdict, atMs });
-  // Bun 1.4.5 adds `Date` to all other answers.
-  if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
+  const { id, verdict, request } = exchange;
+  const { method } = request;
+  const isRefused = isRefusal(outcome);
+  const status = isRefused ? statusOf(outcome.code) : outcome.status;
+  const body = isRefused ? renderError(outcome) : outcome.body;
+  const own = isRefused ? headersOf(outcome, exchange) : outcome.headers;
   // After CONNECT with an address, Bun 1.4.5 reads no more from the connection, so its client would wait for ever.
   // And Bun reads trailers as the next request.
-  if (isLast || method === "CONNECT" || hasTrailers(exchange.request)) closeAfter(headers);
-  switch (outcome.code) {
-    case "RATE_LIMIT_EXCEEDED":
-      headers.set("Retry-After", String(exchange.verdict?.retryAfterSeconds ?? 1));
-      break;
-    case "SERVICE_UNAVAILABLE":
-      headers.set("Retry-After", UNAVAILABLE_RETRY_SECONDS);
-      break;
-    case "NOT_CONFIGURED":
-      if (outcome.retryAfterSeconds !== undefined)
-        headers.set("Retry-After", String(outcome.retryAfterSeconds));
-      break;
-    case "UNSUPPORTED_MEDIA_TYPE":
-      // The header tells the client that the encoding was refused, not the type. Source: RFC 9110, 15.5.16.
-      headers.set("Accept-Encoding", "identity");
-      break;
-    case "METHOD_NOT_ALLOWED":
-      headers.set("Allow", exchange.allow ?? "");
-      break;
-    case "RANGE_NOT_SATISFIABLE":
-      headers.set("Content-Range", exchange.contentRange ?? "");
-      break;
+  const closes = isLast || (isRefused && (method === "CONNECT" || hasTrailers(request)));
+  const isPlain = typeof body === "string" && own === undefined && !closes;
+  if (isPlain && method !== "HEAD" && status !== 304) {
+    return newJsonResponse(body, { status, id, verdict, atMs });
   }
-  return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
+  const headers = newHeaders({ id, verdict, atMs });
+  for (const name in own) headers.set(name, own[name] ?? "");
+  if (closes) {
+    headers.delete("Keep-Alive");
+    headers.set("Connection", "close");
+  }
+  // Bun 1.4.5 adds `Date` to all other answers.
+  if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
+  return respond(exchange, body, { status, headers });
 }
 
-function closeAfter(headers: Headers): void {
-  headers.delete("Keep-Alive");
-  headers.set("Connection", "close");
+/** Returns the headers that only refusals with this code have. */
+function headersOf(
+  { code, retryAfterSeconds }: Refusal,
+  { verdict, allow = "", contentRange = "" }: Exchange,
+): Reply["headers"] {
+  switch (code) {
+    case "RATE_LIMIT_EXCEEDED":
+      return { "Retry-After": String(verdict?.retryAfterSeconds ?? 1) };
+    case "SERVICE_UNAVAILABLE":
+      return { "Retry-After": UNAVAILABLE_RETRY_SECONDS };
+    case "NOT_CONFIGURED":
+      return retryAfterSeconds === undefined ? undefined : { "Retry-After": String(retryAfterSeconds) };
+    case "UNSUPPORTED_MEDIA_TYPE":
+      // The header tells the client that the encoding was refused, not the type. Source: RFC 9110, 15.5.16.
+      return { "Accept-Encoding": "identity" };
+    case "METHOD_NOT_ALLOWED":
+      return { Allow: allow };
+    case "RANGE_NOT_SATISFIABLE":
+      return { "Content-Range": contentRange };
+    default:
+      return undefined;
+  }
 }
 
 interface Head {

@@ -1,58 +1,9 @@
-/** The type of a handler, and the options and dependencies that handlers use. */
-import type { Brand } from "../brand.ts";
-import type { Clock } from "../clock.ts";
-import type { Database } from "../database/mod.ts";
-import type { LimitedEndpoint } from "../endpoints.ts";
-import type { KeyDirectory } from "../keys/mod.ts";
-import type { LicenseChanges, OfflineDays } from "../licensing/mod.ts";
-import type { Limiter, TrustedProxies } from "../limits/mod.ts";
-import type { Log, LogRequests } from "../log.ts";
-import type { FileDirectory } from "../models/mod.ts";
-import type { Platform } from "../platform/mod.ts";
-import type { TokenSource } from "../repository_token/mod.ts";
-import type { Signer } from "../secrets/mod.ts";
-import type { LicenseSigner, PublishedKeys } from "../signed_licenses/mod.ts";
-import type { EventWriter } from "../usage/mod.ts";
+/** The type of a handler, and the dependencies that handlers use. */
 import type { Eventually, JsonObject } from "../wire/mod.ts";
+import type { AppOptions } from "./app_options.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { DownloadLinks } from "./download_link.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
-import type { RequestMetrics } from "./metrics/request_metrics.ts";
-
-export interface AppOptions {
-  readonly brand: Brand;
-  readonly limits: Readonly<Record<LimitedEndpoint, number>>;
-  readonly limiter: Limiter<LimitedEndpoint>;
-  readonly trustedProxies: TrustedProxies;
-  readonly logRequests: LogRequests;
-  readonly logSlowMs: number;
-  readonly requestMetrics: RequestMetrics;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly database: Database;
-  readonly directory: KeyDirectory;
-  readonly licenseChanges: LicenseChanges;
-  readonly events: EventWriter;
-  readonly tokens: TokenSource;
-  /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
-  readonly publicUrl: string | undefined;
-  readonly files: FileDirectory;
-  readonly modelsFolder: string;
-  /** How many downloads one key may have in progress at once; 0 means no bound. */
-  readonly downloadsPerKey: number;
-  /** How many downloads the service may have in progress at once; 0 means no bound. */
-  readonly downloadsAtOnce: number;
-  /** Opens a part of a file as the body of an answer. */
-  readonly fileBody: Platform["fileBody"];
-  readonly sha256: Platform["sha256"];
-  readonly linkSigner: Signer;
-  readonly licenseSigner: LicenseSigner;
-  /** The public keys that verify signed licenses. */
-  readonly publishedKeys: () => Promise<PublishedKeys>;
-  readonly offlineDays: OfflineDays;
-  /** Tells whether the service was told to stop. */
-  readonly isStopping: () => boolean;
-}
 
 /** The argument of the functions that create handlers. */
 export interface HandlerDeps extends AppOptions {

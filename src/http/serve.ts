@@ -4,7 +4,7 @@
  * This is a wrapper around the handler and not a middleware: on the hot path each middleware costs more than the
  * checks of a request. Promises cost too, so the only `await` is for the body, or for the database.
  */
-import type { Context, ErrorHandler, MiddlewareHandler, NotFoundHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeys } from "../secrets/mod.ts";
@@ -27,22 +27,14 @@ export type Endpoint = LimitedEndpoint | UnlimitedEndpoint;
 
 type UnlimitedEndpoint = "jwks" | "openapi" | "health";
 
-export interface ServeOptions {
-  /** True if the handler answers HEAD too. */
-  readonly answersHead?: boolean;
+/** A path with its methods. Every other method gets 405. */
+export interface ClientRoute {
+  readonly methods: readonly ("GET" | "HEAD" | "POST")[];
+  readonly path: string;
+  readonly endpoint: Endpoint;
+  readonly handler: Handler;
   /** True if a success changes something; then each success is logged. */
   readonly isChange?: boolean;
-}
-
-export interface RouteHandlers {
-  /** Turns a handler into a handler for Hono. */
-  serve(endpoint: Endpoint, handler: Handler, options?: ServeOptions): MiddlewareHandler<HttpEnv>;
-  /** Answers a method that has no route at the path: 405 with the methods that have a route. */
-  allowOnly(methods: string, endpoint: Endpoint): MiddlewareHandler<HttpEnv>;
-  /** Answers a path without a route. */
-  readonly notFound: NotFoundHandler<HttpEnv>;
-  /** Answers a request if counting, logging or answering threw an error. */
-  readonly onError: ErrorHandler<HttpEnv>;
 }
 
 /** The route of a request, for the log and the metrics. */
@@ -59,14 +51,9 @@ const OTHER = "other";
  *
  * One long function, because all of them share the log, the metrics and the clock.
  */
-export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
+export function createRouteHandlers(deps: HandlerDeps) {
   const { authenticator, clock, log, isStopping, requestMetrics } = deps;
-  const accessLog = createAccessLog({
-    log,
-    requests: deps.logRequests,
-    slowMs: deps.logSlowMs,
-    addressOf: authenticator.addressOf,
-  });
+  const accessLog = createAccessLog(deps);
   const unknownRoute = { endpoint: OTHER, metrics: requestMetrics.endpoint(OTHER) };
 
   function respond(exchange: Exchange, outcome: Outcome): Response {
@@ -102,7 +89,9 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
   }
 
   return {
-    serve(endpoint, handler, { answersHead = false, isChange = false } = {}) {
+    /** Turns the handler of a route into a handler for Hono. */
+    serve({ methods, endpoint, handler, isChange = false }: ClientRoute): MiddlewareHandler<HttpEnv> {
+      const answersHead = methods.includes("HEAD");
       const route = { endpoint, isChange, metrics: requestMetrics.endpoint(endpoint) };
       const limited = isLimited(endpoint) ? endpoint : undefined;
 
@@ -133,19 +122,22 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
       };
     },
 
-    allowOnly(methods, endpoint) {
+    /** Answers the methods that the path of a route does not have: 405 with the methods that it has. */
+    refuseOthers({ methods, endpoint }: ClientRoute): MiddlewareHandler<HttpEnv> {
       const route = { endpoint, metrics: requestMetrics.endpoint(endpoint) };
       return (c) => {
         const exchange = new Exchange(c, clock);
-        exchange.allow = methods;
+        exchange.allow = methods.join(", ");
         const outcome = refuse("METHOD_NOT_ALLOWED", `${c.req.method.slice(0, 20)} is not allowed here`);
         return afterBody(c, finish(route, exchange, outcome));
       };
     },
 
-    notFound: (c) => afterBody(c, finish(unknownRoute, new Exchange(c, clock), NOT_FOUND)),
+    /** Answers a path without a route. */
+    notFound: (c: Context<HttpEnv>) => afterBody(c, finish(unknownRoute, new Exchange(c, clock), NOT_FOUND)),
 
-    onError: (error, c) => respond(new Exchange(c, clock), toFailure(error)),
+    /** Answers a request if counting, logging or answering threw an error. */
+    onError: (error: unknown, c: Context<HttpEnv>) => respond(new Exchange(c, clock), toFailure(error)),
   };
 }
 

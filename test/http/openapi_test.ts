@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { createBrand } from "../../src/brand.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { AppOptions } from "../../src/http/handler.ts";
+import type { AppOptions } from "../../src/http/app_options.ts";
 import { createRequestMetrics } from "../../src/http/metrics/request_metrics.ts";
 import { renderDocument } from "../../src/http/openapi/document.ts";
 import { compileSchema, type JsonSchema } from "../hostile_input/json_schema.ts";
