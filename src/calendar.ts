@@ -116,6 +116,12 @@ export function monthOf(atMs: number): Month {
 /** The last result: nearly every request asks for the same month. */
 let latest: Month | undefined;
 
+/** Returns every day of a month. */
+export function daysOf({ firstDay, beginsAtMs, endsAtMs }: Month): string[] {
+  const length = Math.round((endsAtMs - beginsAtMs) / DAY_MS);
+  return Array.from({ length }, (_, day) => `${firstDay.slice(0, 8)}${String(day + 1).padStart(2, "0")}`);
+}
+
 /** Returns the month with that index: `toMonth(month.index + 1)` is the next month. */
 export function toMonth(index: number): Month {
   const begins = new Date(Date.UTC(Math.floor(index / 12), index % 12, 1));

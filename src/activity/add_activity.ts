@@ -2,7 +2,7 @@
  * Stores how many requests were answered, by hour and by day. Every process adds to the same rows, and both tables get
  * the same counts in one statement, so a day is always the sum of its hours.
  */
-import { type Database, toTextArray } from "../database/mod.ts";
+import type { Database } from "../database/mod.ts";
 
 /** How many requests were answered in one way. */
 export interface AnswerCount {
@@ -27,13 +27,9 @@ export async function addActivity(
   await database.query(
     (sql) => sql`
       with counted as (
-        select *
-          from unnest(${toTextArray(rows.map(({ hourMs }) => new Date(hourMs).toISOString()))}::timestamptz[],
-                      ${toTextArray(rows.map(({ endpoint }) => endpoint))}::text[],
-                      ${toTextArray(rows.map(({ code }) => code))}::text[],
-                      ${toTextArray(rows.map(({ reason }) => reason))}::text[],
-                      ${toTextArray(rows.map(({ count }) => count))}::bigint[])
-               as rows (hour, endpoint, code, reason, count)
+        select to_timestamp("hourMs" / 1000) as hour, endpoint, code, reason, count
+          from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
+               as rows ("hourMs" double precision, endpoint text, code text, reason text, count bigint)
       ),
       hours as (
         insert into activity_hours as a (hour, endpoint, code, reason, count)

@@ -9,20 +9,9 @@
  * count may be too high after a statement with an unknown outcome.
  */
 import type { Clock } from "../clock.ts";
-import {
-  createWaitingRows,
-  createWriteBehind,
-  type Database,
-  toTextArray,
-  type WriteBehind,
-} from "../database/mod.ts";
+import { createWaitingRows, createWriteBehind, type Database, toTextArray } from "../database/mod.ts";
 import type { Code, KeyFlaw, Refusal } from "../refusal.ts";
 import type { KeyRecord } from "./key_record.ts";
-
-export interface Refusals extends WriteBehind {
-  /** Counts a refusal of a request with a key. */
-  note(key: Pick<KeyRecord, "uuid">, refusal: Pick<Refusal, "code" | "reason">): void;
-}
 
 export interface KeyRefusalsOptions {
   readonly database: Database;
@@ -57,7 +46,7 @@ interface RefusalsOfKey {
   readonly count: number;
 }
 
-export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: KeyRefusalsOptions): Refusals {
+export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: KeyRefusalsOptions) {
   const rows = createWaitingRows<RefusalsOfKey>({
     idOf: ({ keyUuid, code, reason }) => `${keyUuid} ${code} ${reason}`,
     merge: (one, { lastAtMs, count }) => ({
@@ -70,8 +59,10 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Ke
   const pauseMs = () => Math.min(intervalMs * 2 ** rows.failures(), MAX_PAUSE_MS);
   return {
     ...createWriteBehind({ intervalMs, pauseMs, flush: rows.flush }),
-    note({ uuid }, { code, reason = "" }) {
-      if (EXPLAINED.has(code)) rows.add({ keyUuid: uuid, code, reason, lastAtMs: clock.nowMs(), count: 1 });
+    /** Counts a refusal of a request with a key. */
+    note({ uuid }: Pick<KeyRecord, "uuid">, { code, reason }: Pick<Refusal, "code" | "reason">): void {
+      if (!EXPLAINED.has(code)) return;
+      rows.add({ keyUuid: uuid, code, reason: reason ?? "", lastAtMs: clock.nowMs(), count: 1 });
     },
   };
 }
@@ -81,16 +72,12 @@ async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): 
   await database.query(
     (sql) => sql`
       insert into refusals as r (key_id, code, reason, last_at, count)
-      select key_id, code, reason, last_at, count
-        from unnest(${toTextArray(rows.map(({ keyUuid }) => keyUuid))}::uuid[],
-                    ${toTextArray(rows.map(({ code }) => code))}::text[],
-                    ${toTextArray(rows.map(({ reason }) => reason))}::text[],
-                    ${toTextArray(rows.map(({ lastAtMs }) => new Date(lastAtMs).toISOString()))}::timestamptz[],
-                    ${toTextArray(rows.map(({ count }) => count))}::bigint[])
-             as noted (key_id, code, reason, last_at, count)
-       where exists (select from keys k where k.id = noted.key_id)
+      select "keyUuid", code, reason, to_timestamp("lastAtMs" / 1000), count
+        from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
+             as noted ("keyUuid" uuid, code text, reason text, "lastAtMs" double precision, count bigint)
+       where exists (select from keys k where k.id = noted."keyUuid")
        -- Every writer locks rows in this order; otherwise two processes could wait for each other.
-       order by key_id, code collate "C", reason collate "C"
+       order by "keyUuid", code collate "C", reason collate "C"
       on conflict (key_id, code, reason) do update
         set last_at = greatest(r.last_at, excluded.last_at), count = r.count + excluded.count`,
   );

@@ -7,13 +7,7 @@
 import { auditCte } from "../audit/mod.ts";
 import { HOUR_MS, toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import {
-  createWaitingRows,
-  createWriteBehind,
-  type Database,
-  toTextArray,
-  type WriteBehind,
-} from "../database/mod.ts";
+import { createWaitingRows, createWriteBehind, type Database, type WriteBehind } from "../database/mod.ts";
 
 /** Its `flush` writes the counts of the hours that have ended. */
 export interface FailedLogins extends WriteBehind {
@@ -35,13 +29,7 @@ const MOST_GROUPS = MOST_ROWS - 1;
 const OTHERS = "others";
 
 /** Creates the counter. `start` begins to write. */
-export function createFailedLogins({
-  database,
-  clock,
-}: {
-  readonly database: Pick<Database, "query">;
-  readonly clock: Clock;
-}): FailedLogins {
+export function createFailedLogins(database: Pick<Database, "query">, clock: Clock): FailedLogins {
   const rows = createWaitingRows<Failures>({
     idOf: ({ hourMs, group }) => `${hourMs} ${group}`,
     merge: (one, { count }) => ({ ...one, count: one.count + count }),
@@ -65,15 +53,13 @@ async function insertFailures(
   rows: readonly Failures[],
   now: Date,
 ): Promise<void> {
-  const groups = toTextArray(rows.map(({ group }) => group));
-  const counts = toTextArray(rows.map(({ count }) => String(count)));
-  const hours = toTextArray(rows.map(({ hourMs }) => toTimestamp(new Date(hourMs))));
+  const due = rows.map(({ hourMs, ...row }) => ({ ...row, hour: toTimestamp(new Date(hourMs)) }));
   await database.query(
     (sql) => sql`
       with noted as (
-        select *, hour::timestamptz as hour_at, count(*) over of_hour as rows,
+        select *, "group" as address, hour::timestamptz as hour_at, count(*) over of_hour as rows,
                row_number() over (of_hour order by count desc) as place
-          from unnest(${groups}::text[], ${counts}::text[]::bigint[], ${hours}::text[]) as row (address, count, hour)
+          from jsonb_to_recordset(${JSON.stringify(due)}::text::jsonb) as row ("group" text, count bigint, hour text)
         window of_hour as (partition by hour)
       ),
       -- All processes write when an hour ends. They take turns at the row of the hour, so each knows what the others had.

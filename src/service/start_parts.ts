@@ -34,7 +34,7 @@ export async function startParts(
   const requestMetrics = createRequestMetrics();
   // Started before the listeners, so it writes its last minute after the last request is answered.
   await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WRITE_MS);
-  const failedLogins = createFailedLogins({ database, clock });
+  const failedLogins = createFailedLogins(database, clock);
   await order.start(failedLogins, LAST_WRITE_MS);
   const { address } = stores.installation;
   const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });

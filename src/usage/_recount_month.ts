@@ -1,6 +1,6 @@
 /** Counts the use of a month anew, from the use of each license, and stores the days that differ. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { DAY_MS, type Month } from "../calendar.ts";
+import { daysOf, type Month } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import type { TaskContext } from "../upkeep/mod.ts";
 import { modesOfLicense } from "./report_usage.ts";
@@ -75,7 +75,7 @@ async function countMonth(
   database: Database,
   { month, tiers, isStopping }: RecountOptions,
 ): Promise<Counted | undefined> {
-  const length = Math.round((month.endsAtMs - month.beginsAtMs) / DAY_MS);
+  const { length } = daysOf(month);
   const counted = new Map<number, Map<string, CountedRow>>();
   const add = (place: number, { tier, mode }: Group, used: number) => {
     const rows = counted.get(place) ?? new Map<string, CountedRow>();
@@ -144,35 +144,27 @@ async function store(
   counted: Counted,
   { month, from, until }: RecountOptions,
 ): Promise<void> {
-  const dayAt = (place: number) => `${month.firstDay.slice(0, 8)}${String(place || 1).padStart(2, "0")}`;
   const stored = await readSums(database, month);
-  const length = Math.round((month.endsAtMs - month.beginsAtMs) / DAY_MS);
-  const places = Array.from({ length: length + 1 }, (_, place) => place).filter((place) => {
+  // Imported use has the place 0 and the first day.
+  const dayOf = [month.firstDay, ...daysOf(month)];
+  const places = [...dayOf.entries()].filter(([place, day]) => {
     const rows = [...(counted.get(place)?.values() ?? [])];
     const differs = rows.reduce((sum, { used }) => sum + used, 0) !== (stored.get(place) ?? 0);
-    return place === 0 ? differs : dayAt(place) < until && (dayAt(place) >= from || differs);
+    return place === 0 ? differs : day < until && (day >= from || differs);
   });
-  const rows = places.flatMap((place) =>
-    [...(counted.get(place)?.values() ?? [])].map((row) => ({
-      ...row,
-      day: dayAt(place),
-      isImported: place === 0,
-    })),
+  const days = places.map(([place, day]) => ({ day, is_imported: place === 0 }));
+  const rows = places.flatMap(([place], index) =>
+    [...(counted.get(place)?.values() ?? [])].map((row) => ({ ...row, ...days[index] })),
   );
-  const column = (values: readonly (string | number | boolean)[]) => toTextArray(values);
   await database.query(
     (sql) => sql`
       with fresh as (
-        select * from unnest(
-          ${column(rows.map(({ day }) => day))}::date[], ${column(rows.map(({ isImported }) => isImported))}::boolean[],
-          ${column(rows.map(({ tier }) => tier))}::text[], ${column(rows.map(({ mode }) => mode))}::text[],
-          ${column(rows.map(({ used }) => used))}::bigint[]
-        ) as fresh (day, is_imported, tier, mode, used)
+        select * from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
+                   as fresh (day date, is_imported boolean, tier text, mode text, used bigint)
       ),
       gone as (
         delete from usage_days as stored
-         using unnest(${column(places.map(dayAt))}::date[], ${column(places.map((place) => place === 0))}::boolean[])
-                 as counted (day, is_imported)
+         using jsonb_to_recordset(${JSON.stringify(days)}::text::jsonb) as counted (day date, is_imported boolean)
          where stored.day = counted.day and stored.is_imported = counted.is_imported
            and (stored.tier, stored.mode) not in (
                  select tier, mode from fresh

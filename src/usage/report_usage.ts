@@ -1,5 +1,5 @@
 /** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
-import { DAY_MS, type Month, toMonth } from "../calendar.ts";
+import { daysOf, type Month, toMonth } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
@@ -31,11 +31,7 @@ export async function findUsageByDay(
        where license_id = ${licenseUuid}::uuid and month = ${month.firstDay}::date`,
   );
   const { used = 0, byDay = [] } = row ?? {};
-  const length = Math.round((month.endsAtMs - month.beginsAtMs) / DAY_MS);
-  const days = Array.from({ length }, (_, index) => ({
-    day: `${month.firstDay.slice(0, 8)}${String(index + 1).padStart(2, "0")}`,
-    used: byDay[index] ?? 0,
-  }));
+  const days = daysOf(month).map((day, index) => ({ day, used: byDay[index] ?? 0 }));
   return { used, imported: days.reduce((rest, day) => rest - day.used, used), days };
 }
 

@@ -18,7 +18,7 @@ async function rows() {
 
 test("a failed login is a row for each address and hour when the hour ends, and when the service stops", async () => {
   const { clock, database } = admin;
-  const failed = createFailedLogins({ database, clock });
+  const failed = createFailedLogins(database, clock);
   const on = await startAdmin({ on: admin.testDatabase, clock, admin: { noteFailedLogin: failed.note } });
   const client = createConsoleClient(on);
   const code = await client.newCode("olga");
@@ -58,7 +58,7 @@ test("the stop waits for a write in progress, and writes again what it could not
   const { promise, reject } = Promise.withResolvers<never>();
   const answers: Promise<never>[] = [promise];
   const query: typeof database.query = (...call) => answers.shift() ?? database.query(...call);
-  const failed = createFailedLogins({ database: { query }, clock });
+  const failed = createFailedLogins({ query }, clock);
   failed.note("127.0.0.1");
   clock.advance(HOUR_MS);
   const flushed = failed.flush();
@@ -73,7 +73,7 @@ test("failed logins from a million addresses are a thousand rows, and wait while
   let fails = true;
   const query: typeof database.query = (...call) =>
     fails ? Promise.reject(new Error("does not answer")) : database.query(...call);
-  const failed = createFailedLogins({ database: { query }, clock });
+  const failed = createFailedLogins({ query }, clock);
   for (let n = 0; n < 1_000_000; n++) failed.note(`address-${n}`);
   await failed.stop();
   expect(await rows()).toEqual([]);
@@ -88,7 +88,7 @@ test("failed logins from a million addresses are a thousand rows, and wait while
 
 test("failed logins in two processes that write at once are a thousand rows, and a row for the surplus", async () => {
   const { clock, database } = admin;
-  const [one, two] = [1, 2].map(() => createFailedLogins({ database, clock }));
+  const [one, two] = [1, 2].map(() => createFailedLogins(database, clock));
   for (let n = 0; n < 700; n++) one?.note(`one-${n}`);
   for (let n = 0; n < 700; n++) two?.note(`two-${n}`);
   for (let n = 0; n < 10; n++) two?.note("often");
