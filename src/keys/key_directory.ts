@@ -39,6 +39,8 @@ export interface KeyDirectory extends LicenseCache {
    * connected. `nowMs` is a time by the monotonic clock, now by default.
    */
   isTrusted(nowMs?: number): boolean;
+  /** Returns false if the pulse neither succeeds nor fails any more. If the database does not answer, the pulse fails. */
+  isAlive(): boolean;
   /** Returns the cached record, null if the key is known not to exist, undefined if the key must be looked up. */
   get(hash: KeyHash, nowMs?: number): KeyRecord | null | undefined;
   /** Returns the hash of the key with a UUID, null if there is no such key. Throws `DatabaseUnavailable`. */
@@ -94,7 +96,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     },
   });
 
-  const lastUse = createLastUse({ database, clock });
+  const lastUse = createLastUse(database, clock);
   const refusals = createRefusals({ database, clock });
 
   return {
@@ -108,6 +110,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
       await Promise.all([lastUse.stop(), refusals.stop()]);
     },
     isTrusted: pulse.isFresh,
+    isAlive: pulse.isAlive,
     beat: pulse.beat,
     get: cache.get,
     hashOf: hashes.hashOf,

@@ -3,26 +3,15 @@
  * later, so that a request does not wait for a write. Minutes are exact enough for "unused for N days".
  */
 import type { Clock } from "../clock.ts";
-import { createWriteBehind, type Database, toTextArray, type WriteBehind } from "../database/mod.ts";
+import { createWriteBehind, type Database, toTextArray } from "../database/mod.ts";
 import type { KeyRecord } from "./key_record.ts";
-
-export interface LastUse extends WriteBehind {
-  /** Marks a key as used now. */
-  note(record: KeyRecord): void;
-}
 
 const INTERVAL_MS = 60_000;
 /** The most marks that wait to be written. A key that is used beyond this number is marked at a later use. */
 const MAX_MARKS = 100_000;
 const BATCH_SIZE = 5_000;
 
-export function createLastUse({
-  database,
-  clock,
-}: {
-  readonly database: Database;
-  readonly clock: Clock;
-}): LastUse {
+export function createLastUse(database: Database, clock: Clock) {
   /** A key is here once for each of its records: it may have been looked up again since its first use. */
   let marks: Pick<KeyRecord, "uuid" | "isUseNoted">[] = [];
 
@@ -45,7 +34,8 @@ export function createLastUse({
 
   return {
     ...createWriteBehind({ intervalMs: INTERVAL_MS, flush }),
-    note(record) {
+    /** Marks a key as used now. */
+    note(record: KeyRecord): void {
       if (record.isUseNoted || marks.length >= MAX_MARKS) return;
       record.isUseNoted = true;
       marks.push(record);

@@ -35,6 +35,8 @@ export interface Pulse {
   stop(): Promise<void>;
   /** Returns true while the cache may be trusted and the database counts as connected. */
   isFresh(nowMs?: number): boolean;
+  /** Returns false after no pulse has succeeded or failed for long. */
+  isAlive(): boolean;
   /** Runs a pulse now instead of at the next quarter of a second. */
   beat(): Promise<void>;
   /** Makes the pulse read this process's own counts too, for a minute: after a commit with an unknown outcome. */
@@ -56,6 +58,8 @@ const FIRST_ATTEMPTS = 6;
 const COUNTS_KEPT_MS = 45_000;
 /** If more rows than this change at once (an import, for example), the whole cache is dropped instead. */
 const MAX_CHANGES = 2_000;
+/** Four pulses a second end, at the latest at their deadline. */
+const STUCK_MS = 10_000;
 /** As long as rows of `usage_changes` are kept. */
 const READ_OWN_MS = 60_000;
 
@@ -138,6 +142,7 @@ export function createPulse(options: PulseOptions): Pulse {
   let lastConnection: string | undefined;
   let readsOwnUntilMs = Number.NEGATIVE_INFINITY;
   let freshSinceMs = Number.NEGATIVE_INFINITY;
+  let endedMs = clock.monotonicMs();
   let repetition: Repetition | undefined;
   let running: Promise<void> | undefined;
   let stopped = false;
@@ -182,6 +187,7 @@ export function createPulse(options: PulseOptions): Pulse {
       await running;
     } finally {
       running = undefined;
+      endedMs = clock.monotonicMs();
     }
   }
 
@@ -221,6 +227,7 @@ export function createPulse(options: PulseOptions): Pulse {
       repetition?.stop();
     },
     isFresh,
+    isAlive: () => clock.monotonicMs() - endedMs < STUCK_MS,
     beat,
     readOwnCounts() {
       readsOwnUntilMs = clock.monotonicMs() + READ_OWN_MS;

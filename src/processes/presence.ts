@@ -4,20 +4,18 @@
  * Each statement has a connection of its own, which is closed afterwards: so it takes no connection from the clients,
  * and a statement that misses its deadline does not replace their pool. A failure is logged once, not each minute.
  */
-import { type Clock, type Repetition, repeat } from "../clock.ts";
-import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
+import type { Clock } from "../clock.ts";
+import {
+  causeOf,
+  createWriteBehind,
+  type Database,
+  type DatabaseAddress,
+  openDatabase,
+  type WriteBehind,
+} from "../database/mod.ts";
 import { type Log, silentLog } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import { VERSION } from "../version.ts";
-
-export interface Presence {
-  /** Writes the row soon, and from then on once a minute. Does not wait for the database. */
-  start(): Promise<void>;
-  /** Writes the row now. */
-  renew(): Promise<void>;
-  /** Removes the row. If the database does not answer, the row is lost after five minutes. */
-  stop(): Promise<void>;
-}
 
 export interface PresenceOptions {
   readonly clock: Clock;
@@ -35,8 +33,11 @@ const INTERVAL_MS = 60_000;
 const CONNECTION = { log: silentLog, maxConnections: 1, deadlineMs: 5_000 };
 const FAILED = "Could not write that this process serves the database: it is tried again each minute";
 
-export function createPresence({ address, process: me, clock, log }: PresenceOptions): Presence {
-  let repetition: Repetition | undefined;
+/**
+ * Creates the part. Its start does not wait for the database. Its stop removes the row; if the database does not answer,
+ * the row is lost after five minutes.
+ */
+export function createPresence({ address, process: me, clock, log }: PresenceOptions): WriteBehind {
   let renewal = Promise.resolve();
   let isStopped = false;
   let hasFailed = false;
@@ -79,28 +80,23 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
     );
   }
 
-  function renewInTurn() {
-    renewal = renew();
-    return renewal;
+  async function remove() {
+    isStopped = true;
+    await renewal;
+    // A database that did not answer within the last minute must not delay the stop.
+    if (hasFailed) return;
+    await write((database) =>
+      database.query((sql) => sql`delete from processes where id = ${me.uuid}::uuid`),
+    );
   }
 
-  return {
-    async start() {
-      repetition = repeat(0, async () => {
-        await renewInTurn();
-        return INTERVAL_MS;
-      });
+  return createWriteBehind({
+    intervalMs: 0,
+    pauseMs: () => INTERVAL_MS,
+    flush() {
+      renewal = renew();
+      return renewal;
     },
-    renew: renewInTurn,
-    async stop() {
-      isStopped = true;
-      repetition?.stop();
-      await renewal;
-      // A database that did not answer within the last minute must not delay the stop.
-      if (hasFailed) return;
-      await write((database) =>
-        database.query((sql) => sql`delete from processes where id = ${me.uuid}::uuid`),
-      );
-    },
-  };
+    writeAll: remove,
+  });
 }

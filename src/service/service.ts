@@ -58,7 +58,6 @@ export interface Service {
    * the outcome. Undefined without TLS.
    */
   readonly reload: (() => Promise<void>) | undefined;
-  /** False if the pulse neither succeeds nor fails any more. If the database does not answer, the pulse fails. */
-  isAlive(): boolean;
+  readonly isAlive: KeyDirectory["isAlive"];
   readonly stop: StopOrder["stop"];
 }

@@ -1,5 +1,4 @@
 import { originOf } from "../endpoints.ts";
-import { watchPulse } from "../keys/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { listen } from "./listen.ts";
 import { openStores } from "./open_stores.ts";
@@ -51,7 +50,7 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
     database: parts.database,
     directory: parts.directory,
     reload: certificate?.reload,
-    isAlive: watchPulse(parts.directory, options.clock),
+    isAlive: parts.directory.isAlive,
     stop: order.stop,
   };
 }

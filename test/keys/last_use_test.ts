@@ -24,7 +24,7 @@ async function keyUuid(licenseUuid: string): Promise<string> {
 describe("createLastUse()", () => {
   test("flush() writes the last use of marked keys, without a change for the caches", async () => {
     const { licenseUuid } = await service.issue();
-    const lastUse = createLastUse({ database: service.database, clock: systemClock });
+    const lastUse = createLastUse(service.database, systemClock);
     lastUse.note(keyRecord({ uuid: await keyUuid(licenseUuid) }));
     expect(await lastUsedAt(licenseUuid)).toBeNull();
     await lastUse.flush();
@@ -47,7 +47,7 @@ describe("createLastUse()", () => {
           ? Promise.reject(new Error("away"))
           : service.database.query(build, options)) as typeof service.database.query,
     };
-    const lastUse = createLastUse({ database, clock: systemClock });
+    const lastUse = createLastUse(database, systemClock);
     lastUse.note(keyRecord({ uuid: await keyUuid(licenseUuid) }));
     await lastUse.flush();
     isAway = false;

@@ -47,7 +47,7 @@ describe("createPresence()", () => {
       isLost: false,
     });
     await age("http://10.0.0.1:8080", "2 minutes");
-    await presence.renew();
+    await presence.flush();
     const [renewed] = await list();
     expect(renewed?.seenSecondsAgo).toBeLessThan(60);
     expect(renewed?.startedAt).toEqual(first?.startedAt as Date);
@@ -57,11 +57,11 @@ describe("createPresence()", () => {
 
   test("leaves the rows of other processes for a day, and marks them as lost after five minutes", async () => {
     const [a, b, c] = ["http://a:1", "http://b:1", "http://c:1"].map((address) => presenceAt(address));
-    await a?.renew();
-    await b?.renew();
+    await a?.flush();
+    await b?.flush();
     await age("http://a:1", "299 seconds");
     await age("http://b:1", "23 hours");
-    await c?.renew();
+    await c?.flush();
     expect((await list()).map(({ address, isLost }) => [address, isLost])).toEqual([
       ["http://c:1", false],
       ["http://a:1", false],
@@ -69,7 +69,7 @@ describe("createPresence()", () => {
     ]);
     await age("http://b:1", "24 hours");
     expect(await addresses()).toEqual(["http://a:1", "http://c:1"]);
-    await c?.renew();
+    await c?.flush();
     const [row] = await server.database.query<{ rows: number }>(
       (sql) => sql`select count(*)::int as rows from processes`,
     );
@@ -77,22 +77,22 @@ describe("createPresence()", () => {
   });
 
   test("replaces the row of a killed process at the same address before it is lost, and no other", async () => {
-    await presenceAt("http://a:1").renew();
+    await presenceAt("http://a:1").flush();
     // It was seen in the minute before the restart, and now the next renewal is due.
     await age("http://a:1", "121 seconds");
-    await presenceAt("http://b:1").renew();
+    await presenceAt("http://b:1").flush();
     expect(await addresses()).toEqual(["http://a:1", "http://b:1"]);
-    await presenceAt("http://a:1").renew();
+    await presenceAt("http://a:1").flush();
     expect((await list()).map(({ isLost }) => isLost)).toEqual([false, false]);
     // Two processes in containers may have the same name and address.
-    await presenceAt("http://a:1").renew();
+    await presenceAt("http://a:1").flush();
     expect(await addresses()).toEqual(["http://a:1", "http://a:1", "http://b:1"]);
   });
 
   test("renews at the same time as other processes, while all of them delete the same rows", async () => {
-    for (let n = 0; n < 20; n++) await presenceAt(`http://old:${n}`).renew();
+    for (let n = 0; n < 20; n++) await presenceAt(`http://old:${n}`).flush();
     await server.database.query((sql) => sql`update processes set seen_at = now() - interval '2 days'`);
-    await Promise.all(Array.from({ length: 8 }, (_, n) => presenceAt(`http://new:${n}`).renew()));
+    await Promise.all(Array.from({ length: 8 }, (_, n) => presenceAt(`http://new:${n}`).flush()));
     expect(await list()).toHaveLength(8);
     expect(lines).toEqual([]);
   });
@@ -101,10 +101,10 @@ describe("createPresence()", () => {
     const presence = presenceAt("http://a:1");
     const { database } = server;
     await database.query((sql) => sql`alter table processes rename to away`);
-    for (let minute = 0; minute < 3; minute++) await presence.renew();
+    for (let minute = 0; minute < 3; minute++) await presence.flush();
     expect(lines).toEqual([expect.stringContaining('reason="relation \\"processes\\" does not exist"')]);
     await database.query((sql) => sql`alter table away rename to processes`);
-    for (let minute = 0; minute < 3; minute++) await presence.renew();
+    for (let minute = 0; minute < 3; minute++) await presence.flush();
     expect(lines.slice(1)).toEqual([expect.stringContaining("written again")]);
     expect(await list()).toHaveLength(1);
   });
