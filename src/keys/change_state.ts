@@ -1,5 +1,5 @@
 /** Suspends, resumes and revokes keys. */
-import { auditCte, type By } from "../audit/mod.ts";
+import { auditCte } from "../audit/mod.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import {
@@ -10,16 +10,12 @@ import {
   type KeyState,
   type LicenseChanges,
   REVOKED,
-  type Restriction,
+  type RestrictedBy,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { type Reason, type Refusal, refuse } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
-
-interface Options extends By {
-  readonly restriction?: Restriction | undefined;
-}
 
 /** A key, by its UUID or, for a client, by its hash (64 hexadecimal digits). */
 type KeyName = { readonly uuid: string } | { readonly hash: string; readonly licenseUuid?: string };
@@ -67,7 +63,7 @@ const REVOKE: Transition = {
 export function suspendKey(
   changes: LicenseChanges,
   uuid: string,
-  change: Options,
+  change: RestrictedBy,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, { uuid }, { ...change, ...SUSPEND });
 }
@@ -76,7 +72,7 @@ export function suspendKey(
 export function resumeKey(
   changes: LicenseChanges,
   uuid: string,
-  change: Options,
+  change: RestrictedBy,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, { uuid }, { ...change, ...RESUME });
 }
@@ -95,7 +91,7 @@ export function resumeKey(
 export function revokeKey(
   changes: LicenseChanges,
   name: KeyName,
-  change: Options,
+  change: RestrictedBy,
 ): Promise<ChangedKey | Refusal> {
   return changeState(changes, name, { ...change, ...REVOKE });
 }
@@ -114,7 +110,7 @@ export async function findRevocable(
 async function changeState(
   changes: LicenseChanges,
   name: KeyName,
-  { verb, from, to, reasonOf, actor, now, restriction = UNRESTRICTED }: Options & Transition,
+  { verb, from, to, reasonOf, actor, now, restriction = UNRESTRICTED }: RestrictedBy & Transition,
 ): Promise<ChangedKey | Refusal> {
   const action = `key.${verb}` as const;
   const [row] = await changes.change<{ uuid: string; licenseUuid: string }>(

@@ -1,4 +1,4 @@
-import { auditCte, type By } from "../audit/mod.ts";
+import { auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Sql } from "../database/mod.ts";
@@ -11,7 +11,7 @@ import {
   type KeyMode,
   type LicenseChanges,
   REVOKED,
-  type Restriction,
+  type RestrictedBy,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
@@ -31,9 +31,8 @@ export interface RotatedKey {
   readonly oldWorksUntil: Date;
 }
 
-interface Options extends By {
+interface Options extends RestrictedBy {
   readonly brand: Brand;
-  readonly restriction?: Restriction | undefined;
   /** Stores the answer in the same statement; {@linkcode repeatRotation} reads it. */
   readonly storeAnswer?: StoreAnswer | undefined;
 }

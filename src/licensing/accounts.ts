@@ -1,4 +1,5 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
+import { toTimestamp } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -14,6 +15,11 @@ export interface Account {
   readonly organization: string;
   readonly createdAt: Date;
   readonly keys: number;
+}
+
+/** Renders an account as JSON for operators: commands and the API show the same fields. */
+export function renderAccount({ id, email, name, organization, keys, createdAt }: Account) {
+  return { id, email, name, organization, keys, created_at: toTimestamp(createdAt) };
 }
 
 /** An address that SMTP accepts: ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */

@@ -1,4 +1,4 @@
-import { type AuditAction, auditCte, type By } from "../audit/mod.ts";
+import { type AuditAction, auditCte } from "../audit/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
@@ -9,7 +9,7 @@ import {
   allowsMode,
   allowsTier,
   isRestricted,
-  type Restriction,
+  type RestrictedBy,
   refuseBeyondDefaults,
   refuseRestricted,
   UNRESTRICTED,
@@ -36,9 +36,8 @@ export interface ChangedLicense {
   readonly isChanged: boolean;
 }
 
-interface Options extends By {
+interface Options extends RestrictedBy {
   readonly change: LicenseChange;
-  readonly restriction?: Restriction | undefined;
 }
 
 interface Row extends ChangedLicense {

@@ -11,6 +11,7 @@ export {
   type ListPart,
   listAccounts,
   parseEmail,
+  renderAccount,
   updateAccount,
 } from "./accounts.ts";
 export { changeLicense, type LicenseChange } from "./change_license.ts";
@@ -31,7 +32,6 @@ export {
   refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
-export { renderAccount } from "./render_account.ts";
 export { findRenewable, type Renewable, renderRenewal, renewAccount } from "./renew_account.ts";
 export {
   allowsKey,
@@ -39,6 +39,7 @@ export {
   isRestricted,
   mayJoin,
   type Reading,
+  type RestrictedBy,
   type Restriction,
   refuseAccount,
   refuseNewKey,

@@ -4,6 +4,7 @@
  * free keys could make a free key as good as an enterprise key.
  */
 
+import type { By } from "../audit/mod.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isErased } from "./_erased_email.ts";
@@ -24,6 +25,11 @@ export interface Restriction {
 /** When something is read, and the restriction of the reader; by default none. */
 export interface Reading {
   readonly now: Date;
+  readonly restriction?: Restriction | undefined;
+}
+
+/** Who makes a change and when, and the restriction of the actor; by default none. */
+export interface RestrictedBy extends By {
   readonly restriction?: Restriction | undefined;
 }
 

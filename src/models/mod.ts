@@ -37,7 +37,6 @@ export {
   toFileName,
   toMegabytes,
 } from "./model.ts";
-export { renderAddedModel, renderModel } from "./render_model.ts";
-export { renderRegistered } from "./render_registered.ts";
+export { renderAddedModel, renderModel, renderRegistered } from "./render_model.ts";
 export { purgeFiles, retireVersion } from "./retire_models.ts";
 export { verifyFiles } from "./verify_files.ts";

@@ -1,7 +1,9 @@
+import { toTimestamp } from "../calendar.ts";
+import type { FoundModel } from "./list_versions.ts";
 import type { ModelFacts, ModelSummary, NewModel } from "./model.ts";
 
 /** Renders what every record of a version has, without the tier, as JSON. */
-export function renderFacts({ version, type, paradigm, ...facts }: ModelFacts) {
+function renderFacts({ version, type, paradigm, ...facts }: ModelFacts) {
   return {
     version,
     type,
@@ -32,5 +34,21 @@ export function renderAddedModel(model: NewModel) {
     version: model.version,
     requires_license: model.requiresLicense,
     ...(model.hostedBytes !== undefined && { size_mb: model.sizeMb, checksum: `sha256:${model.checksum}` }),
+  };
+}
+
+/** Renders a model with its versions as JSON, for `--json` of the command and for the API. */
+export function renderRegistered({ model, versions }: FoundModel) {
+  return {
+    name: model.name,
+    listed_version: model.listedVersion,
+    owner: model.owner?.id ?? null,
+    versions: versions.map((version) => ({
+      ...renderFacts(version),
+      hosted: version.isHosted,
+      requires_license: version.requiresLicense,
+      added_at: toTimestamp(version.createdAt),
+      retired_at: version.retiredAt && toTimestamp(version.retiredAt),
+    })),
   };
 }

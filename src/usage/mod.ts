@@ -10,9 +10,14 @@ export { digestEvent } from "./event_digest.ts";
 export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";
 export { deleteUsage, importedUsageCte } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
-export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "./render_usage.ts";
-export { renderUsageByDay } from "./render_usage_by_day.ts";
-export { renderUsageByMonth } from "./render_usage_by_month.ts";
+export {
+  renderUsage,
+  renderUsageByDay,
+  renderUsageByMonth,
+  renderUsageCsv,
+  toShown,
+  USAGE_CSV_HEADING,
+} from "./render_usage.ts";
 export {
   completePeriod,
   MAX_USAGE_DAYS,

@@ -11,13 +11,14 @@
  */
 import { type Month, toMonth } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
-import { PARTITION_LOCK } from "./_partition_lock.ts";
 
 export interface AttachOptions {
   /** For how long the lock is requested again; 1,000 by default. */
   readonly patienceMs?: number;
 }
 
+/** The advisory lock of processes that create or drop partitions: any number except that of the migrations. */
+export const PARTITION_LOCK = 4_127_551_890;
 /** The number of pages of the default partition whose events move at a time. */
 const MOVED_PAGES = 1_000;
 /**

@@ -1,7 +1,7 @@
-/** Renders the use of a month for accounting, as JSON and as CSV: commands and the API show the same rows. */
+/** Renders use as JSON, and the use of a month for accounting also as CSV: commands and the API show the same. */
 import type { Month } from "../calendar.ts";
 import { toCsvLine } from "../text/mod.ts";
-import type { MonthOfUse } from "./report_usage.ts";
+import type { MonthOfUse, UsageByDay, UseOfMonth } from "./report_usage.ts";
 
 const COLUMNS = [
   "month",
@@ -48,4 +48,24 @@ export function renderUsageCsv(rows: readonly UsageRow[]): string {
     .map(toShown)
     .map((row) => toCsvLine(COLUMNS.map((name) => row[name])))
     .join("");
+}
+
+/** Renders the use of a key's license by day. */
+export function renderUsageByDay(
+  key: { readonly id: string; readonly licenseId: string; readonly monthlyLimit: number | null },
+  month: Month,
+  use: UsageByDay,
+) {
+  return {
+    id: key.id,
+    license_id: key.licenseId,
+    month: month.firstDay.slice(0, 7),
+    monthly_limit: key.monthlyLimit,
+    ...use,
+  };
+}
+
+/** Renders the use of an account by month. */
+export function renderUsageByMonth(accountId: string, months: readonly UseOfMonth[]) {
+  return { id: accountId, months };
 }

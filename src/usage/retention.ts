@@ -14,7 +14,7 @@ import { DAY_MS, type Month, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { TaskContext } from "../upkeep/mod.ts";
-import { PARTITION_LOCK } from "./_partition_lock.ts";
+import { PARTITION_LOCK } from "./partitions.ts";
 
 export interface RetireOptions extends Pick<TaskContext, "clock" | "isStopping"> {
   readonly keptMonths: number;
