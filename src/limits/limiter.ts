@@ -12,13 +12,6 @@ export interface EndpointWindows {
   readonly byAddress: WindowTable;
 }
 
-export interface LimiterOptions {
-  /** The most windows by key for each endpoint; 1,000,000 by default. Only issued keys get one. */
-  readonly keyCapacity?: number;
-  /** The most windows by client address for each endpoint; 50,000 by default. Any sender can cause one. */
-  readonly addressCapacity?: number;
-}
-
 export interface Limiter<Endpoint extends string> {
   /** The windows of each endpoint. Look them up once and keep them. */
   readonly windows: Readonly<Record<Endpoint, EndpointWindows>>;
@@ -26,14 +19,16 @@ export interface Limiter<Endpoint extends string> {
   stats(): Record<Endpoint, { readonly byKey: WindowTableStats; readonly byAddress: WindowTableStats }>;
 }
 
-const DEFAULT_KEY_CAPACITY = 1_000_000;
-const DEFAULT_ADDRESS_CAPACITY = 50_000;
+/** The most windows by key of an endpoint. Only issued keys get one. */
+const KEY_CAPACITY = 1_000_000;
+/** The most windows by client address of an endpoint. Any sender can cause one. */
+const ADDRESS_CAPACITY = 50_000;
 
 /**
  * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit.
  *
  * A window takes about 250 bytes, and up to 900 for a sender that calls in every second of a minute.
- * Throws a RangeError for a limit or capacity out of its range.
+ * Throws a RangeError for a limit out of its range.
  *
  * @example
  * ```ts
@@ -44,12 +39,10 @@ const DEFAULT_ADDRESS_CAPACITY = 50_000;
  */
 export function createLimiter<Endpoint extends string>(
   limits: Readonly<Record<Endpoint, number>>,
-  options: LimiterOptions = {},
 ): Limiter<Endpoint> {
-  const { keyCapacity = DEFAULT_KEY_CAPACITY, addressCapacity = DEFAULT_ADDRESS_CAPACITY } = options;
   const windows = mapValues(limits, (limit) => ({
-    byKey: new WindowTable(limit, keyCapacity),
-    byAddress: new WindowTable(limit, addressCapacity),
+    byKey: new WindowTable(limit, KEY_CAPACITY),
+    byAddress: new WindowTable(limit, ADDRESS_CAPACITY),
   }));
   return {
     windows,

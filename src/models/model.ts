@@ -2,38 +2,18 @@
 import * as v from "valibot";
 import type { Brand } from "../brand.ts";
 import { isStorableJson, isStorableText } from "../database/mod.ts";
-import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
+import { includesTier, TIERS } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { wordField } from "../rule.ts";
 
-/** What every record of a version has. */
-export interface ModelFacts {
-  readonly version: string;
-  readonly type: string;
-  readonly paradigm: string;
-  readonly nFeatures: number;
-  readonly nClasses: number;
-  /** Megabytes. */
-  readonly sizeMb: number;
-  /** The lowest tier that may use the model. */
-  readonly requiresLicense: Tier;
-}
-
 /** A version of a model, as the registry stores it. */
-export interface NewModel extends ModelFacts {
-  readonly name: string;
-  /** The address of the file; null if it is hosted here. */
-  readonly downloadUrl: string | null;
-  /** The size of a hosted file. */
-  readonly hostedBytes?: number | undefined;
-  /** The name of a hosted file; by default clients see the model's name and version. */
-  readonly fileName?: string | undefined;
-  /** SHA-256, 64 lowercase hexadecimal digits. */
-  readonly checksum: string;
-  readonly metadata: Readonly<Record<string, unknown>>;
-  /** UUID of the account that owns the model; only its keys see the model. */
-  readonly ownerUuid?: string | undefined;
-}
+export type NewModel = v.InferOutput<ReturnType<typeof schemaFor>>;
+
+/** What every record of a version has. */
+export type ModelFacts = Pick<
+  NewModel,
+  "version" | "type" | "paradigm" | "nFeatures" | "nClasses" | "sizeMb" | "requiresLicense"
+>;
 
 export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes" | "fileName"> {
   /** `usr_…`; null for a public model. */
@@ -124,12 +104,14 @@ function schemaFor(brand: Brand) {
     ),
     nFeatures: wholeNumber(1),
     nClasses: wholeNumber(2),
+    /** Megabytes. */
     sizeMb: v.pipe(
       v.number("must be a number"),
       v.finite("must be a number"),
       v.minValue(0, "must not be negative"),
       v.maxValue(MAX_SIZE_MB, `must be at most ${MAX_SIZE_MB}`),
     ),
+    /** The address of the file; null if it is hosted here. */
     downloadUrl: v.nullable(
       v.pipe(
         v.string("must be a text"),
@@ -144,12 +126,16 @@ function schemaFor(brand: Brand) {
         ),
       ),
     ),
+    /** The name of a hosted file; by default clients see the model's name and version. */
     fileName: v.optional(v.pipe(v.string(), v.check(isFileName, "must have another name"))),
+    /** The size of a hosted file. */
     hostedBytes: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
+    /** SHA-256. */
     checksum: v.pipe(
       v.string("must be a text"),
       v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
     ),
+    /** The lowest tier that may use the model. */
     requiresLicense: wordField(TIERS),
     metadata: v.pipe(
       v.custom<Readonly<Record<string, unknown>>>(
@@ -165,6 +151,7 @@ function schemaFor(brand: Brand) {
         "must have at most 16 KiB",
       ),
     ),
+    /** The account that owns the model; only its keys see the model. */
     ownerUuid: v.optional(v.string()),
   });
 }
