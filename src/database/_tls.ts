@@ -5,20 +5,12 @@ import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../read_regular_file.ts
 import { parseDatabaseTls } from "./database_tls.ts";
 import type { DatabaseUrl } from "./database_url.ts";
 
-export interface DriverTls {
-  /** The address without `sslrootcert`: the driver would send that parameter to the server as a setting. */
-  readonly href: string;
-  readonly ssl: false | "prefer" | "require" | VerifyingTls;
-}
-
-interface VerifyingTls {
-  readonly ca: string[];
-  readonly rejectUnauthorized: true;
-  checkServerIdentity(name: string, certificate: nodeTls.PeerCertificate): Error | undefined;
-}
+/** The driver's word for each protection that does not verify the server. */
+const UNVERIFIED = { plain: false, opportunistic: "prefer", unverified: "require" } as const;
 
 /** Returns the driver's options. Throws for parameters that the check of the setting refuses before. */
-export function tlsOf(url: DatabaseUrl): DriverTls {
+export function tlsOf(url: DatabaseUrl) {
+  // Without `sslrootcert`: the driver would send that parameter to the server as a setting.
   const cleaned = new URL(url.first);
   cleaned.searchParams.delete("sslrootcert");
   const { href } = cleaned;
@@ -26,15 +18,13 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
   if (typeof tls === "string") throw new Error(`Cannot use the address of the database: ${tls}`);
   const { protection, rootCertFile } = tls;
   const hosts = url.servers.map(({ host }) => host);
-  if (protection === "plain") return { href, ssl: false };
-  if (protection === "opportunistic") return { href, ssl: "prefer" };
-  if (protection === "unverified") return { href, ssl: "require" };
+  if (protection !== "verified") return { href, ssl: UNVERIFIED[protection] };
   return {
     href,
     ssl: {
       ca: rootCertFile === undefined ? systemCertificates() : [certificatesOf(rootCertFile)],
       rejectUnauthorized: true,
-      checkServerIdentity(name, certificate) {
+      checkServerIdentity(name: string, certificate: nodeTls.PeerCertificate): Error | undefined {
         // For a numeric address the driver passes no name, and Node then checks for `localhost`.
         const names = hosts.includes(name) ? [name] : hosts;
         const errors = names.map((host) => nodeTls.checkServerIdentity(host, certificate));

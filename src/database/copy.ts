@@ -48,15 +48,8 @@ export async function* copyOut(sql: Sql, statement: string): AsyncGenerator<Buff
   stream._read(0);
 }
 
-export interface CopyIn {
-  /** Resolves when the caller may write more. */
-  write(chunk: Uint8Array): Promise<void>;
-  /** Resolves when the server has stored all rows; rejects with the server's error. */
-  end(): Promise<void>;
-}
-
 /** Begins `copy … from stdin`. */
-export async function copyIn(sql: Sql, statement: string): Promise<CopyIn> {
+export async function copyIn(sql: Sql, statement: string) {
   const query = sql.unsafe(statement);
   const stream: Writable = await query.writable();
   const ended = Promise.withResolvers<unknown>();
@@ -65,11 +58,13 @@ export async function copyIn(sql: Sql, statement: string): Promise<CopyIn> {
   Object.assign(query, ended);
   stream.on("error", ended.reject);
   return {
-    async write(chunk) {
+    /** Resolves when the caller may write more. */
+    async write(chunk: Uint8Array): Promise<void> {
       const taken = new Promise((resolve) => stream.write(chunk, resolve));
       await Promise.race([taken, ended.promise]);
     },
-    async end() {
+    /** Resolves when the server has stored all rows; rejects with the server's error. */
+    async end(): Promise<void> {
       stream.end();
       await ended.promise;
     },

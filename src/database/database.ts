@@ -182,14 +182,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
   };
 }
 
-interface Pools {
-  readonly current: Pool;
-  /** Opens another pool. The old pool is closed later, so that it can finish its statements. */
-  renew(): void;
-  close(): Promise<void>;
-}
-
-function createPools(open: () => Pool, retiredForMs: number): Pools {
+function createPools(open: () => Pool, retiredForMs: number) {
   let current = open();
   /** The old pools with the timers that will close them. */
   const retired = new Map<Pool, ReturnType<typeof setTimeout>>();
@@ -197,6 +190,7 @@ function createPools(open: () => Pool, retiredForMs: number): Pools {
     get current() {
       return current;
     },
+    /** Opens another pool. The old pool is closed later, so that it can finish its statements. */
     renew() {
       const old = current;
       current = open();

@@ -8,15 +8,9 @@ import { LRUCache } from "lru-cache";
 import type { Database } from "../database/mod.ts";
 import { type KeyHash, parseKeyHash } from "./key_hash.ts";
 
-export interface KeyHashByUuid {
-  /** Returns the hash of a key, null if there is no such key. Throws `DatabaseUnavailable`. */
-  hashOf(keyUuid: string): Promise<KeyHash | null>;
-  forgetAll(): void;
-}
-
 const MAX_KEYS = 50_000;
 
-export function createKeyHashByUuid(database: Database): KeyHashByUuid {
+export function createKeyHashByUuid(database: Database) {
   const known = new LRUCache<string, Promise<KeyHash | null>>({ max: MAX_KEYS });
 
   async function find(keyUuid: string): Promise<KeyHash | null> {
@@ -28,7 +22,8 @@ export function createKeyHashByUuid(database: Database): KeyHashByUuid {
   }
 
   return {
-    hashOf(keyUuid) {
+    /** Returns the hash of a key, null if there is no such key. Throws `DatabaseUnavailable`. */
+    hashOf(keyUuid: string): Promise<KeyHash | null> {
       const hash = known.get(keyUuid);
       if (hash !== undefined) return hash;
       // The promise is cached, so that the first hundred ranges of a link share one statement.

@@ -44,13 +44,7 @@ type Wanted = Pick<FoundVersion, "name" | "version">;
 const MAX_FILES = 10_000;
 const MAX_AGE_MS = 60_000;
 
-export function createFileDirectory({
-  database,
-  clock,
-}: {
-  readonly database: Database;
-  readonly clock: Clock;
-}): FileDirectory {
+export function createFileDirectory(database: Database, clock: Clock): FileDirectory {
   const known = new LRUCache<string, FoundVersion>({
     max: MAX_FILES,
     ttl: MAX_AGE_MS,

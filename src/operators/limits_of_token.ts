@@ -2,16 +2,6 @@ import { isRestricted, mayJoin, type Restriction } from "../licensing/mod.ts";
 import { SCOPES } from "./scopes.ts";
 import type { ListedToken } from "./token_life.ts";
 
-/** The limits of a token in words, as commands and the console show them. */
-export interface TokenLimits {
-  /** Such as `keys:read, keys:issue`, `all`, or `all but keys:revoke`. */
-  readonly scopes: string;
-  readonly tiers: string;
-  readonly mode: string;
-  /** The addresses and networks. */
-  readonly from: string;
-}
-
 /** Returns what the restriction of a token means, as sentences without the last period; undefined without a restriction. */
 export function meaningOf(restriction: Restriction): string | undefined {
   if (!isRestricted(restriction)) return undefined;
@@ -21,12 +11,15 @@ export function meaningOf(restriction: Restriction): string | undefined {
     : `${meaning}. For an e-mail that has an account it issues no key: that needs the scope accounts:join`;
 }
 
-/** Returns the limits of a token, in words. */
+/**
+ * Returns the limits of a token in words, as commands and the console show them. The scopes are such as
+ * `keys:read, keys:issue`, `all`, or `all but keys:revoke`; `from` are the addresses and networks.
+ */
 export function limitsOfToken({
   scopes,
   restriction: { tiers, mode },
   sources,
-}: Pick<ListedToken, "scopes" | "restriction" | "sources">): TokenLimits {
+}: Pick<ListedToken, "scopes" | "restriction" | "sources">) {
   // Without a restriction `accounts:join` changes nothing.
   const missing = SCOPES.filter((scope) => scope !== "accounts:join" && !scopes.includes(scope));
   const list = missing.length < scopes.length ? `all but ${missing.join(", ")}` : scopes.join(", ");

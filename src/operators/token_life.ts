@@ -114,18 +114,13 @@ export async function revokeToken(
   name: string,
   { isDryRun = false, ...by }: By & { readonly isDryRun?: boolean },
 ): Promise<TokenChange | Refusal> {
-  const change = await changeState(database, name, {
-    ...by,
-    from: ["active", "disabled"],
-    to: "revoked",
-    isDryRun,
-  });
+  const change = await changeState(database, name, { ...by, to: "revoked", isDryRun });
   return change ?? refuseUnknown(`Cannot revoke token ${name}`);
 }
 
 /** Makes a token active again that a restore disabled. Refuses an unknown or revoked token. */
 export async function resumeToken(database: Database, name: string, by: By): Promise<TokenChange | Refusal> {
-  const change = await changeState(database, name, { ...by, from: ["disabled"], to: "active" });
+  const change = await changeState(database, name, { ...by, to: "active" });
   const cannot = `Cannot resume token ${name}`;
   if (change === undefined) return refuseUnknown(cannot);
   if (change.state !== "revoked") return change;
@@ -144,16 +139,13 @@ async function changeState(
   {
     actor,
     now,
-    from,
     to,
     isDryRun = false,
-  }: By & {
-    readonly from: readonly ("active" | "disabled")[];
-    readonly to: "active" | "revoked";
-    readonly isDryRun?: boolean;
-  },
+  }: By & { readonly to: "active" | "revoked"; readonly isDryRun?: boolean },
 ): Promise<TokenChange | undefined> {
-  const action = to === "active" ? "token.resume" : "token.revoke";
+  const isResumed = to === "active";
+  const action = isResumed ? "token.resume" : "token.revoke";
+  const from = isResumed ? ["disabled"] : ["active", "disabled"];
   const [row] = await database.query<TokenChange>(
     (sql) => sql`
       with old as (select id, state, expires_at from tokens where name = ${name} for update),

@@ -14,7 +14,7 @@
 import type { KeyObject } from "node:crypto";
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from "node:crypto";
 import type { RootSecret } from "./root_secret.ts";
-import { createSigner, type Signer } from "./signature.ts";
+import { checkPurpose, createSigner, type Signer } from "./signature.ts";
 
 export interface Secrets {
   /**
@@ -112,11 +112,6 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
       return createSecrets(createSecretKey(new Uint8Array(derived)));
     },
   };
-}
-
-function checkPurpose(purpose: string): void {
-  if (/^[a-z0-9_-]{1,64}$/.test(purpose)) return;
-  throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
 }
 
 function decodeBox(sealed: string): Buffer | undefined {

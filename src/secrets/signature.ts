@@ -23,11 +23,15 @@ export interface Signer {
 const KEY_BYTES = 32;
 const ID_BYTES = 4;
 
-/** A purpose is a constant of the program, never input: 1 to 64 characters of `a-z`, `0-9`, `_`, `-`. */
+/** Throws a RangeError for a bad purpose. It is a constant of the program, never input. */
+export function checkPurpose(purpose: string): void {
+  if (/^[a-z0-9_-]{1,64}$/.test(purpose)) return;
+  throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
+}
+
+/** Creates a signer for a purpose; see {@linkcode checkPurpose}. */
 export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
-  if (!/^[a-z0-9_-]{1,64}$/.test(purpose)) {
-    throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
-  }
+  checkPurpose(purpose);
   const derive = (info: string, bytes: number) =>
     new Uint8Array(hkdfSync("sha256", rootSecret, "claviger", `${info}/${purpose}`, bytes));
   const key = createSecretKey(derive("signature", KEY_BYTES));

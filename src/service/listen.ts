@@ -82,13 +82,13 @@ export async function listen(
     isStopping,
     clock,
     log,
-    files: createFileDirectory({ database: parts.database, clock }),
+    files: createFileDirectory(parts.database, clock),
     modelsFolder: modelsFolderOf(dataDir),
     fileBody: platform.fileBody,
     sha256: platform.sha256,
     linkSigner: secrets.signer("download-link"),
     licenseSigner: createSigner(parts.database),
-    publishedKeys: createPublishedKeys({ database: parts.database, clock }),
+    publishedKeys: createPublishedKeys(parts.database, clock),
   });
   const listener = await listenOrRefuse(platform, {
     host,

@@ -18,13 +18,7 @@ const FRESH_MS = 1_000;
  * Creates the function that returns the public keys: the signing key, its successor, and older keys that are not
  * retired. Anyone may ask for them, so all requests within a second share one query.
  */
-export function createPublishedKeys({
-  database,
-  clock,
-}: {
-  readonly database: Database;
-  readonly clock: Clock;
-}): () => Promise<PublishedKeys> {
+export function createPublishedKeys(database: Database, clock: Clock): () => Promise<PublishedKeys> {
   let latest: Promise<PublishedKeys> | undefined;
   let readAtMs = 0;
 

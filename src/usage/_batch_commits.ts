@@ -1,7 +1,7 @@
 /** Commits batches of events, and answers each event with its outcome. */
 import type { Clock } from "../clock.ts";
 import { constraintOf, type Database, type DatabaseUnavailable, isDataError } from "../database/mod.ts";
-import { Histogram, type HistogramCounts } from "../histogram.ts";
+import { Histogram } from "../histogram.ts";
 import type { Log } from "../log.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import type { QueuedEvent } from "./_event_queue.ts";
@@ -21,24 +21,19 @@ export interface BatchCommitsOptions {
   readonly turnedAwayFor: (why: string) => DatabaseUnavailable;
 }
 
-export interface BatchCommits {
-  /** Commits a batch. `release` is called when the database has committed it, before its events are answered. */
-  commit(batch: readonly QueuedEvent[], release?: () => void): Promise<void>;
-  stats(): { readonly commits: number; readonly committed: number; readonly batches: HistogramCounts };
-}
-
 const BATCH_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 /** An event is answered within this time from its arrival: its wait and its commit together. */
 const BUDGET_MS = 2_000;
 /** The least time for a commit: an event with less time left is turned away. */
 const LEAST_COMMIT_MS = 700;
 
-export function createBatchCommits(options: BatchCommitsOptions): BatchCommits {
+export function createBatchCommits(options: BatchCommitsOptions) {
   const { clock, log } = options;
   const batches = new Histogram(BATCH_BOUNDS);
   let commits = 0;
   let committed = 0;
 
+  /** Commits a batch. `release` is called when the database has committed it, before its events are answered. */
   async function commit(batch: readonly QueuedEvent[], release = () => {}): Promise<void> {
     const nowMs = clock.monotonicMs();
     const inTime: QueuedEvent[] = [];

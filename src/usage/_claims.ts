@@ -16,15 +16,14 @@ export interface ClaimsOptions {
   readonly leave: (arrival: Arrival) => void;
 }
 
-export interface Claims {
-  write(event: UsageEvent, by: { readonly claim: Claim; readonly arrival: Arrival }): Promise<EventOutcome>;
-}
-
-export function createClaims({ enqueue, leave }: ClaimsOptions): Claims {
+export function createClaims({ enqueue, leave }: ClaimsOptions) {
   const undecided = new Map<string, { readonly digest: string; readonly outcome: Promise<EventOutcome> }>();
 
   return {
-    async write(event, { claim, arrival }) {
+    async write(
+      event: UsageEvent,
+      { claim, arrival }: { readonly claim: Claim; readonly arrival: Arrival },
+    ): Promise<EventOutcome> {
       const name = `${event.licenseUuid}${claim.hash}`;
       for (let first = undecided.get(name); first !== undefined; first = undecided.get(name)) {
         const field = findDifference(first.digest, claim.digest);

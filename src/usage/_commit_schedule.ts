@@ -12,14 +12,7 @@ export interface CommitScheduleOptions {
   readonly longCommitMs: number;
 }
 
-export interface CommitSchedule {
-  /** Must be called after an event was queued. */
-  arrived(): void;
-  /** Tells whether a commit runs or is about to run. */
-  isBusy(): boolean;
-}
-
-export function createCommitSchedule(options: CommitScheduleOptions): CommitSchedule {
+export function createCommitSchedule(options: CommitScheduleOptions) {
   const { queue, commit, commitsInFlight, longCommitMs } = options;
   let inFlight = 0;
   /** How many of the commits in flight take long. */
@@ -56,6 +49,7 @@ export function createCommitSchedule(options: CommitScheduleOptions): CommitSche
   }
 
   return {
+    /** Must be called after an event was queued. */
     arrived() {
       if (!mayCommit()) return;
       if (queue.isFull()) return pump();
@@ -67,6 +61,7 @@ export function createCommitSchedule(options: CommitScheduleOptions): CommitSche
         pump();
       });
     },
+    /** Tells whether a commit runs or is about to run. */
     isBusy: () => inFlight > 0 || scheduled,
   };
 }

@@ -13,24 +13,7 @@ export interface QueuedEvent {
   readonly reject: (reason: unknown) => void;
 }
 
-export interface EventQueue {
-  /** Counts an event of a size as waiting. Returns false, and does not count it, if too many events or bytes wait. */
-  admit(bytes: number): boolean;
-  /** Ends the wait of an event: it no longer counts as waiting. */
-  leave(arrival: Arrival): void;
-  push(event: QueuedEvent): void;
-  isEmpty(): boolean;
-  /** Tells whether the queue has enough events for a full commit. */
-  isFull(): boolean;
-  /**
-   * Takes the oldest events of one day for one statement: at most a full commit, or half of the queue if that is
-   * more. The rest stays for the next commit, which runs while the events of this one are answered.
-   */
-  takeBatch(): QueuedEvent[];
-  takeAll(): QueuedEvent[];
-  /** How many events wait, and their size. */
-  waiting(): { readonly events: number; readonly bytes: number };
-}
+export type EventQueue = ReturnType<typeof createEventQueue>;
 
 const MAX_WAITING = 20_000;
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
@@ -42,12 +25,13 @@ const FULL_COMMIT = 100;
 /** A larger statement could miss its deadline because of its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 
-export function createEventQueue(maxEventsPerCommit: number): EventQueue {
+export function createEventQueue(maxEventsPerCommit: number) {
   const fullCommit = Math.min(FULL_COMMIT, maxEventsPerCommit);
   let queue: QueuedEvent[] = [];
   let waiting = 0;
   let waitingBytes = 0;
 
+  /** Ends the wait of an event: it no longer counts as waiting. */
   function leave({ bytes }: Arrival): void {
     waiting--;
     waitingBytes -= bytes;
@@ -61,17 +45,23 @@ export function createEventQueue(maxEventsPerCommit: number): EventQueue {
   }
 
   return {
-    admit(bytes) {
+    /** Counts an event of a size as waiting. Returns false, and does not count it, if too many events or bytes wait. */
+    admit(bytes: number): boolean {
       if (waiting >= MAX_WAITING || waitingBytes + bytes > MAX_WAITING_BYTES) return false;
       waiting++;
       waitingBytes += bytes;
       return true;
     },
     leave,
-    push: (event) => void queue.push(event),
+    push: (event: QueuedEvent) => void queue.push(event),
     isEmpty: () => queue.length === 0,
+    /** Tells whether the queue has enough events for a full commit. */
     isFull: () => queue.length >= fullCommit,
-    takeBatch() {
+    /**
+     * Takes the oldest events of one day for one statement: at most a full commit, or half of the queue if that is
+     * more. The rest stays for the next commit, which runs while the events of this one are answered.
+     */
+    takeBatch(): QueuedEvent[] {
       const day = Math.floor((queue[0]?.event.receivedAtMs ?? 0) / DAY_MS);
       const most = Math.min(Math.max(fullCommit, Math.ceil(queue.length / 2)), maxEventsPerCommit);
       let size = 0;
@@ -85,6 +75,7 @@ export function createEventQueue(maxEventsPerCommit: number): EventQueue {
       return take(size);
     },
     takeAll: () => take(queue.length),
+    /** How many events wait, and their size. */
     waiting: () => ({ events: waiting, bytes: waitingBytes }),
   };
 }

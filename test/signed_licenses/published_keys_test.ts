@@ -1,5 +1,6 @@
 /** The published keys are read once a second at most, because anyone may ask for them without a limit. */
 import { beforeAll, expect, test } from "bun:test";
+import type { Database } from "../../src/database/mod.ts";
 import { createPublishedKeys, ensureSigningKeys, rotateSigningKey } from "../../src/signed_licenses/mod.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
@@ -15,17 +16,16 @@ beforeAll(async () => {
 test("createPublishedKeys() reads the table once a second, and again at once after a failure", async () => {
   const { database } = testDatabase;
   let [queries, monotonicMs, isBroken] = [0, 0, false];
-  const publishedKeys = createPublishedKeys({
-    database: {
-      ...database,
-      async query(build, options) {
-        queries++;
-        if (isBroken) throw new Error("no database");
-        return await database.query(build, options);
-      },
+  const counted: Database = {
+    ...database,
+    async query(build, options) {
+      queries++;
+      if (isBroken) throw new Error("no database");
+      return await database.query(build, options);
     },
-    clock: { now: () => NOW, nowMs: () => NOW.getTime(), monotonicMs: () => monotonicMs },
-  });
+  };
+  const clock = { now: () => NOW, nowMs: () => NOW.getTime(), monotonicMs: () => monotonicMs };
+  const publishedKeys = createPublishedKeys(counted, clock);
   const answers = await Promise.all(Array.from({ length: 100 }, () => publishedKeys()));
   expect([queries, new Set(answers).size]).toEqual([1, 1]);
   await rotateSigningKey(database, { secrets, actor: ACTOR, now: NOW });

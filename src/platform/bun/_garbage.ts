@@ -16,20 +16,14 @@
  */
 const REQUESTS_BETWEEN = 3_000;
 
-export interface Garbage {
-  /** Counts a request. Call it for every request. */
-  countRequest(): void;
-}
-
-export function createGarbage(): Garbage {
+/** Returns a function to call for every request. */
+export function createGarbageCollection(): () => void {
   let requests = 0;
-  return {
-    countRequest() {
-      if (++requests < REQUESTS_BETWEEN) return;
-      requests = 0;
-      // Asynchronous (`false`), so requests do not wait for it. JavaScriptCore decides whether to collect only young
-      // objects.
-      Bun.gc(false);
-    },
+  return () => {
+    if (++requests < REQUESTS_BETWEEN) return;
+    requests = 0;
+    // Asynchronous (`false`), so requests do not wait for it. JavaScriptCore decides whether to collect only young
+    // objects.
+    Bun.gc(false);
   };
 }

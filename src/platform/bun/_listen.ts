@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
-import { createGarbage, type Garbage } from "./_garbage.ts";
+import { createGarbageCollection } from "./_garbage.ts";
 import { admitAccepted, refuseNewConnections, steerToSecond } from "./_listening_socket.ts";
 
 type BunServer = Bun.Server<undefined>;
@@ -37,20 +37,20 @@ export function listen(options: ListenOptions): Promise<Listener> {
 }
 
 function start(options: ListenOptions): Listener {
-  const garbage = createGarbage();
+  const countRequest = createGarbageCollection();
   // Binds the port for a moment without sharing it, which fails if another process uses it.
   const { tls: pair, ...plain } = options;
-  const probe = pair && serve(plain, garbage);
+  const probe = pair && serve(plain, countRequest);
   const free = probe?.port ?? options.port;
   void probe?.stop(true);
-  let current = serve({ ...options, port: free }, garbage);
+  let current = serve({ ...options, port: free }, countRequest);
   const port = current.port ?? free;
   const retired = new Set<BunServer>();
   let renewing: Promise<void> = Promise.resolve();
 
   async function renew(tls: TlsPair): Promise<void> {
     const first = current;
-    current = serve({ ...options, tls, port }, garbage);
+    current = serve({ ...options, tls, port }, countRequest);
     steerToSecond(port);
     retired.add(first);
     await sleep(LAST_TLS_HANDSHAKES_MS);
@@ -81,7 +81,7 @@ function start(options: ListenOptions): Listener {
   };
 }
 
-function serve(options: ListenOptions, garbage: Garbage): BunServer {
+function serve(options: ListenOptions, countRequest: () => void): BunServer {
   const { answer, idleTimeoutSeconds, port, tls } = options;
   const server: BunServer = Bun.serve({
     hostname: options.host,
@@ -93,7 +93,7 @@ function serve(options: ListenOptions, garbage: Garbage): BunServer {
     maxRequestBodySize: options.maxBodyBytes,
     idleTimeout: idleTimeoutSeconds,
     fetch(request) {
-      garbage.countRequest();
+      countRequest();
       return answer(request, peer);
     },
     // Also called when Bun cannot open the file of a response.
