@@ -1,6 +1,6 @@
 /**
- * Starts the program with each fault of the table in the manual (`claviger guide troubleshooting`), and compares its exit
- * status with the table.
+ * Runs `serve` with each fault of the table in the manual (`claviger guide troubleshooting`), and compares its exit status
+ * with the table.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
@@ -67,22 +67,12 @@ afterAll(async () => {
 });
 const closing: (() => unknown)[] = [];
 
-/** Starts `serve` in a process of its own, and returns its end. A start without a fault is killed. */
+/** Runs `serve`, and returns its end. A start without a fault is stopped, and ends with 0. */
 async function start(env: Record<string, string>, args: readonly string[] = []): Promise<Ended> {
-  const child = Bun.spawn([process.execPath, "src/main.ts", "serve", "--env-file", "/dev/null", ...args], {
-    cwd: ROOT,
-    env: { PATH: "/usr/bin:/bin", CLAVIGER_PORT: "0", CLAVIGER_DATA_DIR: join(line.folder, "none"), ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-    timeout: 90_000,
-    killSignal: "SIGKILL",
+  return await line.run(["serve", "--env-file", "/dev/null", ...args], {
+    env: { CLAVIGER_PORT: "0", CLAVIGER_DATA_DIR: join(line.folder, "none"), ...env },
+    signal: "SIGTERM",
   });
-  // A start whose test is left out still waits at the end of the file.
-  closing.push(() => {
-    child.kill("SIGKILL");
-    return child.exited;
-  });
-  const [out, err] = await Promise.all([child.stdout, child.stderr].map((each) => new Response(each).text()));
-  return { status: await child.exited, out: out ?? "", err: err ?? "" };
 }
 
 /** Starts it in a folder that is mounted with these options. */
@@ -320,6 +310,21 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
 };
 
 describe("claviger serve", () => {
+  test("ends its process with its exit status", () => {
+    const env = { PATH: "/usr/bin:/bin", CLAVIGER_LOG_FORMAT: "xml" };
+    const args = ["src/main.ts", "serve", "--env-file", "/dev/null"];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+      cwd: ROOT,
+      env,
+      encoding: "utf8",
+    });
+    expect({ status, stdout, stderr }).toEqual({
+      status: 78,
+      stdout: "",
+      stderr: expect.stringContaining("CLAVIGER_LOG_FORMAT must be"),
+    });
+  });
+
   test("has a case for each fault of the manual's table", () => {
     expect(Object.keys(CASES).toSorted()).toEqual(
       [...TABLE.keys()].filter((fault) => fault !== NO_RIGHT).toSorted(),
