@@ -7,15 +7,19 @@ import fc from "fast-check";
 import { ROUTES } from "../../src/admin/things.ts";
 import type { SampleRequest } from "../admin/sample_requests.ts";
 import { BRAND } from "../support/issue.ts";
+import { ODD_BODIES, ODD_QUERIES, OTHER_METHODS, UNKNOWN_METHODS } from "./odd_values.ts";
 import {
-  ODD_BODIES,
-  ODD_HEADERS,
-  ODD_QUERIES,
-  ODD_VALUES,
-  OTHER_METHODS,
-  UNKNOWN_METHODS,
-} from "./odd_values.ts";
-import { anyBytes, anyText, mayRuntimeRefuse, percentEncoded, toBytes } from "./requests.ts";
+  anyHeader,
+  anyText,
+  mutationOf,
+  oddHeader,
+  oddJson,
+  oneOf,
+  percentEncoded,
+  type RenderedBytes,
+  renderBytes,
+  toBytes,
+} from "./requests.ts";
 
 type Mutation =
   | { readonly kind: "method"; readonly method: string }
@@ -38,30 +42,11 @@ export interface OperatorRequest {
   readonly mutations: readonly Mutation[];
 }
 
-export interface RenderedOperatorRequest {
-  readonly bytes: Uint8Array;
-  readonly method: string;
-  readonly isLast: boolean;
-  readonly mayRuntimeRefuse: boolean;
-}
-
 const at = fc.nat(20);
-const oddText = fc.oneof(
-  { arbitrary: anyText, weight: 3 },
-  {
-    arbitrary: fc.constantFrom("\0", "\ufffd", "%", "..", ".", "' or 1=1 --", "-1", "1e9", "x".repeat(5_000)),
-    weight: 2,
-  },
-  {
-    arbitrary: fc.constantFrom("2026-13", "9999-12", "0001-01", "P9999Y", "key_", `key_${"0".repeat(32)}`),
-    weight: 1,
-  },
-);
-const oddJson = fc.oneof(
-  { arbitrary: fc.constantFrom(...ODD_VALUES), weight: 6 },
-  { arbitrary: anyText.map((text) => JSON.stringify(text)), weight: 2 },
-  { arbitrary: fc.double().map((number) => JSON.stringify(number)), weight: 1 },
-  { arbitrary: fc.json({ maxDepth: 4 }), weight: 1 },
+const oddText = oneOf(
+  [3, anyText],
+  [2, fc.constantFrom("\0", "\ufffd", "%", "..", ".", "' or 1=1 --", "-1", "1e9", "x".repeat(5_000))],
+  [1, fc.constantFrom("2026-13", "9999-12", "0001-01", "P9999Y", "key_", `key_${"0".repeat(32)}`)],
 );
 const ownHeaders = [
   "Authorization",
@@ -71,43 +56,17 @@ const ownHeaders = [
   "X-Forwarded-For",
   "Origin",
 ];
-const header = fc.oneof(
-  fc.constantFrom(...ODD_HEADERS).map(([name, value]) => ({ kind: "header" as const, name, value })),
-  fc.record({
-    kind: fc.constant("header" as const),
-    name: fc.constantFrom(...ownHeaders),
-    value: anyBytes.map((bytes) => bytes.replaceAll(/[\r\n]/g, "")),
-  }),
-);
 
-const mutation: fc.Arbitrary<Mutation> = fc.oneof(
-  { arbitrary: fc.record({ kind: fc.constant("parameter" as const), at, text: oddText }), weight: 5 },
-  { arbitrary: fc.record({ kind: fc.constant("field" as const), at, json: oddJson }), weight: 8 },
-  { arbitrary: header, weight: 4 },
-  { arbitrary: fc.record({ kind: fc.constant("segment" as const), at, text: oddText }), weight: 3 },
-  {
-    arbitrary: fc.record({ kind: fc.constant("query" as const), query: fc.constantFrom(...ODD_QUERIES) }),
-    weight: 2,
-  },
-  {
-    arbitrary: fc.record({ kind: fc.constant("body" as const), body: fc.constantFrom(...ODD_BODIES) }),
-    weight: 3,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("method" as const),
-      method: fc.constantFrom(...OTHER_METHODS, ...UNKNOWN_METHODS),
-    }),
-    weight: 2,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("leak" as const),
-      to: fc.constantFrom("reason", "segment", "search", "colour"),
-    }),
-    weight: 2,
-  },
-  { arbitrary: fc.record({ kind: fc.constant("wrongToken" as const), text: anyText }), weight: 1 },
+const mutation = oneOf<Mutation>(
+  [5, mutationOf("parameter", { at, text: oddText })],
+  [8, mutationOf("field", { at, json: oddJson })],
+  [4, fc.oneof(oddHeader, anyHeader(ownHeaders))],
+  [3, mutationOf("segment", { at, text: oddText })],
+  [2, mutationOf("query", { query: fc.constantFrom(...ODD_QUERIES) })],
+  [3, mutationOf("body", { body: fc.constantFrom(...ODD_BODIES) })],
+  [2, mutationOf("method", { method: fc.constantFrom(...OTHER_METHODS, ...UNKNOWN_METHODS) })],
+  [2, mutationOf("leak", { to: fc.constantFrom("reason", "segment", "search", "colour") })],
+  [1, mutationOf("wrongToken", { text: anyText })],
 );
 
 /** Generates any request. */
@@ -127,7 +86,7 @@ export interface RenderOptions {
 export function renderOperatorRequest(
   { route, mutations }: OperatorRequest,
   { host, sample, token, apiKey }: RenderOptions,
-): RenderedOperatorRequest {
+): RenderedBytes {
   const { operation, ...rest } = ROUTES[route] ?? { method: "GET", operation: undefined };
   let method: string = rest.method;
   const [path = "", ofSample] = sample.path.split("?");
@@ -175,12 +134,5 @@ export function renderOperatorRequest(
   }
   if (body !== undefined) headers.push(["Content-Length", String(body.length)]);
   const target = `/admin/v1${segments.join("/")}${query.length === 0 ? "" : `?${query.join("&")}`}`;
-  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  const head = `${method} ${target} HTTP/1.1\r\n${lines}\r\n`;
-  return {
-    bytes: Buffer.from(head + (body ?? ""), "latin1"),
-    method,
-    isLast: headers.some(([name, value]) => name === "Connection" && value === "close"),
-    mayRuntimeRefuse: mayRuntimeRefuse({ method, target, headers, head }),
-  };
+  return renderBytes({ method, target, headers, body: body ?? "" });
 }

@@ -18,28 +18,28 @@ import {
 
 const REPO_TOKEN = "/v1/installer/repo-token";
 
-/** The valid requests; `key` is the place of the key in the request. */
+/** The valid requests; `key` is the place of the key in the request, and `weight` says how often it is drawn. */
 const TEMPLATES = {
-  validate: { method: "POST", path: "/v1/auth/validate", key: "body" },
-  refresh: { method: "POST", path: "/v1/auth/refresh", key: "body" },
-  revoke: { method: "POST", path: "/v1/auth/revoke", key: "body" },
-  license: { method: "POST", path: "/v1/auth/license", key: "body" },
-  jwks: { method: "GET", path: "/.well-known/jwks.json", key: "nowhere" },
-  jwksHead: { method: "HEAD", path: "/.well-known/jwks.json", key: "nowhere" },
-  getToken: { method: "GET", path: REPO_TOKEN, key: "header" },
-  getTokenByQuery: { method: "GET", path: REPO_TOKEN, key: "query" },
-  postToken: { method: "POST", path: REPO_TOKEN, key: "body" },
-  list: { method: "GET", path: "/v1/models/list", key: "query" },
-  log: { method: "POST", path: "/v1/analytics/log", key: "body" },
-  download: { method: "GET", path: "/v1/models/download/", key: "header" },
-  downloadHead: { method: "HEAD", path: "/v1/models/download/", key: "header" },
-  link: { method: "GET", path: "/v1/models/download/", key: "nowhere" },
-  linkHead: { method: "HEAD", path: "/v1/models/download/", key: "nowhere" },
-  health: { method: "GET", path: "/api/health", key: "nowhere" },
-  healthHead: { method: "HEAD", path: "/api/health", key: "nowhere" },
-  openApi: { method: "GET", path: "/openapi.json", key: "nowhere" },
-  openApiHead: { method: "HEAD", path: "/openapi.json", key: "nowhere" },
-  elsewhere: { method: "GET", path: "/v1/nothing", key: "query" },
+  validate: { method: "POST", path: "/v1/auth/validate", key: "body", weight: 6 },
+  refresh: { method: "POST", path: "/v1/auth/refresh", key: "body", weight: 3 },
+  revoke: { method: "POST", path: "/v1/auth/revoke", key: "body", weight: 2 },
+  license: { method: "POST", path: "/v1/auth/license", key: "body", weight: 4 },
+  jwks: { method: "GET", path: "/.well-known/jwks.json", key: "nowhere", weight: 1 },
+  jwksHead: { method: "HEAD", path: "/.well-known/jwks.json", key: "nowhere", weight: 1 },
+  getToken: { method: "GET", path: REPO_TOKEN, key: "header", weight: 2 },
+  getTokenByQuery: { method: "GET", path: REPO_TOKEN, key: "query", weight: 2 },
+  postToken: { method: "POST", path: REPO_TOKEN, key: "body", weight: 2 },
+  list: { method: "GET", path: "/v1/models/list", key: "query", weight: 4 },
+  log: { method: "POST", path: "/v1/analytics/log", key: "body", weight: 14 },
+  download: { method: "GET", path: "/v1/models/download/", key: "header", weight: 3 },
+  downloadHead: { method: "HEAD", path: "/v1/models/download/", key: "header", weight: 1 },
+  link: { method: "GET", path: "/v1/models/download/", key: "nowhere", weight: 3 },
+  linkHead: { method: "HEAD", path: "/v1/models/download/", key: "nowhere", weight: 1 },
+  health: { method: "GET", path: "/api/health", key: "nowhere", weight: 1 },
+  healthHead: { method: "HEAD", path: "/api/health", key: "nowhere", weight: 1 },
+  openApi: { method: "GET", path: "/openapi.json", key: "nowhere", weight: 1 },
+  openApiHead: { method: "HEAD", path: "/openapi.json", key: "nowhere", weight: 1 },
+  elsewhere: { method: "GET", path: "/v1/nothing", key: "query", weight: 1 },
 } as const;
 export type Template = keyof typeof TEMPLATES;
 
@@ -67,21 +67,35 @@ export interface GeneratedRequest {
   readonly mutations: readonly Mutation[];
 }
 
-export interface RenderedRequest {
+/** The bytes of a request, and what its sender has to know. */
+export interface RenderedBytes {
   readonly bytes: Uint8Array;
   readonly method: string;
-  readonly target: string;
-  /** Every key that the request may carry. */
-  readonly apiKeys: readonly string[];
-  readonly hasClaim: boolean;
   /** Whether the request asks the service to close the connection. */
   readonly isLast: boolean;
   /** Whether the runtime may refuse the request before our code runs. */
   readonly mayRuntimeRefuse: boolean;
 }
 
+export interface RenderedRequest extends RenderedBytes {
+  readonly target: string;
+  /** Every key that the request may carry. */
+  readonly apiKeys: readonly string[];
+  readonly hasClaim: boolean;
+}
+
 const weighted = <T>(...entries: readonly (readonly [T, number])[]) =>
   fc.constantFrom(...entries.flatMap(([value, weight]) => Array.from({ length: weight }, () => value)));
+
+/** Draws from one of the arbitraries, each with its weight. */
+export const oneOf = <T>(...entries: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<T>])[]) =>
+  fc.oneof(...entries.map(([weight, arbitrary]) => ({ weight, arbitrary })));
+
+/** Draws mutations of one kind with these fields. */
+export const mutationOf = <Kind extends string, Fields>(
+  kind: Kind,
+  fields: { [Name in keyof Fields]: fc.Arbitrary<Fields[Name]> },
+) => fc.record({ kind: fc.constant(kind), ...fields }) as fc.Arbitrary<{ kind: Kind } & Fields>;
 
 /** Texts of any characters. */
 export const anyText = fc.oneof(
@@ -121,132 +135,83 @@ const roles = weighted<Role>(
   ["malformed", 1],
   ["none", 1],
 );
-const templates = weighted<Template>(
-  ["validate", 6],
-  ["refresh", 3],
-  ["revoke", 2],
-  ["license", 4],
-  ["jwks", 1],
-  ["jwksHead", 1],
-  ["getToken", 2],
-  ["getTokenByQuery", 2],
-  ["postToken", 2],
-  ["list", 4],
-  ["log", 14],
-  ["download", 3],
-  ["downloadHead", 1],
-  ["link", 3],
-  ["linkHead", 1],
-  ["health", 1],
-  ["healthHead", 1],
-  ["openApi", 1],
-  ["openApiHead", 1],
-  ["elsewhere", 1],
+const templates = weighted(
+  ...Object.entries(TEMPLATES).map(([name, { weight }]) => [name as Template, weight] as const),
 );
 
-const field = fc.record({
-  kind: fc.constant("field" as const),
-  name: fc.oneof({ arbitrary: fc.constantFrom(...FIELDS), weight: 15 }, { arbitrary: anyText, weight: 1 }),
-  json: fc.oneof(
-    { arbitrary: fc.constantFrom(...ODD_VALUES), weight: 6 },
-    { arbitrary: anyText.map((text) => JSON.stringify(text)), weight: 2 },
-    { arbitrary: fc.double().map((number) => JSON.stringify(number)), weight: 1 },
-    { arbitrary: fc.json({ maxDepth: 4 }), weight: 1 },
-  ),
-});
-const header = fc.oneof(
-  {
-    arbitrary: fc
-      .constantFrom(...ODD_HEADERS)
-      .map(([name, value]) => ({ kind: "header" as const, name, value })),
-    weight: 12,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("header" as const),
-      name: fc.constantFrom("X-API-Key", "Range", "Idempotency-Key", "If-None-Match", "X-Forwarded-For"),
-      // A line's end would begin another header. raw_framing_test.ts sends such requests.
-      value: anyBytes.map((bytes) => bytes.replaceAll(/[\r\n]/g, "")),
-    }),
-    weight: 2,
-  },
+/** JSON texts, most of them odd. */
+export const oddJson = oneOf(
+  [6, fc.constantFrom(...ODD_VALUES)],
+  [2, anyText.map((text) => JSON.stringify(text))],
+  [1, fc.double().map((number) => JSON.stringify(number))],
+  [1, fc.json({ maxDepth: 4 })],
 );
+export const oddHeader = fc
+  .constantFrom(...ODD_HEADERS)
+  .map(([name, value]) => ({ kind: "header" as const, name, value }));
+/** Headers of these names. A line's end would begin another header; raw_framing_test.ts sends such requests. */
+export const anyHeader = (names: readonly string[]) =>
+  mutationOf("header", {
+    name: fc.constantFrom(...names),
+    value: anyBytes.map((bytes) => bytes.replaceAll(/[\r\n]/g, "")),
+  });
 
-const mutation: fc.Arbitrary<Mutation> = fc.oneof(
-  { arbitrary: field, weight: 10 },
-  { arbitrary: header, weight: 8 },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("path" as const),
-      path: fc.oneof(
-        { arbitrary: fc.constantFrom(...ODD_PATHS), weight: 4 },
-        { arbitrary: anyBytes.map((bytes) => `{path}${bytes}`), weight: 1 },
-      ),
+const mutation = oneOf<Mutation>(
+  [10, mutationOf("field", { name: oneOf([15, fc.constantFrom(...FIELDS)], [1, anyText]), json: oddJson })],
+  [
+    8,
+    oneOf(
+      [12, oddHeader],
+      [2, anyHeader(["X-API-Key", "Range", "Idempotency-Key", "If-None-Match", "X-Forwarded-For"])],
+    ),
+  ],
+  [
+    3,
+    mutationOf("path", {
+      path: oneOf([4, fc.constantFrom(...ODD_PATHS)], [1, anyBytes.map((bytes) => `{path}${bytes}`)]),
     }),
-    weight: 3,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("query" as const),
-      query: fc.oneof(
-        { arbitrary: fc.constantFrom(...ODD_QUERIES), weight: 4 },
-        { arbitrary: anyText.map(percentEncoded), weight: 1 },
-      ),
+  ],
+  [
+    4,
+    mutationOf("query", {
+      query: oneOf([4, fc.constantFrom(...ODD_QUERIES)], [1, anyText.map(percentEncoded)]),
     }),
-    weight: 4,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("method" as const),
+  ],
+  [
+    3,
+    mutationOf("method", {
       method: weighted(
         ...OTHER_METHODS.map((method) => [method, 3] as const),
         ...UNKNOWN_METHODS.map((method) => [method, 1] as const),
       ),
     }),
-    weight: 3,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("key" as const),
-      role: roles,
-      at: fc.constantFrom("header", "query", "body"),
-    }),
-    weight: 3,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("body" as const),
-      body: fc.oneof(
-        { arbitrary: fc.constantFrom(...ODD_BODIES), weight: 5 },
-        { arbitrary: anyBytes, weight: 1 },
-        { arbitrary: fc.json({ maxDepth: 5, noUnicodeString: false }).map(toBytes), weight: 1 },
+  ],
+  [3, mutationOf("key", { role: roles, at: fc.constantFrom("header", "query", "body") })],
+  [
+    4,
+    mutationOf("body", {
+      body: oneOf(
+        [5, fc.constantFrom(...ODD_BODIES)],
+        [1, anyBytes],
+        [1, fc.json({ maxDepth: 5, noUnicodeString: false }).map(toBytes)],
       ),
     }),
-    weight: 4,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("splice" as const),
+  ],
+  [
+    4,
+    mutationOf("splice", {
       at: fc.integer({ min: 0, max: 100 }),
       cut: fc.integer({ min: 0, max: 6 }),
       insert: anyBytes,
     }),
-    weight: 4,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("leak" as const),
+  ],
+  [
+    2,
+    mutationOf("leak", {
       field: fc.constantFrom("error_message", "model_name", "metadata", "reason", "fingerprint"),
     }),
-    weight: 2,
-  },
-  {
-    arbitrary: fc.record({
-      kind: fc.constant("chunked" as const),
-      chunkBytes: fc.constantFrom(1, 7, 1_000, 100_000),
-    }),
-    weight: 2,
-  },
+  ],
+  [2, mutationOf("chunked", { chunkBytes: fc.constantFrom(1, 7, 1_000, 100_000) })],
 );
 
 /** Generates any request. */
@@ -361,17 +326,7 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
     headers.push(["Content-Length", String(body.length)]);
   }
   const target = query === "" ? path : `${path}?${query}`;
-  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  const head = `${method} ${target} HTTP/1.1\r\n${lines}\r\n`;
-  return {
-    bytes: Buffer.from(head + body, "latin1"),
-    method,
-    target,
-    apiKeys,
-    hasClaim,
-    isLast: headers.some(([name, value]) => name === "Connection" && value === "close"),
-    mayRuntimeRefuse: mayRuntimeRefuse({ method, target, headers, head }),
-  };
+  return { ...renderBytes({ method, target, headers, body }), target, apiKeys, hasClaim };
 }
 
 /** Returns a request as text for people, without a key: its head and body, with unprintable characters escaped. */
@@ -440,25 +395,32 @@ export function percentEncoded(text: string): string {
 
 const HEAD_LIMIT_BYTES = 16_000;
 
-interface Head {
+interface Parts {
   readonly method: string;
   readonly target: string;
   readonly headers: readonly (readonly [string, string])[];
-  readonly head: string;
+  /** In Latin-1. */
+  readonly body: string;
 }
 
 /**
- * Returns whether the runtime's HTTP parser may refuse a request by itself: for an unknown method, an invalid target,
+ * Makes the bytes of a request. The runtime's HTTP parser may refuse it by itself for an unknown method, an invalid target,
  * control characters or blanks in the target, control characters in a header, or a head of more than 16 KB.
  */
-export function mayRuntimeRefuse({ method, target, headers, head }: Head): boolean {
-  return (
-    UNKNOWN_METHODS.includes(method) ||
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.
-    /[\x00-\x20]/.test(target) ||
-    !/^(\/|http:\/\/)/.test(target) ||
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.
-    headers.some(([, value]) => /[\x00-\x08\x0a-\x1f]/.test(value)) ||
-    head.length > HEAD_LIMIT_BYTES
-  );
+export function renderBytes({ method, target, headers, body }: Parts): RenderedBytes {
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const head = `${method} ${target} HTTP/1.1\r\n${lines}\r\n`;
+  return {
+    bytes: Buffer.from(head + body, "latin1"),
+    method,
+    isLast: headers.some(([name, value]) => name === "Connection" && value === "close"),
+    mayRuntimeRefuse:
+      UNKNOWN_METHODS.includes(method) ||
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.
+      /[\x00-\x20]/.test(target) ||
+      !/^(\/|http:\/\/)/.test(target) ||
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.
+      headers.some(([, value]) => /[\x00-\x08\x0a-\x1f]/.test(value)) ||
+      head.length > HEAD_LIMIT_BYTES,
+  };
 }
