@@ -2,7 +2,6 @@
 /** The page of an operator: the sessions and tokens, and what an admin can change. */
 import * as v from "valibot";
 import {
-  isName,
   listOperators,
   listSessions,
   type Operator,
@@ -10,30 +9,22 @@ import {
   removeOperator,
   setRole,
 } from "../../operators/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
+import { refuse } from "../../refusal.ts";
 import { wordField } from "../../rule.ts";
-import { type Action, type ActionPage, action } from "../frame/console/action.ts";
-import { Actions, LastAction } from "../frame/console/components/action.tsx";
+import { type Action, action } from "../frame/console/action.ts";
 import { Select } from "../frame/console/components/form.tsx";
-import { Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago } from "../frame/console/components/values.tsx";
+import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import type { Page } from "../frame/console/page.tsx";
-import type { RefusedForm } from "../frame/console/refused_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { OperatorState, Sessions } from "./lists.tsx";
 
 /** The most tokens that a sentence names. */
 const MOST_NAMED = 50;
 
-interface NamedOperator {
-  readonly name: string;
-}
-
-type OperatorAction = Action<NamedOperator, Operator>;
-
-const setRoleOf: OperatorAction = action({
+const setRoleOf: Action<Operator> = action({
   name: "role",
   scope: "admin",
   label: "Change role",
@@ -55,7 +46,7 @@ const setRoleOf: OperatorAction = action({
   done: "The operator has another role. It applies from the next request.",
 });
 
-const remove: OperatorAction = action({
+const remove: Action<Operator> = action({
   name: "remove",
   scope: "admin",
   label: "Remove",
@@ -69,49 +60,36 @@ const remove: OperatorAction = action({
       {of.tokens.length > 0 && <TokensLeft operator={of} />}
     </>
   ),
-  entries: {},
   perform: ({ of: { name }, by, visit }) => removeOperator(visit.options.database, name, by),
   done: "The operator is removed: all sessions and codes have ended.",
 });
 
-const UNKNOWN = refuse("NOT_FOUND", "No operator has this name");
-
 /** The page of an operator, with its actions. */
-export const OPERATOR_PAGE: ActionPage<NamedOperator, Operator> = {
+export const OPERATOR_PAGE: DetailPage<Operator> = {
   path: "/access/operators/:name",
+  scope: "admin",
   addressOf: ({ name }) => `/access/operators/${name}`,
   // An operator who is no admin any more may not open the page of an operator.
   addressAfter: ({ name }, { session }) => (name === session.operator ? "/access" : undefined),
   actions: [setRoleOf, remove],
-  find: ({ params: { name = "" } }) => (isName(name) ? { name } : UNKNOWN),
-  show: operatorPage,
+  async find({ options, params }) {
+    const operators = await listOperators(options.database);
+    return operators.find(({ name }) => name === params.name) ?? UNKNOWN;
+  },
+  show: showOperator,
 };
 
-/** Shows an operator. A form that was refused is open and says why. */
-async function operatorPage(
-  named: NamedOperator,
-  visit: Visit,
-  refused?: RefusedForm,
-): Promise<Page | Refusal> {
-  const { options, session, now } = visit;
-  const [operators, sessions] = await Promise.all([
-    listOperators(options.database),
-    listSessions(options.database, { now }),
-  ]);
-  const operator = operators.find((each) => each.name === named.name);
-  if (operator === undefined) return UNKNOWN;
-  const { name, role, createdAt, removedAt, lastSeenAt } = operator;
-  const shown = { page: OPERATOR_PAGE, of: operator, visit, refused };
+const UNKNOWN = refuse("NOT_FOUND", "No operator has this name");
+
+async function showOperator(operator: Operator, { options, session, now }: Visit): Promise<Detail> {
+  const { name, role, createdAt, removedAt, lastSeenAt, tokens } = operator;
+  const sessions = await listSessions(options.database, { now });
   return {
     title: `Operator ${name}`,
-    body: (
+    beside: <OperatorState operator={operator} />,
+    below: (
       <>
-        <Heading title={`Operator ${name}`}>
-          <OperatorState operator={operator} />
-        </Heading>
-        <LastAction {...shown} />
-        <Actions {...shown} />
-        {removedAt !== null && operator.tokens.length > 0 && (
+        {removedAt !== null && tokens.length > 0 && (
           <Notice kind="warning">
             <TokensLeft operator={operator} />
           </Notice>
@@ -122,7 +100,7 @@ async function operatorPage(
             ["Created", <Ago at={createdAt} now={now} />],
             ["Last seen", lastSeenAt ? <Ago at={lastSeenAt} now={now} /> : "never"],
             ...(removedAt ? ([["Removed", <Ago at={removedAt} now={now} />]] as const) : []),
-            ["Tokens issued", <TokenLinks names={operator.tokens} />],
+            ["Tokens issued", <TokenLinks names={tokens} />],
             ["Changes made", <a href={`/console/audit?actor=operator%3A${name}`}>Show in the audit log</a>],
           ]}
         />

@@ -1,5 +1,5 @@
 /** Who may use the console and the API: operators, their sessions, and tokens. */
-import { actionRoutes } from "../frame/console/action.ts";
+import { detailRoutes } from "../frame/console/detail_page.tsx";
 import { logOut } from "../frame/console/log_in.ts";
 import { form, page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
@@ -14,8 +14,8 @@ export const access: Thing = {
   pages: [
     page("/access", "any", accessPage),
     form("/access/sessions/:id/end", "any", endSessionOfForm),
-    ...actionRoutes(OPERATOR_PAGE, "admin"),
-    ...actionRoutes(TOKEN_PAGE, "admin"),
+    ...detailRoutes(OPERATOR_PAGE),
+    ...detailRoutes(TOKEN_PAGE),
     form("/logout", "any", logOut),
   ],
   api: [whoami],

@@ -9,16 +9,13 @@ import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
-import type { ActionPage } from "../frame/console/action.ts";
-import { Actions, LastAction } from "../frame/console/components/action.tsx";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History } from "../frame/console/components/history.tsx";
-import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
+import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
-import type { Page } from "../frame/console/page.tsx";
-import type { RefusedForm } from "../frame/console/refused_form.ts";
+import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
 
@@ -32,46 +29,45 @@ const MAX_ADDED_UP = 500;
 const MAX_ROWS = 20;
 
 /** The page of an account, with its actions. */
-export const ACCOUNT_PAGE: ActionPage<Account, ShownAccount> = {
+export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
   path: "/accounts/:id",
+  scope: "accounts:read",
   addressOf: ({ id }) => `/accounts/${id}`,
   actions: ACCOUNT_ACTIONS,
-  find: findNamedAccount,
-  show: accountPage,
+  find: findShown,
+  show: showAccount,
 };
 
 /** Finds the account that the path names. */
-async function findNamedAccount({ options, params }: Visit): Promise<Account | Refusal> {
+async function findShown({ options, params, now }: Visit): Promise<ShownAccount | Refusal> {
+  const { database } = options;
   const uuid = parseId("usr", params.id ?? "");
-  const account = uuid === undefined ? undefined : await findAccount(options.database, { uuid });
-  return account ?? refuse("NOT_FOUND", "Cannot show account: no account has that id");
+  const account = uuid && (await findAccount(database, { uuid }));
+  if (!account) return refuse("NOT_FOUND", "Cannot show account: no account has that id");
+  const isLarge = account.keys > MAX_RENEWED;
+  return {
+    ...account,
+    renewable: isLarge ? undefined : await findRenewable(database, account.uuid, { now }),
+  };
 }
 
-/** Shows an account. After a form was refused, it is open and says why. */
-async function accountPage(found: Account, visit: Visit, refused?: RefusedForm): Promise<Page> {
-  const { options, now, query } = visit;
+async function showAccount(account: ShownAccount, { options, now, query, may }: Visit): Promise<Detail> {
   const { database } = options;
-  const { id, uuid: accountUuid, name, email, organization, createdAt } = found;
-  const [keys, months, log, renewable] = await Promise.all([
+  const { id, uuid: accountUuid, name, email, organization, createdAt } = account;
+  const [keys, months, log] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
-    found.keys > MAX_ADDED_UP && !query.has("use")
+    account.keys > MAX_ADDED_UP && !query.has("use")
       ? undefined
       : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
-    found.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid, { now }),
   ]);
-  const account = { ...found, renewable };
-  const shown = { page: ACCOUNT_PAGE, of: account, visit, refused };
   return {
     title: escapeControls(email),
-    body: (
+    beside: may("keys:issue") && !isErased(account) && (
+      <IssueButton query={`?${new URLSearchParams({ email })}`} />
+    ),
+    above: (
       <>
-        <Heading title={escapeControls(email)}>
-          {visit.may("keys:issue") && !isErased(account) && (
-            <IssueButton query={`?${new URLSearchParams({ email })}`} />
-          )}
-        </Heading>
-        <LastAction {...shown} />
         {isErased(account) && (
           <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
         )}
@@ -87,8 +83,11 @@ async function accountPage(found: Account, visit: Visit, refused?: RefusedForm):
             ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
           ]}
         />
-        <Actions {...shown} />
-        {visit.may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
+      </>
+    ),
+    below: (
+      <>
+        {may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
         {months ? (
           <Bars
             caption="Inferences by month, over all licenses"

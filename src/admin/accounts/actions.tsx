@@ -25,7 +25,7 @@ export interface ShownAccount extends Account {
   readonly renewable: Renewable | undefined;
 }
 
-type AccountAction = Action<Account, ShownAccount>;
+type AccountAction = Action<ShownAccount>;
 
 const change: AccountAction = action({
   name: "change",
@@ -102,7 +102,6 @@ const erase: AccountAction = action({
       account must be revoked before. Do not name the person in the reason.
     </p>
   ),
-  entries: {},
   perform: ({ of: { uuid }, by, visit }) => eraseAccount(visit.options.database, uuid, by),
   done: "Name, e-mail and organization were removed.",
 });

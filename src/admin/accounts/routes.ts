@@ -1,5 +1,5 @@
 /** Accounts, for operators. */
-import { actionRoutes } from "../frame/console/action.ts";
+import { detailRoutes } from "../frame/console/detail_page.tsx";
 import { listRoutes } from "../frame/console/list_page.tsx";
 import type { Thing } from "../frame/thing.ts";
 import { ACCOUNT_PAGE } from "./account.tsx";
@@ -8,6 +8,6 @@ import { ACCOUNT_ROUTES } from "./accounts_routes.ts";
 
 export const accounts: Thing = {
   label: "Accounts",
-  pages: [...listRoutes(ACCOUNTS), ...actionRoutes(ACCOUNT_PAGE, "accounts:read")],
+  pages: [...listRoutes(ACCOUNTS), ...detailRoutes(ACCOUNT_PAGE)],
   api: ACCOUNT_ROUTES,
 };

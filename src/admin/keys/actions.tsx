@@ -2,16 +2,16 @@
 /** The actions that the page of a key offers. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
+import { type KeyExplanation, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, oneYearAfter, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
-import { action } from "../frame/console/action.ts";
+import { action, type Change } from "../frame/console/action.ts";
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { toTierChoice } from "../frame/console/tier_choice.ts";
 import { exportLicense } from "./export_license.tsx";
-import { isActive, isNotRevoked, type KeyAction, type KeyChange, mayStay, uuidOf } from "./key_action.ts";
+import { isActive, isNotRevoked, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 import { EXPIRY_ENTRIES, ExpiryFields, expiryOf, LIMIT_ENTRY, LimitField } from "./license_fields.tsx";
 import { rotate } from "./rotate.tsx";
 
@@ -24,7 +24,6 @@ const suspend: KeyAction = action({
   submit: "Suspend the key",
   fits: isActive,
   Form: () => <p>The service refuses the key until someone resumes it.</p>,
-  entries: {},
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
   done: "The key is suspended: it is refused from now on.",
 });
@@ -34,9 +33,8 @@ export const resume: KeyAction = action({
   scope: "keys:manage",
   label: "Resume",
   submit: "Resume the key",
-  fits: (key) => key.state === "suspended" && mayStay(key),
+  fits: (of) => of.key.state === "suspended" && mayStay(of),
   Form: () => <p>The service accepts the key again.</p>,
-  entries: {},
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
   done: "The key is resumed: it works again.",
 });
@@ -47,7 +45,8 @@ export const renew: KeyAction = action({
   label: "Renew",
   submit: "Renew the license",
   fits: mayStay,
-  Form({ of: { licenseExpiresAt: at }, field, now }) {
+  Form({ of: { key }, field, now }) {
+    const at = key.licenseExpiresAt;
     const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
     const proposed = oneYearAfter(isEndless || at < now ? now : at);
     return (
@@ -78,7 +77,7 @@ const changeTier: KeyAction = action({
   Form: ({ of, field }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
-      <Select {...field("tier", of.tier)} label="Tier" choices={TIERS.map(toTierChoice)} required />
+      <Select {...field("tier", of.key.tier)} label="Tier" choices={TIERS.map(toTierChoice)} required />
     </>
   ),
   entries: { tier: v.pipe(TEXT, TIER_FIELD) },
@@ -95,7 +94,7 @@ export const changeLimit: KeyAction = action({
   Form: ({ of, field }) => (
     <>
       <p>{FOR_ALL_KEYS}</p>
-      <LimitField field={field} proposed={String(of.monthlyLimit ?? "")} label="Monthly limit" />
+      <LimitField field={field} proposed={String(of.key.monthlyLimit ?? "")} label="Monthly limit" />
     </>
   ),
   entries: LIMIT_ENTRY,
@@ -112,7 +111,7 @@ const changeExternalId: KeyAction = action({
   submit: "Change the external id",
   Form: ({ of, field }) => (
     <TextField
-      {...field("external_id", of.externalId ?? "")}
+      {...field("external_id", of.key.externalId ?? "")}
       label="External id"
       hint="Your own name for the license, such as an order number; empty for none."
       maxlength={255}
@@ -131,14 +130,13 @@ const revoke: KeyAction = action({
   submit: "Revoke the key",
   fits: isNotRevoked,
   isFinal: true,
-  repeat: { what: "the key id", textOf: ({ id }) => id },
+  repeat: { what: "the key id", textOf: ({ key }) => key.id },
   Form: () => (
     <p>
       <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
       suspend it.
     </p>
   ),
-  entries: {},
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
   done: "The key is revoked for good.",
 });
@@ -156,6 +154,9 @@ export const KEY_ACTIONS = [
   revoke,
 ];
 
-function changeLicenseOf({ of, by, visit }: KeyChange, change: LicenseChange): Promise<object | Refusal> {
+function changeLicenseOf(
+  { of, by, visit }: Change<KeyExplanation>,
+  change: LicenseChange,
+): Promise<object | Refusal> {
   return changeLicense(visit.options.licenseChanges, { keyUuid: uuidOf(of) }, { ...by, change });
 }

@@ -53,7 +53,7 @@ export const exportLicense: KeyAction = action({
     return new Response(renderExport(signed).file, {
       headers: {
         "Content-Type": "text/plain; charset=utf-8",
-        "Content-Disposition": `attachment; filename="${of.id}.license"`,
+        "Content-Disposition": `attachment; filename="${of.key.id}.license"`,
       },
     });
   },

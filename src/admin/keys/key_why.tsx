@@ -2,7 +2,7 @@
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../calendar.ts";
-import type { KeyExplanation, KeySummary, Obstacle } from "../../keys/mod.ts";
+import type { KeyExplanation, Obstacle } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
@@ -43,7 +43,7 @@ export function Why({ explanation, visit }: WhyProps) {
             ) : (
               SENTENCES[obstacle](explanation)
             )}{" "}
-            <WayOut of={explanation.key} obstacle={obstacle} visit={visit} />
+            <WayOut of={explanation} obstacle={obstacle} visit={visit} />
           </li>
         ))}
       </ul>
@@ -91,21 +91,22 @@ const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: KeyAction, l
 };
 
 interface WayOutProps {
-  readonly of: KeySummary;
+  readonly of: KeyExplanation;
   readonly obstacle: Obstacle;
   readonly visit: Visit;
 }
 
 function WayOut({ of, obstacle, visit }: WayOutProps): Child {
+  const { key } = of;
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined) {
-    const path = toOpenForm(`/console/keys/${of.id}`, action.name);
-    return isOffered(action, { of, visit }) ? <a href={path}>{label}</a> : null;
+    const path = toOpenForm(`/console/keys/${key.id}`, action.name);
+    return isOffered(action, of, visit) ? <a href={path}>{label}</a> : null;
   }
-  if (of.replacedBy !== null)
-    return <a href={`/console/keys/${of.replacedBy}`}>Show the key that replaced it</a>;
-  const query = new URLSearchParams({ email: of.email, tier: of.tier });
-  return visit.may("keys:issue") && !isErased(of) ? (
+  if (key.replacedBy !== null)
+    return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;
+  const query = new URLSearchParams({ email: key.email, tier: key.tier });
+  return visit.may("keys:issue") && !isErased(key) ? (
     <a href={`/console/keys/issue?${query}`}>Issue a new key</a>
   ) : null;
 }

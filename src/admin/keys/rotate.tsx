@@ -2,8 +2,7 @@
 /** The rotation of a key. Its answer shows the new key; no other page ever does. */
 import * as v from "valibot";
 import { DAY_MS } from "../../calendar.ts";
-import { findKey, type KeySummary, type RotatedKey, rotateKey } from "../../keys/mod.ts";
-import { refuseUnknownKey } from "../../licensing/mod.ts";
+import { type KeySummary, type RotatedKey, rotateKey } from "../../keys/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
 import { action } from "../frame/console/action.ts";
@@ -19,7 +18,7 @@ export const rotate: KeyAction = action({
   scope: "keys:manage",
   label: "Rotate",
   submit: "Issue the new key",
-  fits: (key) => isActive(key) && mayStay(key) && key.replacedBy === null,
+  fits: (of) => isActive(of) && mayStay(of) && of.key.replacedBy === null,
   Form: ({ field }) => (
     <>
       <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
@@ -33,12 +32,10 @@ export const rotate: KeyAction = action({
   ),
   entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, 3_650))) },
   async perform({ of, fields, by, visit }) {
-    const uuid = uuidOf(of);
-    const { database, licenseChanges, brand } = visit.options;
-    const old = await findKey(database, { uuid }, by);
-    if (old === undefined) return refuseUnknownKey("rotate key", uuid);
-    const overlapMs = fields.overlap_days * DAY_MS;
-    const rotated = await rotateKey(licenseChanges, { uuid, mode: old.mode, overlapMs }, { brand, ...by });
+    const { licenseChanges, brand } = visit.options;
+    const { key: old } = of;
+    const rotation = { uuid: uuidOf(of), mode: old.mode, overlapMs: fields.overlap_days * DAY_MS };
+    const rotated = await rotateKey(licenseChanges, rotation, { brand, ...by });
     if (isRefusal(rotated)) return rotated;
     return {
       title: "Key rotated",

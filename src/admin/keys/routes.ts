@@ -1,5 +1,5 @@
 /** Keys and their licenses, for operators. */
-import { actionRoutes } from "../frame/console/action.ts";
+import { detailRoutes } from "../frame/console/detail_page.tsx";
 import { listRoutes } from "../frame/console/list_page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
@@ -18,7 +18,7 @@ export const keys: Thing = {
     ...listRoutes(KEYS),
     page("/keys/issue", "keys:issue", issueFormPage),
     form("/keys/issue", "keys:issue", issueKeyOfForm),
-    ...actionRoutes(KEY_PAGE, "keys:read"),
+    ...detailRoutes(KEY_PAGE),
   ],
   api: [listKeysRoute, ...KEY_ROUTES, exportLicense, ...KEY_CHANGE_ROUTES, ...LICENSE_ROUTES],
 };

@@ -6,7 +6,7 @@ import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 
-type ModelAction = Action<FoundModel, FoundModel>;
+type ModelAction = Action<FoundModel>;
 
 const remove: ModelAction = action({
   name: "remove",
@@ -20,7 +20,6 @@ const remove: ModelAction = action({
       that is added is listed again.
     </p>
   ),
-  entries: {},
   perform: ({ of: { model }, by, visit }) => removeModel(visit.options.database, model.name, by),
   done: "The model was taken off the list.",
 });

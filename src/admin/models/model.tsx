@@ -10,25 +10,23 @@ import {
 import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
-import type { ActionPage } from "../frame/console/action.ts";
-import { Actions, LastAction } from "../frame/console/components/action.tsx";
-import { Copyable, Heading } from "../frame/console/components/layout.tsx";
+import { Copyable } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Day, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
-import type { Page } from "../frame/console/page.tsx";
-import type { RefusedForm } from "../frame/console/refused_form.ts";
+import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MODEL_ACTIONS } from "./actions.tsx";
 import { addVersionCommand } from "./add_command.ts";
 import { Listed } from "./models.tsx";
 
 /** The page of a model, with its actions. */
-export const MODEL_PAGE: ActionPage<FoundModel, FoundModel> = {
+export const MODEL_PAGE: DetailPage<FoundModel> = {
   path: "/models/:name",
+  scope: "models:read",
   addressOf: ({ model }) => `/models/${encodeURIComponent(model.name)}`,
   actions: MODEL_ACTIONS,
   find: findNamed,
-  show: modelPage,
+  show: showModel,
 };
 
 /** Finds the model that the path names. */
@@ -37,42 +35,37 @@ async function findNamed({ options, params }: Visit): Promise<FoundModel | Refus
   return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
 }
 
-/** Shows a model. After a form was refused, it is open and says why. */
-async function modelPage(found: FoundModel, visit: Visit, refused?: RefusedForm): Promise<Page> {
-  const { model, versions } = found;
+function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail {
   const { listedVersion, owner } = model;
-  const shown = { page: MODEL_PAGE, of: found, visit, refused };
   return {
     title: escapeControls(model.name),
     script: "copy",
-    body: (
+    above: (
+      <Facts
+        facts={[
+          ["State", <Listed isListed={listedVersion !== null} />],
+          [
+            "Listed version",
+            listedVersion === null ? <span class="muted">none</span> : <Foreign text={listedVersion} />,
+          ],
+          ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
+        ]}
+      />
+    ),
+    afterActions: may("models:write") && (
+      <details class="action" name="action">
+        <summary>Add a version…</summary>
+        <div class="about">
+          <p>
+            Copy the file to the host of the service, and run this command there with the new version. The
+            list then shows it.
+          </p>
+          <Copyable id="add-command" text={addVersionCommand(model)} label="Copy the command" />
+        </div>
+      </details>
+    ),
+    below: (
       <>
-        <Heading title={escapeControls(model.name)} />
-        <LastAction {...shown} />
-        <Facts
-          facts={[
-            ["State", <Listed isListed={listedVersion !== null} />],
-            [
-              "Listed version",
-              listedVersion === null ? <span class="muted">none</span> : <Foreign text={listedVersion} />,
-            ],
-            ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
-          ]}
-        />
-        <Actions {...shown}>
-          {visit.may("models:write") && (
-            <details class="action" name="action">
-              <summary>Add a version…</summary>
-              <div class="about">
-                <p>
-                  Copy the file to the host of the service, and run this command there with the new version.
-                  The list then shows it.
-                </p>
-                <Copyable id="add-command" text={addVersionCommand(model)} label="Copy the command" />
-              </div>
-            </details>
-          )}
-        </Actions>
         <h2>Versions</h2>
         <Table
           caption={
@@ -80,7 +73,7 @@ async function modelPage(found: FoundModel, visit: Visit, refused?: RefusedForm)
               ? `The newest ${versions.length} of ${renderCount(model.versions)} versions`
               : "Newest first"
           }
-          columns={columnsOf(model, visit.now)}
+          columns={columnsOf(model, now)}
           rows={versions}
         />
       </>

@@ -1,5 +1,5 @@
 /** Models, for operators. */
-import { actionRoutes } from "../frame/console/action.ts";
+import { detailRoutes } from "../frame/console/detail_page.tsx";
 import { listRoutes } from "../frame/console/list_page.tsx";
 import type { Thing } from "../frame/thing.ts";
 import { MODEL_PAGE } from "./model.tsx";
@@ -8,6 +8,6 @@ import { MODEL_ROUTES } from "./models_routes.ts";
 
 export const models: Thing = {
   label: "Models",
-  pages: [...listRoutes(MODELS), ...actionRoutes(MODEL_PAGE, "models:read")],
+  pages: [...listRoutes(MODELS), ...detailRoutes(MODEL_PAGE)],
   api: MODEL_ROUTES,
 };

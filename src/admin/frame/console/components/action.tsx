@@ -4,7 +4,7 @@
  * one action of a page is open.
  */
 import type { Child } from "hono/jsx";
-import { type Action, type ActionPage, isOffered } from "../action.ts";
+import { type Action, isOffered } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
 import { RefusalNotice } from "../remedies.tsx";
 import { formIdOf } from "../route.ts";
@@ -12,9 +12,12 @@ import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
 
-interface ActionsProps<Target, Shown extends Target> {
-  readonly page: ActionPage<Target, Shown>;
-  readonly of: Shown;
+interface ActionsProps<Thing> {
+  /** The actions of the page. */
+  readonly actions: readonly Action<Thing>[];
+  /** The address of the page, below `/console`. */
+  readonly address: string;
+  readonly of: Thing;
   readonly visit: Visit;
   /** The form that was refused: its action is open and says why. */
   readonly refused: RefusedForm | undefined;
@@ -23,9 +26,8 @@ interface ActionsProps<Target, Shown extends Target> {
 }
 
 /** The actions of a page, next to each other. The parameter `open` of its address opens one of them. */
-export function Actions<Target, Shown extends Target>({ children, ...props }: ActionsProps<Target, Shown>) {
-  const { page, of, visit } = props;
-  const offered = page.actions.filter((action) => isOffered(action, { of, visit }));
+export function Actions<Thing>({ actions, children, ...props }: ActionsProps<Thing>) {
+  const offered = actions.filter((action) => isOffered(action, props.of, props.visit));
   if (offered.length === 0 && !children) return null;
   return (
     <div class="changes">
@@ -38,13 +40,13 @@ export function Actions<Target, Shown extends Target>({ children, ...props }: Ac
 }
 
 /** An action that opens in place. Its last field is the reason, which the audit log keeps. */
-function ActionForm<Target, Shown extends Target>({
+function ActionForm<Thing>({
   action: { name, label, submit, isFinal, isDownload, repeat, Form },
-  page,
+  address,
   of,
   visit,
   ...props
-}: Omit<ActionsProps<Target, Shown>, "children"> & { readonly action: Action<Target, Shown> }) {
+}: Omit<ActionsProps<Thing>, "actions" | "children"> & { readonly action: Action<Thing> }) {
   const refused = props.refused?.action === name ? props.refused : undefined;
   const field = fieldsOf(name, refused);
   const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
@@ -55,7 +57,7 @@ function ActionForm<Target, Shown extends Target>({
       <form
         id={formIdOf(name)}
         method="post"
-        action={`/console${page.addressOf(of)}/${name}`}
+        action={`/console${address}/${name}`}
         novalidate
         data-download={isDownload ? "" : undefined}
       >
@@ -87,14 +89,9 @@ function ActionForm<Target, Shown extends Target>({
  * Says what the last action of a page has changed. If it was refused, its open form says why; only if the page no longer
  * offers the action, the reason is shown here.
  */
-export function LastAction<Target, Shown extends Target>({
-  page: { actions },
-  of,
-  visit,
-  refused,
-}: Omit<ActionsProps<Target, Shown>, "children">) {
+export function LastAction<Thing>({ actions, of, visit, refused }: ActionsProps<Thing>) {
   const isFormShown = actions.some(
-    (action) => action.name === refused?.action && isOffered(action, { of, visit }),
+    (action) => action.name === refused?.action && isOffered(action, of, visit),
   );
   const sentences = Object.fromEntries(
     actions.flatMap(({ name, done = {} }) =>

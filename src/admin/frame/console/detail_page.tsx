@@ -1,0 +1,98 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * The page of one thing is one record: how its path names the thing, what it shows, and its actions. The routes of the
+ * page and of its actions, and the answers to their forms, come from the record.
+ */
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
+import type { AdminEnv } from "../options.ts";
+import type { Action } from "./action.ts";
+import type { Script } from "./assets.ts";
+import { Actions, LastAction } from "./components/action.tsx";
+import { Heading } from "./components/layout.tsx";
+import type { Need } from "./may.ts";
+import type { Page } from "./page.tsx";
+import type { RefusedForm } from "./refused_form.ts";
+import { type ConsoleRoute, form, page } from "./route.ts";
+import type { Visit } from "./visit.ts";
+
+export interface DetailPage<Thing> {
+  /** As Hono writes paths: `/keys/:id`. */
+  readonly path: string;
+  readonly scope: Need;
+  /** The address of the page of a thing, below `/console`. */
+  addressOf(of: Thing): string;
+  /** Returns the address to which a change leads, if it is not that of the page. */
+  addressAfter?(of: Thing, visit: Visit): string | undefined;
+  readonly actions: readonly Action<Thing>[];
+  /** Finds what the path names. */
+  find(visit: Visit): Promise<Thing | Refusal>;
+  show(of: Thing, visit: Visit): Detail | Promise<Detail | Refusal>;
+}
+
+/** What the page shows of a thing, besides its actions. */
+export interface Detail {
+  readonly title: string;
+  readonly script?: Script;
+  /** What stands beside the title. */
+  readonly beside?: Child;
+  /** What stands between the title and the actions. */
+  readonly above?: Child;
+  /** What opens in place, after the actions. */
+  readonly afterActions?: Child;
+  readonly below: Child;
+}
+
+/** Returns the routes of a page and of its actions. */
+export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly ConsoleRoute[] {
+  return [
+    page(of.path, of.scope, (visit) => open(of, visit)),
+    ...of.actions.map((action) =>
+      form(`${of.path}/${action.name}`, action.scope, (visit, c) => answer(action, of, { visit, c })),
+    ),
+  ];
+}
+
+/** Finds what the path names, and shows it. After a form was refused, it is open and says why. */
+async function open<Thing>(
+  { find, show, addressOf, actions }: DetailPage<Thing>,
+  visit: Visit,
+  refused?: RefusedForm,
+): Promise<Page | Refusal> {
+  const of = await find(visit);
+  if (isRefusal(of)) return of;
+  const detail = await show(of, visit);
+  if (isRefusal(detail)) return detail;
+  const { title, script, beside, above, afterActions, below } = detail;
+  const shown = { actions, address: addressOf(of), of, visit, refused };
+  return {
+    title,
+    ...(script && { script }),
+    ...(refused && { code: refused.refusal.code }),
+    body: (
+      <>
+        <Heading title={title}>{beside}</Heading>
+        <LastAction {...shown} />
+        {above}
+        <Actions {...shown}>{afterActions}</Actions>
+        {below}
+      </>
+    ),
+  };
+}
+
+async function answer<Thing>(
+  { name, carryOut }: Action<Thing>,
+  page: DetailPage<Thing>,
+  { visit, c }: { readonly visit: Visit; readonly c: Context<AdminEnv> },
+): Promise<Page | Response | Refusal> {
+  const of = await page.find(visit);
+  if (isRefusal(of)) return of;
+  const result = await carryOut(of, visit);
+  if (isRefusal(result)) return await open(page, visit, { action: name, form: visit.form, refusal: result });
+  if (result instanceof Response) return result;
+  if (typeof result === "object" && "body" in result) return result as Page;
+  const address = page.addressAfter?.(of, visit) ?? page.addressOf(of);
+  return c.redirect(`/console${address}?done=${typeof result === "string" ? result : name}`, 303);
+}
