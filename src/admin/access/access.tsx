@@ -4,7 +4,7 @@ import { listOperators, listSessions, listTokens, type Operator } from "../../op
 import { renderCount } from "../../render_count.ts";
 import { Done } from "../frame/console/components/action.tsx";
 import { Heading } from "../frame/console/components/layout.tsx";
-import { numeric } from "../frame/console/components/table.tsx";
+import { type Column, numeric } from "../frame/console/components/table.tsx";
 import { Ago, Day } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -50,20 +50,20 @@ export async function accessPage({ options: { database }, session, query, now }:
 
 function Operators({ operators, now }: { readonly operators: readonly Operator[]; readonly now: Date }) {
   const ordered = operators.toSorted((a, b) => Number(a.removedAt !== null) - Number(b.removedAt !== null));
-  const columns = [
+  const columns: readonly Column<Operator>[] = [
     {
       label: "Operator",
-      cell: ({ name }: Operator) => (
+      cell: ({ name }) => (
         <a class="name" href={`/console/access/operators/${name}`}>
           {name}
         </a>
       ),
     },
-    { label: "Role", cell: ({ role }: Operator) => role },
-    { label: "State", cell: (operator: Operator) => <OperatorState operator={operator} /> },
-    { label: "Created", cell: ({ createdAt }: Operator) => <Day at={createdAt} now={now} /> },
-    { label: "Last seen", cell: ({ lastSeenAt }: Operator) => <Ago at={lastSeenAt} now={now} /> },
-    numeric("Tokens issued", ({ tokens }: Operator) => renderCount(tokens.length)),
+    { label: "Role", cell: ({ role }) => role },
+    { label: "State", cell: (operator) => <OperatorState operator={operator} /> },
+    { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
+    { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
+    numeric("Tokens issued", ({ tokens }) => renderCount(tokens.length)),
   ];
   return (
     <>

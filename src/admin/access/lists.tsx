@@ -4,7 +4,7 @@ import type { ListedSession, ListedToken, Operator } from "../../operators/mod.t
 import { limitsOfToken } from "../../operators/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { Pill, type PillProps } from "../frame/console/components/pill.tsx";
-import { Table, type TableProps } from "../frame/console/components/table.tsx";
+import { type Column, Table, type TableProps } from "../frame/console/components/table.tsx";
 import { Ago, Foreign, Lines } from "../frame/console/components/values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
@@ -19,19 +19,19 @@ interface SessionsProps {
 /** Sessions, each with the button that ends it. */
 export function Sessions({ sessions, ownId, now }: SessionsProps) {
   if (sessions.length === 0) return <p class="muted">No session.</p>;
-  const columns = [
+  const columns: readonly Column<ListedSession>[] = [
     {
       label: "Operator",
-      cell: ({ id, operator }: ListedSession) => (
+      cell: ({ id, operator }) => (
         <Lines text={<span class="name">{operator}</span>} more={id === ownId && "this session"} />
       ),
     },
-    { label: "Role", cell: ({ role }: ListedSession) => role },
-    { label: "Began", cell: ({ createdAt }: ListedSession) => <Ago at={createdAt} now={now} /> },
-    { label: "Last seen", cell: ({ lastSeenAt }: ListedSession) => <Ago at={lastSeenAt} now={now} /> },
+    { label: "Role", cell: ({ role }) => role },
+    { label: "Began", cell: ({ createdAt }) => <Ago at={createdAt} now={now} /> },
+    { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
     {
       label: "End",
-      cell: ({ id, operator }: ListedSession) => (
+      cell: ({ id, operator }) => (
         <form method="post" action={`/console/access/sessions/${id}/end`}>
           <button
             type="submit"
@@ -68,20 +68,20 @@ export function OperatorState({ operator: { removedAt } }: { readonly operator: 
 
 /** Tokens, each with a link to its page. Tokens that work come first. */
 export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[]; readonly now: Date }) {
-  const columns = [
+  const columns: readonly Column<ListedToken>[] = [
     {
       label: "Token",
-      cell: ({ name }: ListedToken) => (
+      cell: ({ name }) => (
         <a class="name" href={`/console/access/tokens/${name}`}>
           {name}
         </a>
       ),
     },
-    { label: "State", cell: ({ state }: ListedToken) => <TokenState state={state} /> },
-    { label: "Scopes", cell: (token: ListedToken) => limitsOfToken(token).scopes },
-    { label: "Limits", cell: (token: ListedToken) => <Limits token={token} /> },
-    { label: "Created by", cell: ({ createdBy }: ListedToken) => <Foreign text={createdBy} /> },
-    { label: "Last used", cell: ({ lastUsedAt }: ListedToken) => <Ago at={lastUsedAt} now={now} /> },
+    { label: "State", cell: TokenState },
+    { label: "Scopes", cell: (token) => limitsOfToken(token).scopes },
+    { label: "Limits", cell: (token) => <Limits token={token} /> },
+    { label: "Created by", cell: ({ createdBy }) => <Foreign text={createdBy} /> },
+    { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
   ];
   const ordered = tokens.toSorted((a, b) => Number(a.state === "revoked") - Number(b.state === "revoked"));
   return (

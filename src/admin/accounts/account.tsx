@@ -109,11 +109,6 @@ async function showAccount(account: ShownAccount, { options, now, query, may }: 
   };
 }
 
-interface License extends Pick<KeySummary, "licenseId" | "externalId" | "tier" | "used" | "monthlyLimit"> {
-  readonly licenseExpiresAt: Date;
-  readonly keys: readonly KeySummary[];
-}
-
 interface LicensesProps {
   readonly account: Account;
   readonly keys: readonly KeySummary[];
@@ -129,7 +124,25 @@ function Licenses({ account, keys, now }: LicensesProps) {
       {licenses.length === 0 ? (
         <p class="empty">This account has no license.</p>
       ) : (
-        <Table caption="Newest first" columns={columnsAt(now)} rows={licenses} />
+        <Table
+          caption="Newest first"
+          columns={[
+            {
+              label: "License",
+              cell: ({ licenseId, externalId }) => (
+                <Lines
+                  text={<code class="id">{licenseId}</code>}
+                  more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
+                />
+              ),
+            },
+            { label: "Tier", cell: ({ tier }) => tier },
+            numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
+            { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
+            { label: "Keys", cell: Keys },
+          ]}
+          rows={licenses}
+        />
       )}
       {keys.length < account.keys && (
         <p>
@@ -141,27 +154,7 @@ function Licenses({ account, keys, now }: LicensesProps) {
   );
 }
 
-function columnsAt(now: Date) {
-  return [
-    {
-      label: "License",
-      cell: ({ licenseId, externalId }: License) => (
-        <Lines
-          text={<code class="id">{licenseId}</code>}
-          more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
-        />
-      ),
-    },
-    { label: "Tier", cell: ({ tier }: License) => tier },
-    numeric("Used this month", ({ used, monthlyLimit }: License) => (
-      <Used used={used} limit={monthlyLimit} />
-    )),
-    { label: "Expires", cell: ({ licenseExpiresAt }: License) => <Day at={licenseExpiresAt} now={now} /> },
-    { label: "Keys", cell: ({ keys }: License) => <Keys keys={keys} /> },
-  ];
-}
-
-function Keys({ keys }: Pick<License, "keys">) {
+function Keys({ keys }: Pick<LicensesProps, "keys">) {
   return (
     <ul class="plain">
       {keys.map(({ id, hint, state, mode }) => (

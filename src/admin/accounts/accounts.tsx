@@ -39,7 +39,13 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
       hint="Words of e-mail, name or organization, or the last four characters of a key"
     />
   ),
-  columns: ({ now }) => columnsAt(now),
+  columns: ({ now }) => [
+    { label: "Account", cell: ({ id, email }) => <AccountLink id={id} email={email} /> },
+    { label: "Name", cell: ({ name, email }) => <Text text={name === email ? "" : name} /> },
+    { label: "Organization", cell: ({ organization }) => <Text text={organization} /> },
+    numeric("Keys", ({ id, keys }) => <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>),
+    { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
+  ],
   caption: () => "Accounts, newest first",
   noneMeets: "No account matches.",
   none: ({ may }) => (
@@ -49,18 +55,6 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
     </>
   ),
 };
-
-function columnsAt(now: Date) {
-  return [
-    { label: "Account", cell: ({ id, email }: Account) => <AccountLink id={id} email={email} /> },
-    { label: "Name", cell: ({ name, email }: Account) => <Text text={name === email ? "" : name} /> },
-    { label: "Organization", cell: ({ organization }: Account) => <Text text={organization} /> },
-    numeric("Keys", ({ id, keys }: Account) => (
-      <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>
-    )),
-    { label: "Created", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
-  ];
-}
 
 function Text({ text }: { readonly text: string }) {
   return text === "" ? <span class="muted">–</span> : <Foreign text={cutText(text, MOST_OF_NAME)} />;

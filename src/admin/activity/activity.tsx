@@ -168,7 +168,17 @@ function UnusualCounts({ by, unusual }: UnusualProps) {
       {shown.length === 0 ? (
         <p>No hour is unusual.</p>
       ) : (
-        <Table caption="Unusual hours, the latest first" columns={columnsOf(by)} rows={shown} />
+        <Table
+          caption="Unusual hours, the latest first"
+          columns={[
+            { label: "Hour", cell: ({ at }) => <Minute at={at} /> },
+            { label: LABELS[by], cell: ({ name }) => name },
+            numeric("Answers", ({ count }) => renderCount(count)),
+            { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
+            numeric(`${COMPARED_DAYS} days before`, rangeOf),
+          ]}
+          rows={shown}
+        />
       )}
       {more > 0 && <p>{`${renderCount(more)} more hours are marked in the charts.`}</p>}
       <p class="hint">
@@ -176,16 +186,6 @@ function UnusualCounts({ by, unusual }: UnusualProps) {
       </p>
     </div>
   );
-}
-
-function columnsOf(by: ActivityName) {
-  return [
-    { label: "Hour", cell: ({ at }: Unusual) => <Minute at={at} /> },
-    { label: LABELS[by], cell: ({ name }: Unusual) => name },
-    numeric("Answers", ({ count }: Unusual) => renderCount(count)),
-    { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
-    numeric(`${COMPARED_DAYS} days before`, rangeOf),
-  ];
 }
 
 function rangeOf({ lowest, highest }: Unusual): string {

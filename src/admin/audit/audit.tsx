@@ -41,7 +41,14 @@ export const AUDIT: List<AuditEntries, Row> = {
   toAfter: ({ position }) => position,
   hasManyFields: true,
   Fields,
-  columns: ({ now }) => columnsAt(now),
+  columns: ({ now }) => [
+    { label: "Time", cell: ({ at }) => <Ago at={at} now={now} /> },
+    { label: "Actor", cell: Who },
+    { label: "Action", cell: ({ action }) => action },
+    { label: "Concerns", cell: Concerned },
+    { label: "Change", cell: Changes },
+    REASON_COLUMN,
+  ],
   caption: () => "Changes, newest first",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",
@@ -104,15 +111,6 @@ function Fields(asked: Asked<AuditEntries>) {
     </>
   );
 }
-
-const columnsAt = (now: Date) => [
-  { label: "Time", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
-  { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
-  { label: "Action", cell: ({ action }: AuditRow) => action },
-  { label: "Concerns", cell: (row: Row) => <Concerned {...row} /> },
-  { label: "Change", cell: (row: AuditRow) => <Changes {...row} /> },
-  REASON_COLUMN,
-];
 
 function Who({ actor, door, address }: AuditRow) {
   const how = [door, address && `from ${address}`].filter((part) => part !== null);

@@ -5,7 +5,7 @@ import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
 import { COMMIT, VERSION } from "../../version.ts";
 import { Heading } from "../frame/console/components/layout.tsx";
 import { Pill, type PillProps } from "../frame/console/components/pill.tsx";
-import { Facts, Table } from "../frame/console/components/table.tsx";
+import { type Column, Facts, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
 import { distanceOf } from "../frame/console/distance.ts";
 import type { Page } from "../frame/console/page.tsx";
@@ -69,66 +69,59 @@ export async function healthPage({ options, session, now }: Visit): Promise<Page
   };
 }
 
-const STATES: Readonly<
-  Record<Finding["state"], { readonly word: string; readonly tone: PillProps["tone"] }>
-> = {
+interface Shown {
+  readonly word: string;
+  readonly tone: PillProps["tone"];
+}
+
+const STATES: Readonly<Record<Finding["state"], Shown>> = {
   ok: { word: "ok", tone: "good" },
   warn: { word: "warning", tone: "warning" },
   fail: { word: "wrong", tone: "bad" },
   skip: { word: "not known", tone: "expired" },
 };
 
-const CHECKS = [
-  { label: "Check", cell: ({ name }: Finding) => name },
-  {
-    label: "State",
-    cell: ({ state }: Finding) => <Pill tone={STATES[state].tone}>{STATES[state].word}</Pill>,
-  },
-  { label: "Result", cell: ({ message }: Finding) => <Foreign text={message} /> },
-  { label: "What to do", cell: ({ remedy }: Finding) => (remedy ? <Remedy text={remedy} /> : NOTHING) },
+const VALIDITY: Readonly<Record<Expiry["state"], Shown>> = {
+  good: { word: "valid", tone: "good" },
+  soon: { word: "expires soon", tone: "warning" },
+  expired: { word: "expired", tone: "bad" },
+};
+
+const CHECKS: readonly Column<Finding>[] = [
+  { label: "Check", cell: ({ name }) => name },
+  { label: "State", cell: ({ state }) => <Pill tone={STATES[state].tone}>{STATES[state].word}</Pill> },
+  { label: "Result", cell: ({ message }) => <Foreign text={message} /> },
+  { label: "What to do", cell: ({ remedy }) => (remedy ? <Remedy text={remedy} /> : NOTHING) },
 ];
 
 const NOTHING = <span class="muted">nothing</span>;
 
-function expiryColumns(now: Date) {
-  return [
-    { label: "What", cell: ({ what }: Expiry) => <Foreign text={what} /> },
-    {
-      label: "State",
-      cell: ({ state }: Expiry) => (
-        <Pill tone={state === "good" ? "good" : state === "soon" ? "warning" : "bad"}>
-          {state === "good" ? "valid" : state === "soon" ? "expires soon" : "expired"}
-        </Pill>
-      ),
-    },
-    { label: "Expires", cell: ({ expiresAt }: Expiry) => <Day at={expiresAt} now={now} /> },
-    {
-      label: "What to do",
-      cell: ({ state, remedy }: Expiry) => (state === "good" ? NOTHING : <Remedy text={remedy} />),
-    },
-  ];
-}
+const expiryColumns = (now: Date): readonly Column<Expiry>[] => [
+  { label: "What", cell: ({ what }) => <Foreign text={what} /> },
+  { label: "State", cell: ({ state }) => <Pill tone={VALIDITY[state].tone}>{VALIDITY[state].word}</Pill> },
+  { label: "Expires", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },
+  {
+    label: "What to do",
+    cell: ({ state, remedy }) => (state === "good" ? NOTHING : <Remedy text={remedy} />),
+  },
+];
 
-function processColumns(ownUuid: string, now: Date) {
-  return [
-    {
-      label: "Address",
-      cell: ({ uuid, address }: ServingProcess) => (
-        <Lines text={<Foreign text={address} />} more={uuid === ownUuid && "shows you this page"} />
-      ),
-    },
-    { label: "Host", cell: ({ host }: ServingProcess) => <Foreign text={host} /> },
-    {
-      label: "State",
-      cell: ({ isLost }: ServingProcess) => (
-        <Pill tone={isLost ? "warning" : "good"}>{isLost ? "lost" : "serving"}</Pill>
-      ),
-    },
-    { label: "Version", cell: ({ version }: ServingProcess) => version },
-    { label: "Started", cell: ({ startedAt }: ServingProcess) => <Ago at={startedAt} now={now} /> },
-    { label: "Last seen", cell: (row: ServingProcess) => `${seenOf(row.seenSecondsAgo)} ago` },
-  ];
-}
+const processColumns = (ownUuid: string, now: Date): readonly Column<ServingProcess>[] => [
+  {
+    label: "Address",
+    cell: ({ uuid, address }) => (
+      <Lines text={<Foreign text={address} />} more={uuid === ownUuid && "shows you this page"} />
+    ),
+  },
+  { label: "Host", cell: ({ host }) => <Foreign text={host} /> },
+  {
+    label: "State",
+    cell: ({ isLost }) => <Pill tone={isLost ? "warning" : "good"}>{isLost ? "lost" : "serving"}</Pill>,
+  },
+  { label: "Version", cell: ({ version }) => version },
+  { label: "Started", cell: ({ startedAt }) => <Ago at={startedAt} now={now} /> },
+  { label: "Last seen", cell: ({ seenSecondsAgo }) => `${seenOf(seenSecondsAgo)} ago` },
+];
 
 /** The time is by the clock of the database, so the database also computes the distance. */
 function seenOf(seconds: number): string {

@@ -27,14 +27,14 @@ export function Refusals({ refusals, now }: RefusalsProps) {
         <Table
           caption="Latest refusal first; a refusal appears some seconds after its answer"
           columns={[
-            { label: "Code", cell: ({ code }: RefusalCount) => <code>{code}</code> },
+            { label: "Code", cell: ({ code }) => <code>{code}</code> },
             {
               label: "Meaning",
-              cell: ({ code, reason }: RefusalCount) =>
+              cell: ({ code, reason }) =>
                 reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? "") : `The key was ${reason}.`,
             },
-            numeric("Times", ({ count }: RefusalCount) => renderCount(count)),
-            { label: "Last time", cell: ({ lastAt }: RefusalCount) => <Ago at={lastAt} now={now} /> },
+            numeric("Times", ({ count }) => renderCount(count)),
+            { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
           ]}
           rows={refusals}
         />

@@ -40,7 +40,29 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   find: findKeys,
   toAfter: ({ id }) => id,
   Fields,
-  columns: ({ now }) => columnsAt(now),
+  columns: ({ now }) => [
+    {
+      label: "Key",
+      cell: ({ id, hint }) => (
+        <Lines text={<KeyLink id={id} text={hint} />} more={<code class="id">{id}</code>} />
+      ),
+    },
+    {
+      label: "Account",
+      cell: ({ userId, email, name, organization, externalId }) => (
+        <Customer
+          userId={userId}
+          email={email}
+          more={[name === email ? "" : name, organization, externalId ?? ""]}
+        />
+      ),
+    },
+    { label: "State", cell: ({ state }) => <State state={state} /> },
+    { label: "Tier, mode", cell: ({ tier, mode }) => <Lines text={tier} more={mode} /> },
+    numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
+    { label: "Expires", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },
+    { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
+  ],
   caption: describeRows,
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
@@ -140,27 +162,4 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       </details>
     </>
   );
-}
-
-function columnsAt(now: Date) {
-  return [
-    { label: "Key", cell: (key: KeySummary) => <KeyName {...key} /> },
-    { label: "Account", cell: (key: KeySummary) => <Account {...key} /> },
-    { label: "State", cell: ({ state }: KeySummary) => <State state={state} /> },
-    { label: "Tier, mode", cell: ({ tier, mode }: KeySummary) => <Lines text={tier} more={mode} /> },
-    numeric("Used this month", ({ used, monthlyLimit }: KeySummary) => (
-      <Used used={used} limit={monthlyLimit} />
-    )),
-    { label: "Expires", cell: ({ expiresAt }: KeySummary) => <Day at={expiresAt} now={now} /> },
-    { label: "Last used", cell: ({ lastUsedAt }: KeySummary) => <Ago at={lastUsedAt} now={now} /> },
-  ];
-}
-
-function KeyName({ id, hint }: KeySummary) {
-  return <Lines text={<KeyLink id={id} text={hint} />} more={<code class="id">{id}</code>} />;
-}
-
-function Account({ userId, email, name, organization, externalId }: KeySummary) {
-  const more = [name === email ? "" : name, organization, externalId ?? ""];
-  return <Customer userId={userId} email={email} more={more} />;
 }

@@ -1,12 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** One model: its versions, and how they are taken away. */
-import {
-  type FoundModel,
-  findRegistered,
-  type ModelVersion,
-  type RegisteredModel,
-  toBytes,
-} from "../../models/mod.ts";
+import { type FoundModel, findRegistered, toBytes } from "../../models/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
@@ -73,35 +67,34 @@ function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail
               ? `The newest ${versions.length} of ${renderCount(model.versions)} versions`
               : "Newest first"
           }
-          columns={columnsOf(model, now)}
+          columns={[
+            { label: "Version", cell: ({ version }) => <Foreign text={version} /> },
+            {
+              label: "State",
+              cell: ({ version, retiredAt }) =>
+                retiredAt === null ? (
+                  <Listed isListed={version === listedVersion} />
+                ) : (
+                  <Lines text={<span class="state revoked">retired</span>} more={<Day at={retiredAt} />} />
+                ),
+            },
+            { label: "Tier", cell: ({ requiresLicense }) => requiresLicense },
+            { label: "Type", cell: ({ type, paradigm }) => <Lines text={type} more={paradigm} /> },
+            numeric(
+              "Features, classes",
+              ({ nFeatures, nClasses }) => `${renderCount(nFeatures)}, ${renderCount(nClasses)}`,
+            ),
+            numeric("Size", ({ sizeMb, isHosted }) => (
+              <Lines
+                text={<Size bytes={toBytes(sizeMb)} />}
+                more={isHosted ? "hosted here" : "at another address"}
+              />
+            )),
+            { label: "Added", cell: ({ createdAt }) => <Ago at={createdAt} now={now} /> },
+          ]}
           rows={versions}
         />
       </>
     ),
   };
-}
-
-function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
-  return [
-    { label: "Version", cell: ({ version }: ModelVersion) => <Foreign text={version} /> },
-    {
-      label: "State",
-      cell: ({ version, retiredAt }: ModelVersion) =>
-        retiredAt === null ? (
-          <Listed isListed={version === listedVersion} />
-        ) : (
-          <Lines text={<span class="state revoked">retired</span>} more={<Day at={retiredAt} />} />
-        ),
-    },
-    { label: "Tier", cell: ({ requiresLicense }: ModelVersion) => requiresLicense },
-    { label: "Type", cell: ({ type, paradigm }: ModelVersion) => <Lines text={type} more={paradigm} /> },
-    numeric(
-      "Features, classes",
-      ({ nFeatures, nClasses }: ModelVersion) => `${renderCount(nFeatures)}, ${renderCount(nClasses)}`,
-    ),
-    numeric("Size", ({ sizeMb, isHosted }: ModelVersion) => (
-      <Lines text={<Size bytes={toBytes(sizeMb)} />} more={isHosted ? "hosted here" : "at another address"} />
-    )),
-    { label: "Added", cell: ({ createdAt }: ModelVersion) => <Ago at={createdAt} now={now} /> },
-  ];
 }

@@ -23,7 +23,30 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
     read: (afterUuid, limit) => listRegistered(database, { afterUuid, limit }),
   }),
   toAfter: ({ uuid }) => toId("mdl", uuid),
-  columns: () => COLUMNS,
+  columns: () => [
+    {
+      label: "Model",
+      cell: ({ name }) => (
+        <a href={`/console/models/${encodeURIComponent(name)}`}>
+          <Foreign text={name} />
+        </a>
+      ),
+    },
+    { label: "State", cell: ({ listedVersion }) => <Listed isListed={listedVersion !== null} /> },
+    {
+      label: "Version",
+      cell: ({ shown, versions }) => (
+        <Lines text={<Foreign text={shown.version} />} more={versions > 1 && `of ${renderCount(versions)}`} />
+      ),
+    },
+    { label: "Tier", cell: ({ shown }) => shown.requiresLicense },
+    {
+      label: "Owner",
+      cell: ({ owner }) => (owner ? <AccountLink {...owner} /> : <span class="muted">public</span>),
+    },
+    numeric("Size", ({ shown }) => <Size bytes={toBytes(shown.sizeMb)} />),
+    { label: "Type", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
+  ],
   caption: () => "Models, newest first",
   noneMeets: "There are no more models.",
   none: ({ may }) =>
@@ -46,35 +69,6 @@ function AddModel({ command, isOpen }: { readonly command: string; readonly isOp
     </details>
   );
 }
-
-const COLUMNS = [
-  {
-    label: "Model",
-    cell: ({ name }: RegisteredModel) => (
-      <a href={`/console/models/${encodeURIComponent(name)}`}>
-        <Foreign text={name} />
-      </a>
-    ),
-  },
-  {
-    label: "State",
-    cell: ({ listedVersion }: RegisteredModel) => <Listed isListed={listedVersion !== null} />,
-  },
-  {
-    label: "Version",
-    cell: ({ shown, versions }: RegisteredModel) => (
-      <Lines text={<Foreign text={shown.version} />} more={versions > 1 && `of ${renderCount(versions)}`} />
-    ),
-  },
-  { label: "Tier", cell: ({ shown }: RegisteredModel) => shown.requiresLicense },
-  {
-    label: "Owner",
-    cell: ({ owner }: RegisteredModel) =>
-      owner ? <AccountLink {...owner} /> : <span class="muted">public</span>,
-  },
-  numeric("Size", ({ shown }: RegisteredModel) => <Size bytes={toBytes(shown.sizeMb)} />),
-  { label: "Type", cell: ({ shown }: RegisteredModel) => <Lines text={shown.type} more={shown.paradigm} /> },
-];
 
 /** Whether clients see the model. */
 export function Listed({ isListed }: { readonly isListed: boolean }) {

@@ -13,7 +13,7 @@ import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
-import { numeric, Table } from "../frame/console/components/table.tsx";
+import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
 import { MONTH_ENTRY, toMonthText } from "../frame/console/month.ts";
@@ -183,11 +183,11 @@ function ByTier({ use, month, now }: { readonly use: UsageDays } & Pick<UsagePro
   );
 }
 
-const TIER_COLUMNS = [
-  { label: "Tier", cell: ({ name }: OfTier) => (name === "all" ? <b>all</b> : name) },
-  numeric("Inferences", ({ used }: OfTier) => renderCount(used)),
-  numeric("With test keys", ({ test }: OfTier) => renderCount(test)),
-  numeric("Imported", ({ imported }: OfTier) => renderCount(imported)),
+const TIER_COLUMNS: readonly Column<OfTier>[] = [
+  { label: "Tier", cell: ({ name }) => (name === "all" ? <b>all</b> : name) },
+  numeric("Inferences", ({ used }) => renderCount(used)),
+  numeric("With test keys", ({ test }) => renderCount(test)),
+  numeric("Imported", ({ imported }) => renderCount(imported)),
 ];
 
 /** Twelve months next to each other, by tier. */
@@ -214,14 +214,15 @@ function Year({ year, now }: UsageProps) {
   );
 }
 
-const CUSTOMERS = [
-  { label: "Account", cell: (use: MonthOfUse) => <Account {...use} /> },
-  { label: "License", cell: ({ licenseId }: MonthOfUse) => <code class="id">{licenseId}</code> },
-  { label: "Tier", cell: ({ tier }: MonthOfUse) => tier },
-  { label: "Mode", cell: ({ mode }: MonthOfUse) => mode },
-  numeric("Used", ({ used, monthlyLimit }: MonthOfUse) => <Used used={used} limit={monthlyLimit} />),
+const CUSTOMERS: readonly Column<MonthOfUse>[] = [
+  {
+    label: "Account",
+    cell: ({ userId, email, organization, externalId }) => (
+      <Customer userId={userId} email={email} more={[organization, externalId ?? ""]} />
+    ),
+  },
+  { label: "License", cell: ({ licenseId }) => <code class="id">{licenseId}</code> },
+  { label: "Tier", cell: ({ tier }) => tier },
+  { label: "Mode", cell: ({ mode }) => mode },
+  numeric("Used", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
 ];
-
-function Account({ userId, email, organization, externalId }: MonthOfUse) {
-  return <Customer userId={userId} email={email} more={[organization, externalId ?? ""]} />;
-}

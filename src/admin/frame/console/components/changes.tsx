@@ -2,12 +2,13 @@
 import type { AuditRow } from "../../../../audit/mod.ts";
 import { changesOf } from "../audit_changes.ts";
 import { cutText, MOST_OF_REASON } from "../cut_text.ts";
+import type { Column } from "./table.tsx";
 import { Foreign } from "./values.tsx";
 
 /** The column with the reason of each change. */
-export const REASON_COLUMN = {
+export const REASON_COLUMN: Column<AuditRow> = {
   label: "Reason",
-  cell: ({ reason }: Pick<AuditRow, "reason">) =>
+  cell: ({ reason }) =>
     reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
 };
 

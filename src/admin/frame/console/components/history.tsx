@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import type { AuditRow } from "../../../../audit/mod.ts";
 import { Changes, REASON_COLUMN } from "./changes.tsx";
-import { Table } from "./table.tsx";
+import { type Column, Table } from "./table.tsx";
 import { Ago, Foreign } from "./values.tsx";
 
 interface HistoryProps {
@@ -18,32 +18,31 @@ interface HistoryProps {
 
 /** The history of a thing: who changed it, how and why. */
 export function History({ rows, now, isCut, query, hasKeys = false }: HistoryProps) {
-  const key = {
+  const key: Column<AuditRow> = {
     label: "Key",
-    cell: ({ keyId }: AuditRow) =>
+    // Identifiers of one minute begin alike.
+    cell: ({ keyId }) =>
       keyId === null ? (
         <span class="muted">none</span>
       ) : (
-        // Identifiers of one minute begin alike.
         <a class="thing" href={`/console/keys/${keyId}`} title={keyId}>
           <code>{`…${keyId.slice(-6)}`}</code>
         </a>
       ),
   };
-  const columns = [
-    { label: "When", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
-    { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
-    { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
-    ...(hasKeys ? [key] : []),
-    { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
-    REASON_COLUMN,
-  ];
   return (
     <section aria-labelledby="history">
       <h2 id="history">History</h2>
       <Table
         caption={isCut ? `The newest ${rows.length} changes` : "All changes, newest first"}
-        columns={columns}
+        columns={[
+          { label: "When", cell: ({ at }) => <Ago at={at} now={now} /> },
+          { label: "Action", cell: ({ action }) => <code>{action}</code> },
+          { label: "By", cell: ({ actor }) => <Foreign text={actor} /> },
+          ...(hasKeys ? [key] : []),
+          { label: "Values", cell: Changes },
+          REASON_COLUMN,
+        ]}
         rows={rows}
       />
       <nav class="pages" aria-label="Audit log">
