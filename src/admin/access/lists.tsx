@@ -1,11 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** The parts that the pages of Access share. */
-import type { ListedSession, ListedToken, Operator } from "../../operators/mod.ts";
-import { limitsOfToken } from "../../operators/mod.ts";
+import { type ListedSession, type ListedToken, limitsOfToken, type Operator } from "../../operators/mod.ts";
 import { renderCount } from "../../render_count.ts";
-import { Pill, type PillProps } from "../frame/console/components/pill.tsx";
 import { type Column, Table, type TableProps } from "../frame/console/components/table.tsx";
-import { Ago, Foreign, Lines } from "../frame/console/components/values.tsx";
+import { Ago, Foreign, Lines, NONE, Pill, type PillProps } from "../frame/console/components/values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
 const MOST_ROWS = 50;
@@ -103,7 +101,7 @@ function Limits({ token }: { readonly token: ListedToken }) {
     ...(mode === "both" ? [] : [`mode ${mode}`]),
     ...(from === undefined ? [] : [`from ${from}`]),
   ];
-  return parts.length === 0 ? <span class="muted">none</span> : <Foreign text={parts.join("; ")} />;
+  return parts.length === 0 ? NONE : <Foreign text={parts.join("; ")} />;
 }
 
 interface FirstRowsProps<Row> extends TableProps<Row> {

@@ -99,7 +99,7 @@ async function showOperator(operator: Operator, { options, session, now }: Visit
             ["Role", role],
             ["Created", <Ago at={createdAt} now={now} />],
             ["Last seen", lastSeenAt ? <Ago at={lastSeenAt} now={now} /> : "never"],
-            ...(removedAt ? ([["Removed", <Ago at={removedAt} now={now} />]] as const) : []),
+            removedAt && ["Removed", <Ago at={removedAt} now={now} />],
             ["Tokens issued", <TokenLinks names={tokens} />],
             ["Changes made", <a href={`/console/audit?actor=operator%3A${name}`}>Show in the audit log</a>],
           ]}

@@ -10,23 +10,22 @@ import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
-import { History } from "../frame/console/components/history.tsx";
+import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
 import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Day, Foreign, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
+import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
 
-/** The newest keys and rows of the audit log that the page shows. */
+/** The newest keys that the page shows. */
 const MAX_KEYS = 50;
 /**
  * With more keys the page does not add up their use of a year, because that takes too long: each license has a row in
  * every month.
  */
 const MAX_ADDED_UP = 500;
-const MAX_ROWS = 20;
 
 /** The page of an account, with its actions. */
 export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
@@ -59,7 +58,7 @@ async function showAccount(account: ShownAccount, { options, now, query, may }: 
     account.keys > MAX_ADDED_UP && !query.has("use")
       ? undefined
       : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
-    listAudit(database, { accountUuid, limit: MAX_ROWS }),
+    listAudit(database, { accountUuid, limit: HISTORY_ROWS }),
   ]);
   return {
     title: escapeControls(email),
@@ -75,10 +74,7 @@ async function showAccount(account: ShownAccount, { options, now, query, may }: 
           facts={[
             ["Account id", <code>{id}</code>],
             ["Name", <Foreign text={name} />],
-            [
-              "Organization",
-              organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
-            ],
+            ["Organization", organization === "" ? NONE : <Foreign text={organization} />],
             ["Created", <Day at={createdAt} now={now} />],
             ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
           ]}
@@ -103,7 +99,7 @@ async function showAccount(account: ShownAccount, { options, now, query, may }: 
           </p>
         )}
         <Licenses account={account} keys={keys} now={now} />
-        <History rows={log} now={now} isCut={log.length === MAX_ROWS} query={`account=${id}`} hasKeys />
+        <History rows={log} now={now} query={`account=${id}`} hasKeys />
       </>
     ),
   };

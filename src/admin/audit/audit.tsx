@@ -9,7 +9,7 @@ import { parsedField } from "../../rule.ts";
 import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
-import { Ago, Foreign } from "../frame/console/components/values.tsx";
+import { Ago, Foreign, NONE, ThingLink } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { FieldsOf } from "../frame/console/parse_form.ts";
@@ -127,33 +127,11 @@ function Who({ actor, door, address }: AuditRow) {
 }
 
 function Concerned({ keyId, userId, email }: Row) {
-  if (keyId === null && userId === null) return <span class="muted">none</span>;
+  if (keyId === null && userId === null) return NONE;
   return (
     <>
-      {keyId && <Id kind="key" id={keyId} page="keys" />}
-      {userId && <Id kind="account" id={userId} page="accounts" name={email} />}
+      {keyId && <ThingLink page="keys" id={keyId} kind="key" />}
+      {userId && <ThingLink page="accounts" id={userId} kind="account" name={email} />}
     </>
-  );
-}
-
-interface IdProps {
-  readonly kind: string;
-  readonly id: string;
-  readonly page: "keys" | "accounts";
-  readonly name?: string | undefined;
-}
-
-/** A link to a thing by its name, or by the end of its id: identifiers of one minute begin alike. */
-function Id({ kind, id, page, name }: IdProps) {
-  return (
-    <a class="thing" href={`/console/${page}/${id}`} title={id}>
-      {name === undefined ? (
-        <>
-          {kind} <code>{`…${id.slice(-6)}`}</code>
-        </>
-      ) : (
-        <Foreign text={name} />
-      )}
-    </a>
   );
 }

@@ -144,7 +144,7 @@ function Issued({ issued, request, publicUrl, now }: IssuedProps) {
         facts={[
           ["Key id", <KeyLink id={issued.id} />],
           ["Account", <AccountLink id={issued.userId} email={request.email} />],
-          ...(request.externalId ? ([["External id", <Foreign text={request.externalId} />]] as const) : []),
+          request.externalId === undefined ? null : ["External id", <Foreign text={request.externalId} />],
           ["Tier, mode", `${request.tier}, ${request.mode}`],
           ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
           ["Expires", <Day at={issued.expiresAt} now={now} />],

@@ -7,7 +7,7 @@ import { explainKey, type KeyExplanation } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
-import { History } from "../frame/console/components/history.tsx";
+import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
 import { State } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
@@ -20,8 +20,6 @@ import { KeyFacts } from "./key_facts.tsx";
 import { Refusals } from "./key_refusals.tsx";
 import { KeyUse } from "./key_use.tsx";
 import { Why } from "./key_why.tsx";
-
-const HISTORY_ROWS = 20;
 
 /** The page of a key, with its actions. */
 export const KEY_PAGE: DetailPage<KeyExplanation> = {
@@ -66,7 +64,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
           <KeyUse id={key.id} limit={key.monthlyLimit} month={month} usage={usage} now={now} />
         </div>
         <Refusals refusals={refusals} now={now} />
-        <History rows={history} now={now} isCut={history.length === HISTORY_ROWS} query={`key=${key.id}`} />
+        <History rows={history} now={now} query={`key=${key.id}`} />
       </>
     ),
   };

@@ -36,12 +36,10 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
         ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
         ["Resets", <Day at={new Date(resetsAt)} now={now} />],
         ["Expires", <Day at={key.expiresAt} now={now} />],
-        ...(hasOwnExpiry
-          ? ([["License expires", <Day at={key.licenseExpiresAt} now={now} />]] as const)
-          : []),
+        hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
         ["Issued", <Ago at={key.createdAt} now={now} />],
-        ...(key.replacedBy ? ([["Replaced by", <KeyLink id={key.replacedBy} />]] as const) : []),
+        key.replacedBy === null ? null : ["Replaced by", <KeyLink id={key.replacedBy} />],
         ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],
       ]}
     />

@@ -14,11 +14,10 @@ import {
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { Customer } from "../frame/console/components/customer.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
-import { Ago, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
+import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { FieldsOf } from "../frame/console/parse_form.ts";

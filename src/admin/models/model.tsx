@@ -6,7 +6,7 @@ import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { Copyable } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Day, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Day, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MODEL_ACTIONS } from "./actions.tsx";
@@ -38,10 +38,7 @@ function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail
       <Facts
         facts={[
           ["State", <Listed isListed={listedVersion !== null} />],
-          [
-            "Listed version",
-            listedVersion === null ? <span class="muted">none</span> : <Foreign text={listedVersion} />,
-          ],
+          ["Listed version", listedVersion === null ? NONE : <Foreign text={listedVersion} />],
           ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
         ]}
       />

@@ -11,7 +11,7 @@ import { isRefusal } from "../../refusal.ts";
 import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
-import { AsOf, Column, Columns } from "../frame/console/components/panel.tsx";
+import { AsOf } from "../frame/console/components/panel.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -52,8 +52,8 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
             a minute.
           </Notice>
         )}
-        <Columns>
-          <Column>
+        <div class="columns panels">
+          <div>
             {hasKeys && figures && (
               <>
                 <KeysByTier {...figures.keys} now={now} />
@@ -61,8 +61,8 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
                 <Unused {...figures.unused} now={now} />
               </>
             )}
-          </Column>
-          <Column>
+          </div>
+          <div>
             {(hasKeys || counts.length > 0) && <Refusals activity={counts} now={now} />}
             {hasKeys && figures && (
               <>
@@ -70,8 +70,8 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
                 <Expiring {...figures.expiring} now={now} />
               </>
             )}
-          </Column>
-        </Columns>
+          </div>
+        </div>
       </>
     ),
   };

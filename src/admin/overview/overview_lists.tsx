@@ -6,11 +6,10 @@ import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../figures/m
 import { TIERS, type Tier } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { Customer } from "../frame/console/components/customer.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
-import { Day, Lines, Used } from "../frame/console/components/values.tsx";
+import { Customer, Day, Lines, Used } from "../frame/console/components/values.tsx";
 
 /** Rows of a list. */
 const ROWS = 10;
@@ -143,17 +142,15 @@ interface CustomerOfRow {
 }
 
 /** The accounts that used most in the month. */
-export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Shown) {
-  const most = rows[0]?.used ?? 0;
+export function Consumers({ month, ...list }: Figures["consumers"] & Shown) {
+  const most = list.rows[0]?.used ?? 0;
   return (
     <Top
       title="Largest consumers"
       none={`No account has used anything in ${month}.`}
       caption={`In ${month}`}
       columns={[CUSTOMER, numeric("Inferences", ({ used }) => <Count count={used} of={most} />)]}
-      rows={rows}
-      asOf={asOf}
-      now={now}
+      {...list}
     >
       <a href={`/console/usage?month=${month}`}>Show usage</a>
     </Top>
@@ -161,7 +158,7 @@ export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Sho
 }
 
 /** The licenses that have used most of their month's quota. */
-export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & Shown) {
+export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
   return (
     <Top
       title="Near their quota"
@@ -171,11 +168,9 @@ export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & 
         CUSTOMER,
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
-      rows={rows}
-      asOf={asOf}
-      now={now}
+      {...list}
     >
-      {rows.length > 0 && (
+      {list.rows.length > 0 && (
         <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
       )}
     </Top>
@@ -185,7 +180,7 @@ export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & 
 type Ending = Figures["expiring"]["rows"][number];
 
 /** The licenses that expire soon. */
-export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Shown) {
+export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
   return (
     <Top
       title="Expiring soon"
@@ -193,13 +188,11 @@ export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Sh
       caption={`${licensesOf(licenses)} within ${EXPIRING_DAYS} days`}
       columns={[
         CUSTOMER,
-        { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={now} /> },
+        { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={list.now} /> },
       ]}
-      rows={rows}
-      asOf={asOf}
-      now={now}
+      {...list}
     >
-      {rows.length > 0 && (
+      {list.rows.length > 0 && (
         <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show the keys that expire soon</a>
       )}
     </Top>
@@ -208,19 +201,20 @@ export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Sh
 
 /** How many keys were not used for some days. */
 export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
-  const columns = [
-    { label: "Unused for", cell: ({ days }: Idle) => `${days} days` },
-    numeric("Keys", ({ days, count }: Idle) => <Keys count={count} conditions={{ unused_for: `${days}` }} />),
-  ];
   return (
     <Panel title="Unused keys">
-      <Table caption="Keys that were neither used nor issued in this time" columns={columns} rows={rows} />
+      <Table
+        caption="Keys that were neither used nor issued in this time"
+        columns={[
+          { label: "Unused for", cell: ({ days }) => `${days} days` },
+          numeric("Keys", ({ days, count }) => <Keys count={count} conditions={{ unused_for: `${days}` }} />),
+        ]}
+        rows={rows}
+      />
       <AsOf at={asOf} now={now} />
     </Panel>
   );
 }
-
-type Idle = Figures["unused"]["rows"][number];
 
 function licensesOf(count: number): string {
   return count === 1 ? "1 license" : `${renderCount(count)} licenses`;

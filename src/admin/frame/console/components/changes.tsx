@@ -3,13 +3,12 @@ import type { AuditRow } from "../../../../audit/mod.ts";
 import { changesOf } from "../audit_changes.ts";
 import { cutText, MOST_OF_REASON } from "../cut_text.ts";
 import type { Column } from "./table.tsx";
-import { Foreign } from "./values.tsx";
+import { Foreign, NONE } from "./values.tsx";
 
 /** The column with the reason of each change. */
 export const REASON_COLUMN: Column<AuditRow> = {
   label: "Reason",
-  cell: ({ reason }) =>
-    reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
+  cell: ({ reason }) => (reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : NONE),
 };
 
 /** The change in a row of the audit log: each changed value before and after. */

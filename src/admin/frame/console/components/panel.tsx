@@ -1,18 +1,8 @@
 /** @jsxImportSource hono/jsx */
-/** Parts of a page that stand next to each other where there is room. */
+/** Parts of a page with titles of their own. */
 import type { Child } from "hono/jsx";
 import { renderCount } from "../../../../render_count.ts";
 import { Ago } from "./values.tsx";
-
-/** Columns of panels: next to each other in a wide window, otherwise one below the other. */
-export function Columns({ children }: { readonly children?: Child }) {
-  return <div class="columns panels">{children}</div>;
-}
-
-/** Puts panels below each other. */
-export function Column({ children }: { readonly children?: Child }) {
-  return <div>{children}</div>;
-}
 
 interface PanelProps {
   readonly title: string;

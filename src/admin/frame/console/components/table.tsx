@@ -53,16 +53,20 @@ export function Table<Row>({ caption, columns, rows }: TableProps<Row>) {
   );
 }
 
-/** Names with their values, one below the other. */
-export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: Child])[] }) {
+type Fact = readonly [name: string, value: Child];
+
+/** Names with their values, one below the other; null and false are left out. */
+export function Facts({ facts }: { readonly facts: readonly (Fact | null | false)[] }) {
   return (
     <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      {facts
+        .filter((fact) => fact !== null && fact !== false)
+        .map(([name, value]) => (
+          <div>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
     </dl>
   );
 }

@@ -5,6 +5,7 @@ import { NEVER_EXPIRES, toTimestamp } from "../../../../calendar.ts";
 import type { ListedState } from "../../../../licensing/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
+import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import { distanceOf } from "../distance.ts";
 
 /**
@@ -33,6 +34,50 @@ export function AccountLink({ id, email }: { readonly id: string; readonly email
   );
 }
 
+interface CustomerProps {
+  readonly userId: string;
+  readonly email: string;
+  /** Names of the account and the license, each on a line of its own; empty texts are left out. */
+  readonly more: readonly string[];
+}
+
+/** The account of a row in a list. */
+export function Customer({ userId, email, more }: CustomerProps) {
+  return (
+    <>
+      <AccountLink id={userId} email={email} />
+      {more
+        .filter((text) => text !== "")
+        .map((text) => (
+          <span class="more">
+            <Foreign text={cutText(text, MOST_OF_NAME)} />
+          </span>
+        ))}
+    </>
+  );
+}
+
+interface ThingLinkProps {
+  readonly page: "keys" | "accounts";
+  readonly id: string;
+  /** A word before the end of the id. */
+  readonly kind?: string;
+  readonly name?: string | undefined;
+}
+
+/** A link to a thing by its name, or by the end of its id: identifiers of one minute begin alike. */
+export function ThingLink({ page, id, kind, name }: ThingLinkProps) {
+  return (
+    <a class="thing" href={`/console/${page}/${id}`} title={id}>
+      {kind && name === undefined && `${kind} `}
+      {name === undefined ? <code>{`…${id.slice(-6)}`}</code> : <Foreign text={name} />}
+    </a>
+  );
+}
+
+/** Stands for a value that there is not. */
+export const NONE = <span class="muted">none</span>;
+
 /** A text, and another one on a line of its own, which is left out if it is empty. */
 export function Lines({ text, more }: { readonly text: Child; readonly more: Child }) {
   return (
@@ -43,7 +88,17 @@ export function Lines({ text, more }: { readonly text: Child; readonly more: Chi
   );
 }
 
-/** A state as a colored word. */
+export interface PillProps {
+  readonly tone: "good" | "warning" | "bad" | "expired";
+  readonly children?: Child;
+}
+
+/** A word that is a state, with a color that fits it. */
+export function Pill({ tone, children }: PillProps) {
+  return <span class={`state ${tone}`}>{children}</span>;
+}
+
+/** The state of a key as a colored word. */
 export function State({ state }: { readonly state: ListedState }) {
   return <span class={`state ${state}`}>{state}</span>;
 }
