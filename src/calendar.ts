@@ -95,6 +95,11 @@ export const MONTH: Rule<Month> = {
   },
 };
 
+/** Returns a month as addresses and people write it: `2026-11`. */
+export function toMonthText({ firstDay }: Month): string {
+  return firstDay.slice(0, 7);
+}
+
 /**
  * Returns the month of an instant.
  *

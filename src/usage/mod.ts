@@ -26,11 +26,11 @@ export {
   type UsageName,
 } from "./render_usage_days.ts";
 export {
-  type DayOfUse,
   findUsageByDay,
   findUsageByMonth,
   listUsage,
   type MonthOfUse,
+  type UsageByDay,
   type UseOfMonth,
 } from "./report_usage.ts";
 export { readUsageDays, type UsageDays } from "./usage_days.ts";

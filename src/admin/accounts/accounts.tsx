@@ -4,7 +4,7 @@ import { idRule } from "../../ids.ts";
 import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
+import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign } from "../frame/console/components/values.tsx";

@@ -18,9 +18,8 @@ import { parsedField } from "../../rule.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { count, identifier, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT } from "../frame/api/answers.ts";
-import { changeOf, MONTH_FIELD, REASON } from "../frame/api/fields.ts";
+import { changeOf, MONTH_ENTRY, REASON, SEARCH_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
-import { SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
 import { route } from "../frame/api/route.ts";
@@ -61,7 +60,7 @@ export const ACCOUNT_ROUTES = [
     id: "getAccountUsage",
     summary: "Show the use of an account by month",
     path: accountFor("show usage"),
-    query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
+    query: v.strictObject(MONTH_ENTRY),
     success: {
       schema: v.object({
         id: identifier("usr"),

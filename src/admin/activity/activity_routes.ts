@@ -18,9 +18,7 @@ import { route } from "../frame/api/route.ts";
 
 /** The conditions that the API and the console have. */
 export const ACTIVITY_CONDITIONS = {
-  to: v.optional(
-    v.pipe(parsedField(TIMESTAMP), v.description("The end, which is not included. By default now")),
-  ),
+  to: v.optional(parsedField(TIMESTAMP, { description: "The end, which is not included. By default now" })),
   by: v.optional(
     v.pipe(
       wordField(ACTIVITY_NAMES),
@@ -42,13 +40,11 @@ export const findActivityRoute = route("GET /activity", "status:read", {
     `${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
   query: v.strictObject({
     from: v.optional(
-      v.pipe(
-        parsedField(TIMESTAMP),
-        v.description(
+      parsedField(TIMESTAMP, {
+        description:
           "A time in the first hour, day or month of the answer. By default the answer has 24 hours, 30 days or 13 " +
-            "months. It has at most 31 days by hour, and at most 400 days by day",
-        ),
-      ),
+          "months. It has at most 31 days by hour, and at most 400 days by day",
+      }),
     ),
     ...ACTIVITY_CONDITIONS,
   }),

@@ -8,7 +8,7 @@ import { isRefusal } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
 import { AUDIT_ROW } from "../frame/api/answers.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
-import { ACCOUNT_FIELD } from "../frame/api/list_fields.ts";
+import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
 import { route } from "../frame/api/route.ts";
 
@@ -16,7 +16,7 @@ import { route } from "../frame/api/route.ts";
 export const AUDIT_CONDITIONS = {
   account: v.optional(ACCOUNT_FIELD),
   key: v.optional(parsedField(idRule("key"))),
-  actor: v.optional(v.pipe(parsedField(ACTOR_TEXT), v.description("Such as token:shop"))),
+  actor: v.optional(parsedField(ACTOR_TEXT, { description: "Such as token:shop" })),
   action: v.optional(wordField(ACTIONS)),
 } as const;
 

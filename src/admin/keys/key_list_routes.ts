@@ -6,11 +6,16 @@ import { parseId } from "../../ids.ts";
 import { listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { inJsonSchema, parsedField, wholeNumber, wordField } from "../../rule.ts";
+import { parsedField, wholeNumber, wordField } from "../../rule.ts";
 import { timestamp } from "../../wire/mod.ts";
-import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
+import {
+  ACCOUNT_FIELD,
+  EXTERNAL_ID_FIELD,
+  MODE_FIELD,
+  SEARCH_FIELD,
+  TIER_FIELD,
+} from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
-import { ACCOUNT_FIELD, SEARCH_FIELD } from "../frame/api/list_fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route } from "../frame/api/route.ts";
 import { KEY } from "./key_schemas.ts";
@@ -46,10 +51,9 @@ export const KEY_CONDITIONS = {
   state: v.optional(wordField(LISTED_STATES)),
   mode: v.optional(MODE_FIELD),
   expiring_within: v.optional(
-    v.pipe(
-      parsedField(wholeNumber(0, 36_500)),
-      inJsonSchema({ description: "Only keys that expire within this many days after the first page" }),
-    ),
+    parsedField(wholeNumber(0, 36_500), {
+      description: "Only keys that expire within this many days after the first page",
+    }),
   ),
   external_id: v.optional(EXTERNAL_ID_FIELD),
   near_quota: v.optional(NEAR_QUOTA_FIELD),

@@ -1,20 +1,14 @@
 /** @jsxImportSource hono/jsx */
-import { type Month, monthOf, toMonth } from "../../calendar.ts";
+import { type Month, monthOf, toMonth, toMonthText } from "../../calendar.ts";
 import { renderCount } from "../../render_count.ts";
-import type { DayOfUse } from "../../usage/mod.ts";
+import type { UsageByDay } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
-import { toMonthText } from "../frame/console/month.ts";
 
 interface KeyUseProps {
   readonly id: string;
   readonly limit: number | null;
   readonly month: Month;
-  readonly usage: {
-    readonly used: number;
-    /** Units without a day. */
-    readonly imported: number;
-    readonly days: readonly DayOfUse[];
-  };
+  readonly usage: UsageByDay;
   readonly now: Date;
 }
 

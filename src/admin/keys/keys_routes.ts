@@ -22,7 +22,7 @@ import {
   EXTERNAL_ID_FIELD,
   LIMIT_FIELD,
   MODE_FIELD,
-  MONTH_FIELD,
+  MONTH_ENTRY,
   TIER_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
@@ -150,7 +150,7 @@ export const KEY_ROUTES = [
     id: "getKeyUsage",
     summary: "Show the use of a key's license by day",
     path: keyFor("show usage"),
-    query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
+    query: v.strictObject(MONTH_ENTRY),
     success: { schema: USAGE_BY_DAY, description: "Every day of the month, by default of this month" },
     async run({ database }, call) {
       const { uuid, what } = call;

@@ -16,10 +16,6 @@ import {
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { route } from "../frame/api/route.ts";
 
-function dayField(description: string) {
-  return v.pipe(parsedField(DAY), v.description(description));
-}
-
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));
 const ofUse = {
   tier: v.optional(oneOfThese(TIERS)),
@@ -53,8 +49,10 @@ export const FIGURES_ROUTES = [
       "days of a month and its imported use add up to the use in `GET /usage`. The tier is that of the license at the end " +
       "of the day. Without `by`, each day that was counted has a row; with it, each day and tier or mode with use.",
     query: v.strictObject({
-      from: v.optional(dayField("The first day; by default the thirty days until `to`")),
-      to: v.optional(dayField("The last day; by default today, UTC")),
+      from: v.optional(
+        parsedField(DAY, { description: "The first day; by default the thirty days until `to`" }),
+      ),
+      to: v.optional(parsedField(DAY, { description: "The last day; by default today, UTC" })),
       by: v.optional(wordField(USAGE_NAMES)),
     }),
     success: {

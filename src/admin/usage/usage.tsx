@@ -1,12 +1,13 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { type Month, monthOf, toDay, toMonth } from "../../calendar.ts";
+import { type Month, monthOf, toDay, toMonth, toMonthText } from "../../calendar.ts";
 import { idRule } from "../../ids.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
+import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Heading, Notice } from "../frame/console/components/layout.tsx";
@@ -15,7 +16,6 @@ import { AsOf } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { Customer, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
-import { MONTH_ENTRY, toMonthText } from "../frame/console/month.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamMonth } from "./usage_routes.ts";

@@ -1,7 +1,7 @@
 /** The use of a month, for accounting. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
-import { type Month, monthOf } from "../../calendar.ts";
+import { type Month, monthOf, toMonthText } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import {
@@ -12,7 +12,7 @@ import {
   USAGE_CSV_HEADING,
 } from "../../usage/mod.ts";
 import { USAGE } from "../frame/api/answers.ts";
-import { MONTH_FIELD } from "../frame/api/fields.ts";
+import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";
@@ -25,7 +25,7 @@ export const listUsageRoute = route("GET /usage", "usage:read", {
     "A license that used nothing in the month is left out. A `monthly_limit` of null means unlimited; in CSV it is " +
     "`unlimited`. With `Accept: text/csv` the answer is the whole month as comma-separated values (RFC 4180), without `limit` and " +
     "`after`. If the answer ends early, the connection is closed before its end.",
-  query: v.strictObject({ month: v.optional(MONTH_FIELD), ...PAGE_FIELDS }),
+  query: v.strictObject({ ...MONTH_ENTRY, ...PAGE_FIELDS }),
   success: {
     schema: pageOf(USAGE),
     description: "A page of licenses",
@@ -66,7 +66,7 @@ export function streamMonth(
 ): Promise<Response | Refusal> {
   return streamCsv<MonthOfUse>(
     {
-      name: `usage-${month.firstDay.slice(0, 7)}`,
+      name: `usage-${toMonthText(month)}`,
       heading: USAGE_CSV_HEADING,
       read: (afterUuid, limit) => listUsage(options.database, month, { afterUuid, limit }),
       positionOf,

@@ -1,8 +1,8 @@
-/** Fields of the bodies of requests; `list_fields.ts` has the fields of lists. */
+/** Fields of requests: of bodies, which have JSON values, and of lists, whose texts the schema turns into values. */
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
 import { MONTH } from "../../../calendar.ts";
-import { EXPIRY, MODES, MONTHLY_LIMIT, TEXTS, TIERS } from "../../../licensing/mod.ts";
+import { ACCOUNT, EXPIRY, MODES, MONTHLY_LIMIT, SEARCH_TEXT, TEXTS, TIERS } from "../../../licensing/mod.ts";
 import { inJsonSchema, numberField, parsedField, wordField } from "../../../rule.ts";
 
 /** The reason of a change, for the audit log. */
@@ -39,5 +39,17 @@ export const EXTERNAL_ID_FIELD = parsedField(TEXTS.external_id, {
   description: "Your own name for the license, such as an order number; unique, and compared as bytes",
 });
 
-/** A calendar month, `2026-11`. */
-export const MONTH_FIELD = parsedField(MONTH);
+/** A calendar month, `2026-11`, in a query. */
+export const MONTH_ENTRY = { month: v.optional(parsedField(MONTH)) } as const;
+
+/** The text for which a list is searched. */
+export const SEARCH_FIELD = parsedField(SEARCH_TEXT, {
+  description:
+    "Only rows where words of e-mail, name or organization begin like these words, or a key ends with these four " +
+    "characters; refused if more than 1,000 accounts match",
+});
+
+/** An account, by its id or its e-mail. */
+export const ACCOUNT_FIELD = parsedField(ACCOUNT, {
+  description: "Only rows of the account with this id or e-mail",
+});

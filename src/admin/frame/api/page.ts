@@ -10,10 +10,7 @@ const MAX_ROWS = 100;
 /** The fields that the query of every list has, besides its filters. */
 export const PAGE_FIELDS = {
   limit: v.optional(
-    v.pipe(
-      parsedField(wholeNumber(1, MAX_ROWS)),
-      inJsonSchema({ default: ROWS, description: "The most rows of a page" }),
-    ),
+    parsedField(wholeNumber(1, MAX_ROWS), { default: ROWS, description: "The most rows of a page" }),
   ),
   after: v.optional(
     v.pipe(
