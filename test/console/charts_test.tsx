@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { serveAsset } from "../../src/admin/frame/console/assets.ts";
 import { Bars } from "../../src/admin/frame/console/components/charts.tsx";
-import { Heading } from "../../src/admin/frame/console/components/layout.tsx";
 import { renderPage } from "../../src/admin/frame/console/page.tsx";
 import type { AdminEnv } from "../../src/admin/frame/options.ts";
 import { toTimestamp } from "../../src/calendar.ts";
@@ -27,7 +26,6 @@ const page = renderPage(
     title: "Charts",
     body: (
       <>
-        <Heading title="Charts" />
         <Bars
           caption="Inferences by month"
           columnName="Month"

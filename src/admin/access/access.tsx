@@ -3,7 +3,6 @@
 import { listOperators, listSessions, listTokens, type Operator } from "../../operators/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { Done } from "../frame/console/components/action.tsx";
-import { Heading } from "../frame/console/components/layout.tsx";
 import { type Column, numeric } from "../frame/console/components/table.tsx";
 import { Ago, Day } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -25,7 +24,6 @@ export async function accessPage({ options: { database }, session, query, now }:
     title: "Access",
     body: (
       <>
-        <Heading title="Access" />
         <Done query={query} sentences={DONE} />
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
         <Sessions sessions={seen} ownId={session.id} now={now} />

@@ -21,7 +21,7 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
-import { Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Minute } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
@@ -73,7 +73,6 @@ async function findShown(database: Database, query: ActivityQuery, now: Date) {
 function NotRead({ asked }: { readonly asked: Asked<v.ObjectEntries> }) {
   return (
     <>
-      <Heading title="Activity" />
       <Filters by={fieldOf(asked, "by")} step={fieldOf(asked, "step")} />
       <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
     </>
@@ -84,7 +83,6 @@ function Activity(props: ActivityProps) {
   const { query, counts, unusual } = props;
   return (
     <>
-      <Heading title="Activity" />
       <Filters by={{ value: query.by }} step={{ value: query.step }} />
       {counts.length === 0 && unusual.length === 0 ? (
         <p class="empty">

@@ -3,7 +3,6 @@ import { type Finding, measureDatabase } from "../../doctor/mod.ts";
 import { listTokens } from "../../operators/mod.ts";
 import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
 import { COMMIT, VERSION } from "../../version.ts";
-import { Heading } from "../frame/console/components/layout.tsx";
 import { type Column, Facts, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, Foreign, Lines, Pill, type PillProps, Size } from "../frame/console/components/values.tsx";
 import { distanceOf } from "../frame/console/distance.ts";
@@ -31,7 +30,6 @@ export async function healthPage({ options, session, now }: Visit): Promise<Page
     script: "refresh",
     body: (
       <>
-        <Heading title="Health" />
         <p class={`notice ${summary.tone}`}>
           <Foreign text={summary.sentence} />
         </p>

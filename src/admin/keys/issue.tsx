@@ -5,7 +5,7 @@ import { MODES, monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.
 import { isRefusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
-import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Copyable, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -38,6 +38,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   return {
     title: "Key issued",
     script: ["issued", "copy"],
+    isNarrow: true,
     body: <Issued issued={issued} request={request} publicUrl={options.publicUrl} now={now} />,
   };
 }
@@ -46,65 +47,56 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
 type Proposed = Readonly<Record<string, string | undefined>>;
 
 function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Page {
-  return {
-    title: "Issue a key",
-    script: "submit_once",
-    ...(refused && { code: refused.refusal.code }),
-    body: <IssueForm proposed={proposed} refused={refused} may={may} />,
-  };
-}
-
-interface FormProps extends Pick<Visit, "may"> {
-  readonly proposed: Proposed;
-  readonly refused: RefusedForm | undefined;
-}
-
-function IssueForm({ proposed, refused, may }: FormProps) {
   const fieldOf = fieldsOf("issue", refused);
   const field = (name: string) => fieldOf(name, proposed[name]);
   const mode = field("mode");
-  return (
-    <section class="narrow">
-      <Heading title="Issue a key" />
-      {refused && <RefusalNotice refusal={refused.refusal} may={may} />}
-      <form method="post" action="/console/keys/issue" novalidate>
-        <TextField
-          {...field("email")}
-          label="E-mail of the account"
-          type="email"
-          hint="A new account is made for a new e-mail."
-          required
-          maxlength={254}
-        />
-        <Select {...field("tier")} label="Tier" choices={TIER_CHOICES} required />
-        <TextField {...field("name")} label="Name (optional)" maxlength={200} />
-        <TextField {...field("organization")} label="Organization (optional)" maxlength={200} />
-        <TextField
-          {...field("external_id")}
-          label="External id (optional)"
-          hint="Your own name for the license, such as an order number."
-          maxlength={255}
-        />
-        <LimitField field={fieldOf} label="Monthly limit (optional)" />
-        <ExpiryFields
-          field={fieldOf}
-          proposed={proposed.last_day}
-          hint="The key works until the end of this day, UTC."
-        />
-        <fieldset>
-          <legend>Mode</legend>
-          {MODES.map((each) => (
-            <Choice type="radio" name="mode" value={each} label={each} checked={mode.value === each} />
-          ))}
-          <FieldError {...mode} />
-        </fieldset>
-        <div class="actions">
-          <button type="submit">Issue the key</button>
-          <a href="/console/keys">Cancel</a>
-        </div>
-      </form>
-    </section>
-  );
+  return {
+    title: "Issue a key",
+    script: "submit_once",
+    isNarrow: true,
+    ...(refused && { code: refused.refusal.code }),
+    body: (
+      <>
+        {refused && <RefusalNotice refusal={refused.refusal} may={may} />}
+        <form method="post" action="/console/keys/issue" novalidate>
+          <TextField
+            {...field("email")}
+            label="E-mail of the account"
+            type="email"
+            hint="A new account is made for a new e-mail."
+            required
+            maxlength={254}
+          />
+          <Select {...field("tier")} label="Tier" choices={TIER_CHOICES} required />
+          <TextField {...field("name")} label="Name (optional)" maxlength={200} />
+          <TextField {...field("organization")} label="Organization (optional)" maxlength={200} />
+          <TextField
+            {...field("external_id")}
+            label="External id (optional)"
+            hint="Your own name for the license, such as an order number."
+            maxlength={255}
+          />
+          <LimitField field={fieldOf} label="Monthly limit (optional)" />
+          <ExpiryFields
+            field={fieldOf}
+            proposed={proposed.last_day}
+            hint="The key works until the end of this day, UTC."
+          />
+          <fieldset>
+            <legend>Mode</legend>
+            {MODES.map((each) => (
+              <Choice type="radio" name="mode" value={each} label={each} checked={mode.value === each} />
+            ))}
+            <FieldError {...mode} />
+          </fieldset>
+          <div class="actions">
+            <button type="submit">Issue the key</button>
+            <a href="/console/keys">Cancel</a>
+          </div>
+        </form>
+      </>
+    ),
+  };
 }
 
 const TIER_CHOICES = [{ value: "", label: "Choose a tier" }, ...TIERS.map(toTierChoice)];
@@ -119,8 +111,7 @@ interface IssuedProps {
 function Issued({ issued, request, publicUrl, now }: IssuedProps) {
   const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
   return (
-    <section class="narrow">
-      <Heading title="Key issued" />
+    <>
       <Notice kind="good">
         <p>
           <b>Copy the key now.</b> It is shown only once: only its hash is stored.
@@ -156,7 +147,7 @@ function Issued({ issued, request, publicUrl, now }: IssuedProps) {
         </a>
         <a href="/console/keys">Show all keys</a>
       </div>
-    </section>
+    </>
   );
 }
 

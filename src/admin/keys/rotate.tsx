@@ -2,12 +2,12 @@
 /** The rotation of a key. Its answer shows the new key; no other page ever does. */
 import * as v from "valibot";
 import { DAY_MS } from "../../calendar.ts";
-import { type KeySummary, type RotatedKey, rotateKey } from "../../keys/mod.ts";
+import { rotateKey } from "../../keys/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
 import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { Copyable, Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Copyable, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -37,43 +37,33 @@ export const rotate: KeyAction = action({
     const rotation = { uuid: uuidOf(of), mode: old.mode, overlapMs: fields.overlap_days * DAY_MS };
     const rotated = await rotateKey(licenseChanges, rotation, { brand, ...by });
     if (isRefusal(rotated)) return rotated;
+    const path = `/console/keys/${rotated.id}`;
     return {
       title: "Key rotated",
       script: ["issued", "copy"],
-      body: <Rotated rotated={rotated} old={old} now={by.now} />,
+      isNarrow: true,
+      body: (
+        <>
+          <Notice kind="good">
+            <p>
+              <b>Copy the new key now.</b> It is shown only once: only its hash is stored.
+            </p>
+            <Copyable id="api-key" text={rotated.apiKey} label="Copy the key" />
+          </Notice>
+          <Facts
+            facts={[
+              ["New key id", <code>{rotated.id}</code>],
+              ["Old key", <KeyLink id={old.id} text={old.hint} />],
+              ["The old key works until", <Ago at={rotated.oldWorksUntil} now={by.now} />],
+            ]}
+          />
+          <div class="actions">
+            <a class="button" href={path} data-reload={path}>
+              Show the new key's page
+            </a>
+          </div>
+        </>
+      ),
     };
   },
 });
-
-interface RotatedProps {
-  readonly rotated: RotatedKey;
-  readonly old: KeySummary;
-  readonly now: Date;
-}
-
-function Rotated({ rotated, old, now }: RotatedProps) {
-  const path = `/console/keys/${rotated.id}`;
-  return (
-    <section class="narrow" data-reload={path}>
-      <Heading title="Key rotated" />
-      <Notice kind="good">
-        <p>
-          <b>Copy the new key now.</b> It is shown only once: only its hash is stored.
-        </p>
-        <Copyable id="api-key" text={rotated.apiKey} label="Copy the key" />
-      </Notice>
-      <Facts
-        facts={[
-          ["New key id", <code>{rotated.id}</code>],
-          ["Old key", <KeyLink id={old.id} text={old.hint} />],
-          ["The old key works until", <Ago at={rotated.oldWorksUntil} now={now} />],
-        ]}
-      />
-      <div class="actions">
-        <a class="button" href={path}>
-          Show the new key's page
-        </a>
-      </div>
-    </section>
-  );
-}

@@ -10,7 +10,7 @@ import { listProcesses } from "../../processes/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
-import { Heading, IssueButton, Notice } from "../frame/console/components/layout.tsx";
+import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -37,10 +37,10 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
   const mayIssue = may("keys:issue");
   return {
     title: "Overview",
+    beside: mayIssue && <IssueButton />,
     script: "refresh",
     body: (
       <>
-        <Heading title="Overview">{mayIssue && <IssueButton />}</Heading>
         <p class={`notice ${health.tone} health`}>
           <Foreign text={health.sentence} /> <a href="/console/health">Show health</a>
         </p>

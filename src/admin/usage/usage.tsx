@@ -10,7 +10,7 @@ import { listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../..
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
-import { Heading, Notice } from "../frame/console/components/layout.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
@@ -51,7 +51,17 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
     listUsage(database, month, { afterUuid, limit: ROWS + 1 }),
   ]);
   const props = { month, year, use, now, customers: takePage(found), isFirst: afterUuid === undefined };
-  return { title: "Usage", script: "refresh", body: <Usage {...props} /> };
+  const text = toMonthText(month);
+  return {
+    title: "Usage",
+    script: "refresh",
+    beside: (
+      <a class="button" href={`/console/usage.csv?month=${text}`}>
+        Download {text} as CSV
+      </a>
+    ),
+    body: <Usage {...props} />,
+  };
 }
 
 /** Downloads a month for accounting: the same rows as those of the command and of the API. */
@@ -68,7 +78,6 @@ function lastDayOf({ endsAtMs }: Month): string {
 function NotRead({ asked, now }: { readonly asked: Asked<v.ObjectEntries>; readonly now: Date }) {
   return (
     <>
-      <Heading title="Usage" />
       <Months {...fieldOf(asked, "month")} now={now} />
       <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
     </>
@@ -80,11 +89,6 @@ function Usage(props: UsageProps) {
   const text = toMonthText(month);
   return (
     <>
-      <Heading title="Usage">
-        <a class="button" href={`/console/usage.csv?month=${text}`}>
-          Download {text} as CSV
-        </a>
-      </Heading>
       <Months value={text} now={now} />
       {isFirst && (
         <>

@@ -8,9 +8,7 @@ import type { Child } from "hono/jsx";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
-import type { Script } from "./assets.ts";
 import { Actions, LastAction } from "./components/action.tsx";
-import { Heading } from "./components/layout.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { RefusedForm } from "./refused_form.ts";
@@ -32,11 +30,7 @@ export interface DetailPage<Thing> {
 }
 
 /** What the page shows of a thing, besides its actions. */
-export interface Detail {
-  readonly title: string;
-  readonly script?: Script;
-  /** What stands beside the title. */
-  readonly beside?: Child;
+export interface Detail extends Omit<Page, "body" | "code"> {
   /** What stands between the title and the actions. */
   readonly above?: Child;
   /** What opens in place, after the actions. */
@@ -64,15 +58,13 @@ async function open<Thing>(
   if (isRefusal(of)) return of;
   const detail = await show(of, visit);
   if (isRefusal(detail)) return detail;
-  const { title, script, beside, above, afterActions, below } = detail;
+  const { above, afterActions, below, ...page } = detail;
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
-    title,
-    ...(script && { script }),
+    ...page,
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>
-        <Heading title={title}>{beside}</Heading>
         <LastAction {...shown} />
         {above}
         <Actions {...shown}>{afterActions}</Actions>

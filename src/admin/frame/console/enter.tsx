@@ -27,10 +27,10 @@ export function enterPage(options: EnterOptions = {}): Page {
   return {
     title: "Log in",
     script: "enter",
+    isNarrow: true,
     ...(refusal && { code: refusal.code }),
     body: (
-      <section class="narrow">
-        <h1>Log in</h1>
+      <>
         {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
         {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}
         {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
@@ -59,7 +59,7 @@ export function enterPage(options: EnterOptions = {}): Page {
           </Field>
           <button type="submit">Log in</button>
         </form>
-      </section>
+      </>
     ),
   };
 }

@@ -9,7 +9,7 @@ import { toTimestamp } from "../../../calendar.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
-import { Heading, Notice } from "./components/layout.tsx";
+import { Notice } from "./components/layout.tsx";
 import { Pages, ROWS, takePage, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
@@ -90,6 +90,7 @@ async function listPage<Entries extends WithAfter, Row>(
   const shown = isRefusal(found) ? found : { ...found, rows: await found.read(after, ROWS + 1) };
   return {
     title: list.title,
+    beside: list.beside?.(visit),
     ...(list.script && { script: list.script }),
     ...codeOf(asked),
     body: <ListBody list={list} visit={visit} asked={asked} found={shown} isFirst={after === undefined} />,
@@ -112,7 +113,7 @@ function ListBody<Entries extends WithAfter, Row>({
   found,
   isFirst,
 }: BodyProps<Entries, Row>) {
-  const { title, Fields, columns, caption, noneMeets, toAfter, csv } = list;
+  const { Fields, columns, caption, noneMeets, toAfter, csv } = list;
   const path = `/console${list.path}`;
   const isFiltered = Object.keys(asked.entered).length > 0;
   const { warning, note, rows: read } = isRefusal(found) ? { warning: found.sentence, rows: [] } : found;
@@ -120,7 +121,6 @@ function ListBody<Entries extends WithAfter, Row>({
   const isEmpty = rows.length === 0 && isFirst && !isFiltered;
   return (
     <>
-      <Heading title={title}>{list.beside?.(visit)}</Heading>
       {Fields && (
         <form class={list.hasManyFields ? "filters many" : "filters"} action={path} aria-label="Conditions">
           {Fields(asked)}

@@ -7,8 +7,13 @@ import { type Script, scriptPath, stylePath } from "./assets.ts";
 import { mayUse, type Need } from "./may.ts";
 
 export interface Page {
+  /** The title of the document, and the heading above the body. */
   readonly title: string;
+  /** What stands beside the heading, such as the main action. */
+  readonly beside?: Child;
   readonly body: Child;
+  /** True for a form or a message, which would be hard to read in a wide window. */
+  readonly isNarrow?: true;
   readonly script?: Script | readonly Script[];
   /** Set if the page says why a request was refused; it gives the status. */
   readonly code?: Code;
@@ -34,7 +39,17 @@ interface FrameProps {
   readonly place: Place;
 }
 
-function Frame({ page: { title, body, script }, place: { session, ...place } }: FrameProps) {
+function Frame({ page, place: { session, ...place } }: FrameProps) {
+  const { title, beside, body, isNarrow, script } = page;
+  const content = (
+    <>
+      <div class="heading">
+        <h1>{title}</h1>
+        {beside}
+      </div>
+      {body}
+    </>
+  );
   return (
     <html lang="en">
       <head>
@@ -56,7 +71,7 @@ function Frame({ page: { title, body, script }, place: { session, ...place } }: 
           {session && <Menu session={session} {...place} />}
         </header>
         <main id="main" tabindex={-1}>
-          {body}
+          {isNarrow ? <section class="narrow">{content}</section> : content}
         </main>
         {session && <footer>Days and times are in UTC.</footer>}
       </body>

@@ -9,14 +9,14 @@ export function refusalPage(refusal: Refusal, may: Visit["may"]): Page {
   return {
     title: "Not possible",
     code: refusal.code,
+    isNarrow: true,
     body: (
-      <section class="narrow">
-        <h1>Not possible</h1>
+      <>
         <RefusalNotice refusal={refusal} may={may} />
         <p>
           <a href="/console/">Go to the first page</a>
         </p>
-      </section>
+      </>
     ),
   };
 }

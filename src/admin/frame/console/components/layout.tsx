@@ -2,16 +2,6 @@
 /** The parts of a page that are neither forms nor tables. */
 import type { Child } from "hono/jsx";
 
-/** The name of a page, with its main action next to it. */
-export function Heading({ title, children }: { readonly title: string; readonly children?: Child }) {
-  return (
-    <div class="heading">
-      <h1>{title}</h1>
-      {children}
-    </div>
-  );
-}
-
 /** The button that leads to the form which issues a key. */
 export function IssueButton({ query = "" }: { readonly query?: string }) {
   return (
