@@ -30,11 +30,6 @@ export interface OperatorsListener extends Listener {
 /** Longer than the deadline of a client's statement: operators can wait for a list. */
 const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 
-interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
 /**
  * Listens for requests of operators at the first of the addresses that can be used; undefined without an address.
  *
@@ -42,7 +37,7 @@ interface ListenAddress {
  * clients. If it missed its deadline, the whole pool would be replaced.
  */
 export async function listenForOperators(
-  addresses: readonly ListenAddress[],
+  addresses: readonly Pick<ListenOptions, "host" | "port">[],
   options: OperatorsListenerOptions,
 ): Promise<OperatorsListener | Refusal | undefined> {
   let refusal: Refusal | undefined;
@@ -55,7 +50,7 @@ export async function listenForOperators(
 }
 
 async function listenAt(
-  { host, port }: ListenAddress,
+  { host, port }: Pick<ListenOptions, "host" | "port">,
   options: OperatorsListenerOptions,
 ): Promise<OperatorsListener | Refusal> {
   const { platform, databaseAddress, clock, log, maxBodyBytes, idleTimeoutSeconds } = options;

@@ -11,8 +11,8 @@ import { choicesOf, Select, TextField } from "../frame/console/components/form.t
 import { toAddress } from "../frame/console/components/list.tsx";
 import { Ago, Foreign, NONE, ThingLink } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
+import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
-import type { FieldsOf } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { AUDIT_CONDITIONS } from "./audit_routes.ts";
 

@@ -3,16 +3,22 @@
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type KeyExplanation, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
-import { changeLicense, type LicenseChange, oneYearAfter, TIERS } from "../../licensing/mod.ts";
+import { changeLicense, type LicenseChange, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { toTierChoice } from "../frame/console/tier_choice.ts";
 import { exportLicense } from "./export_license.tsx";
 import { isActive, isNotRevoked, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
-import { EXPIRY_ENTRIES, ExpiryFields, expiryOf, LIMIT_ENTRY, LimitField } from "./license_fields.tsx";
+import {
+  EXPIRY_ENTRIES,
+  ExpiryFields,
+  expiryOf,
+  LIMIT_ENTRY,
+  LimitField,
+  TIER_CHOICES,
+} from "./license_fields.tsx";
 import { rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
@@ -77,7 +83,7 @@ const changeTier: KeyAction = action({
   Form: ({ of, field }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
-      <Select {...field("tier", of.key.tier)} label="Tier" choices={TIERS.map(toTierChoice)} required />
+      <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
     </>
   ),
   entries: { tier: v.pipe(TEXT, TIER_FIELD) },

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
-import { MODES, monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.ts";
+import { MODES, monthlyLimitOf, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
@@ -11,10 +11,9 @@ import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
-import { toTierChoice } from "../frame/console/tier_choice.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { parseIssueRequest } from "./issue_request.ts";
-import { ExpiryFields, LimitField } from "./license_fields.tsx";
+import { ExpiryFields, LimitField, TIER_CHOICES } from "./license_fields.tsx";
 
 /** The form that issues a key. A link to it can fill some fields. */
 export function issueFormPage(visit: Visit): Page {
@@ -67,7 +66,12 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
             required
             maxlength={254}
           />
-          <Select {...field("tier")} label="Tier" choices={TIER_CHOICES} required />
+          <Select
+            {...field("tier")}
+            label="Tier"
+            choices={[{ value: "", label: "Choose a tier" }, ...TIER_CHOICES]}
+            required
+          />
           <TextField {...field("name")} label="Name (optional)" maxlength={200} />
           <TextField {...field("organization")} label="Organization (optional)" maxlength={200} />
           <TextField
@@ -98,8 +102,6 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
     ),
   };
 }
-
-const TIER_CHOICES = [{ value: "", label: "Choose a tier" }, ...TIERS.map(toTierChoice)];
 
 interface IssuedProps {
   readonly issued: IssuedKey;

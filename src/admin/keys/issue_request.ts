@@ -5,8 +5,7 @@ import { TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
-import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { parseForm } from "../frame/console/parse_form.ts";
+import { parseForm, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { EXPIRY_ENTRIES, expiryOf, LIMIT_ENTRY } from "./license_fields.tsx";
 

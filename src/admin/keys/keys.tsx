@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { UNUSED_DAYS } from "../../figures/mod.ts";
-import { idRule, parseId } from "../../ids.ts";
+import { idRule } from "../../ids.ts";
 import { KEYS_CSV_HEADING, type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
 import {
   findAccountNamed,
@@ -11,7 +11,7 @@ import {
   searchAccounts,
   TIERS,
 } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
@@ -19,8 +19,8 @@ import { IssueButton } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
+import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
-import type { FieldsOf } from "../frame/console/parse_form.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { KEY_CONDITIONS } from "./key_list_routes.ts";
 import { findStoredConditions } from "./stored_conditions.ts";
@@ -68,9 +68,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
   csv: {
     heading: KEYS_CSV_HEADING,
-    positionOf: ({ id }) => parseId("key", id) ?? "",
     render: renderKeysCsv,
-    refuse: (warning) => refuse("INVALID_REQUEST", `${warning}, then download the keys`),
   },
 };
 

@@ -2,8 +2,9 @@
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
 import { DAY, NEVER_EXPIRES } from "../../calendar.ts";
-import { MONTHLY_LIMIT } from "../../licensing/mod.ts";
+import { MONTHLY_LIMIT, monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { Choice, TextField } from "../frame/console/components/form.tsx";
@@ -14,6 +15,12 @@ interface FieldProps {
   /** The text of the field before anything is entered. */
   readonly proposed?: string | undefined;
 }
+
+/** The tiers as choices of a field, each with its monthly limit. */
+export const TIER_CHOICES = TIERS.map((tier) => {
+  const limit = monthlyLimitOf(tier);
+  return { value: tier, label: `${tier}, ${limit === null ? "unlimited" : `${renderCount(limit)} a month`}` };
+});
 
 /** The last day of a license, or that it has none. */
 export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly hint: string }) {

@@ -12,17 +12,16 @@ import {
 } from "../../../wire/mod.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
-import { authenticate, requireScope } from "./authenticate.ts";
+import { authenticate } from "./authenticate.ts";
+import { IDEMPOTENCY_KEY_PATTERN } from "./document_facts.ts";
 import { toQuery } from "./parse_sent.ts";
-import type { Operation, Route } from "./route.ts";
+import type { Route } from "./route.ts";
 
 /** Creates the app of `/admin/v1`. */
 export function createApi(options: AdminOptions, all: readonly Route[]): Hono<AdminEnv> {
   const api = new Hono<AdminEnv>();
   api.use(authenticate(options));
-  for (const { method, path, scope, operation } of all) {
-    api.on(method, path, requireScope(scope), (c) => serve(c, operation, options));
-  }
+  for (const route of all) api.on(route.method, route.path, (c) => serve(c, route, options));
   for (const [path, routes] of Map.groupBy(all, (route) => route.path)) {
     const methods = routes.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
     api.all(path, (c) => {
@@ -36,15 +35,19 @@ export function createApi(options: AdminOptions, all: readonly Route[]): Hono<Ad
   return api;
 }
 
-/** 16 to 255 printable ASCII characters. */
-const IDEMPOTENCY_KEY = /^[\x21-\x7e]{16,255}$/;
+const IDEMPOTENCY_KEY = new RegExp(IDEMPOTENCY_KEY_PATTERN);
 const NO_IDEMPOTENCY_KEY = refuse(
   "INVALID_REQUEST",
   "The header Idempotency-Key must be 16 to 255 printable ASCII characters: a repeated request with the same one gets the " +
     "same answer",
 );
 
-async function serve(c: Context<AdminEnv>, operation: Operation, options: AdminOptions): Promise<Response> {
+async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions): Promise<Response> {
+  const { scope, operation } = route;
+  const token = c.get("token");
+  if (scope !== "any" && !token.scopes.includes(scope)) {
+    return answerRefusal(c, refuse("SCOPE_REQUIRED", `The token needs the scope ${scope}`));
+  }
   const { raw: request, method } = c.req;
   let sent: Awaited<ReturnType<typeof readJson>>;
   try {
@@ -63,7 +66,6 @@ async function serve(c: Context<AdminEnv>, operation: Operation, options: AdminO
   }
   const query = toQuery(readQuery(request));
   if (isRefusal(query)) return answerRefusal(c, query);
-  const token = c.get("token");
   const result = await operation.perform(
     options,
     {

@@ -15,7 +15,7 @@ import {
   type Verdict,
   WindowTable,
 } from "../../../limits/mod.ts";
-import { findTokens, type Scope, type Token, tokenPattern } from "../../../operators/mod.ts";
+import { findTokens, type Token, tokenPattern } from "../../../operators/mod.ts";
 import { refuse } from "../../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
@@ -80,15 +80,6 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     if (!isAtHome) return answerRefusal(c, WRONG_ADDRESS);
     const hadTurn = await takeTurn(token.uuid, next);
     return hadTurn ? undefined : answerRefusal(c, TOO_MANY_AT_ONCE);
-  });
-}
-
-/** Creates the middleware that refuses a token without the scope; `any` accepts every token. */
-export function requireScope(scope: Scope | "any") {
-  const refusal = refuse("SCOPE_REQUIRED", `The token needs the scope ${scope}`);
-  return createMiddleware<AdminEnv>(async (c, next) => {
-    if (scope !== "any" && !c.get("token").scopes.includes(scope)) return answerRefusal(c, refusal);
-    return await next();
   });
 }
 

@@ -85,6 +85,9 @@ export const TAGS: Readonly<Record<string, string>> = {
   service: "The service, the token and this document",
 };
 
+/** 16 to 255 printable ASCII characters. */
+export const IDEMPOTENCY_KEY_PATTERN = "^[!-~]{16,255}$";
+
 /** The header of operations that answer an API key. */
 export const IDEMPOTENCY_KEY: Json = {
   name: "Idempotency-Key",
@@ -93,7 +96,7 @@ export const IDEMPOTENCY_KEY: Json = {
   description:
     "A random text that identifies this order. For 24 hours a repeated request with the same text gets the same " +
     "answer, and no second key is issued.",
-  schema: { type: "string", pattern: "^[!-~]{16,255}$" },
+  schema: { type: "string", pattern: IDEMPOTENCY_KEY_PATTERN },
 };
 
 /** The body of every refusal. */

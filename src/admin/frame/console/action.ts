@@ -7,10 +7,9 @@ import type * as v from "valibot";
 import type { By } from "../../../audit/mod.ts";
 import { refuseOldProof } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
-import { repeatEntry } from "./form_fields.ts";
+import { type FieldsOf, parseForm, repeatEntry } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
-import { type FieldsOf, parseForm } from "./parse_form.ts";
 import type { fieldsOf } from "./refused_form.ts";
 import type { Visit } from "./visit.ts";
 

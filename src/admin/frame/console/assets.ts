@@ -28,13 +28,11 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
 const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels];
-const STYLE_PATH = add("style.css", STYLES.join("\n"), "text/css");
+/** The path of the style. */
+export const stylePath = add("style.css", STYLES.join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),
 );
-
-/** The path of the style. */
-export const stylePath = STYLE_PATH;
 
 /** Returns the path of a script. */
 export function scriptPath(script: Script): string {

@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { parseSent, toQuery } from "../api/parse_sent.ts";
-import type { FieldsOf } from "./parse_form.ts";
+import type { FieldsOf } from "./form_fields.ts";
 import { hintOf, MOST_ENTERED } from "./refused_form.ts";
 
 export interface Asked<Entries extends v.ObjectEntries> {

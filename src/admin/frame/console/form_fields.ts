@@ -1,6 +1,12 @@
-/** Fields that several forms have. A form sends text only; an empty text means that a field was left empty. */
+/** The fields of forms. A form sends text only; an empty text means that a field was left empty. */
 import * as v from "valibot";
+import type { By } from "../../../audit/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { REASON } from "../api/fields.ts";
+import { parseSent } from "../api/parse_sent.ts";
+import type { Visit } from "./visit.ts";
+
+export type FieldsOf<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>;
 
 export const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
@@ -14,11 +20,24 @@ export const TEXT_OR_NOTHING = v.pipe(
 );
 
 /** The reason, which the form of every action has. */
-export const REASON_ENTRY = {
-  reason: v.pipe(TEXT_OR_NOTHING, REASON.reason),
-} as const;
+const REASON_ENTRY = { reason: v.pipe(TEXT_OR_NOTHING, REASON.reason) } as const;
 
 /** Returns the schema of the text that a form asks people to repeat. */
 export function repeatEntry(text: string) {
   return { repeat: v.pipe(TEXT, v.literal(text, `must be ${text}`)) };
+}
+
+/**
+ * Parses the form of an action: its fields, and who makes the change. Or returns the refusal with the first error of
+ * each wrong field.
+ */
+export function parseForm<Entries extends v.ObjectEntries>(
+  entries: Entries,
+  { form, actor, now }: Visit,
+): { readonly fields: FieldsOf<Entries>; readonly by: By } | Refusal {
+  const parsed = parseSent(v.object({ ...entries, ...REASON_ENTRY }), Object.fromEntries(form), "form");
+  if (isRefusal(parsed)) return refuse(parsed.code, WRONG_FIELDS, { fields: parsed.fields ?? [] });
+  const { reason, ...fields } = parsed as FieldsOf<typeof REASON_ENTRY>;
+  // The compiler cannot tell that these are the fields of `entries`.
+  return { fields: fields as unknown as FieldsOf<Entries>, by: { actor: { ...actor, reason }, now } };
 }

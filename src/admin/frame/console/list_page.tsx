@@ -4,9 +4,9 @@
  * links to the other pages, and the download come from the record.
  */
 import type { Child } from "hono/jsx";
-import type * as v from "valibot";
+import * as v from "valibot";
 import { toTimestamp } from "../../../calendar.ts";
-import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Notice } from "./components/layout.tsx";
@@ -14,9 +14,9 @@ import { Pages, ROWS, takePage, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
 import { type Asked, codeOf, readConditions } from "./conditions.ts";
+import type { FieldsOf } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
-import type { FieldsOf } from "./parse_form.ts";
 import { type ConsoleRoute, page } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
@@ -61,11 +61,7 @@ export interface List<Entries extends WithAfter, Row> {
   below?(visit: Visit, isEmpty: boolean): Child;
   readonly csv?: {
     readonly heading: string;
-    /** Returns what `after` means for the rows behind a row. */
-    positionOf(row: Row): string;
     render(rows: readonly Row[]): string;
-    /** Refuses rows of which some are missing, because a file does not show that. */
-    refuse(warning: string): Refusal;
   };
 }
 
@@ -151,14 +147,18 @@ function ListBody<Entries extends WithAfter, Row>({
 
 /** Answers the rows of all pages as CSV. */
 async function listCsv<Entries extends WithAfter, Row>(
-  { path, entries, find, csv }: List<Entries, Row>,
+  { path, entries, find, toAfter, csv }: List<Entries, Row>,
   visit: Visit,
 ): Promise<Response | Refusal> {
   const { values } = readConditions(visit.query, entries);
   const found = isRefusal(values) ? values : await find(visit, values);
   if (isRefusal(found)) return found;
   if (csv === undefined) throw new Error(`The list ${path} has no CSV`);
-  if (found.warning !== undefined) return csv.refuse(found.warning);
+  // A file does not show that some rows are missing.
+  if (found.warning !== undefined) {
+    return refuse("INVALID_REQUEST", `${found.warning}, then download the ${path.slice(1)}`);
+  }
+  const positionOf = (row: Row) => v.parse(entries.after, toAfter(row)) ?? "";
   const name = `${path.slice(1)}-${toTimestamp(visit.now).slice(0, 10)}`;
-  return await streamCsv({ name, ...csv, read: found.read }, visit);
+  return await streamCsv({ name, ...csv, read: found.read, positionOf }, visit);
 }

@@ -7,7 +7,7 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
 import type { Page } from "./page.tsx";
-import { deleteSessionCookie, endReplacedSession, readSession, setSessionCookie } from "./session.ts";
+import { actorOf, deleteSessionCookie, readSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
 
 /** Wrong codes a minute from one address. */
@@ -51,7 +51,8 @@ export function logIn(
       options.noteFailedLogin(group);
       return await show(c, enterPage({ refusal: WRONG_CODE }));
     }
-    if (replaced !== undefined) await endReplacedSession(c, options, replaced);
+    // After a new login the browser has no cookie for its earlier session.
+    if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });
     setSessionCookie(c, options, session.cookieValue);
     return c.redirect("/console/", 303);
   };

@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { Actor } from "../../../audit/mod.ts";
 import { WindowTable } from "../../../limits/mod.ts";
-import { endSession, findSession, type Session } from "../../../operators/mod.ts";
+import { findSession, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { originOf } from "./origin.ts";
@@ -48,15 +48,6 @@ export function requireSession(
   };
 }
 
-/** Ends the earlier session of a browser: after a new login the browser has no cookie for it. */
-export async function endReplacedSession(
-  c: Context<AdminEnv>,
-  options: AdminOptions,
-  session: Session,
-): Promise<void> {
-  await endSession(options.database, session.id, { actor: actorOf(c, session), now: options.clock.now() });
-}
-
 /** Finds the session of the browser. A cookie that this service did not sign costs no statement. */
 export async function readSession(
   c: Context<AdminEnv>,
@@ -74,7 +65,8 @@ function digitsOf(cookie: string, options: AdminOptions): string | undefined {
   return options.cookieSigner.verify([value], cookie.slice(DIGITS)) ? value : undefined;
 }
 
-function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
+/** Returns the operator of a session as the audit log names it. */
+export function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
   return { kind: "operator", name: operator, request: c.get("requestId"), address: c.get("address") };
 }
 
