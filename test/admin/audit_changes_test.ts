@@ -1,6 +1,6 @@
 /** The values before and after a change, as the console shows them. */
 import { describe, expect, test } from "bun:test";
-import { changesOf } from "../../src/admin/frame/console/audit_changes.ts";
+import { changesOf } from "../../src/admin/frame/console/components/changes.tsx";
 import { cutText } from "../../src/admin/frame/console/cut_text.ts";
 import { escapeControls } from "../../src/text/mod.ts";
 

@@ -17,12 +17,20 @@ import { isRefusal, refuse } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { count, identifier, timestamp } from "../../wire/mod.ts";
-import { ACCOUNT } from "../frame/api/answers.ts";
 import { changeOf, MONTH_ENTRY, REASON, SEARCH_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
-import { route } from "../frame/api/route.ts";
+import { route, titled } from "../frame/api/route.ts";
+
+const ACCOUNT = titled("Account", {
+  id: identifier("usr"),
+  email: v.string(),
+  name: v.string(),
+  organization: v.string(),
+  keys: v.pipe(count(), v.description("The number of its keys, including revoked keys")),
+  created_at: timestamp(),
+});
 
 export const ACCOUNT_ROUTES = [
   route("GET /accounts", "accounts:read", {

@@ -1,5 +1,4 @@
 /** @jsxImportSource hono/jsx */
-import type * as v from "valibot";
 import {
   ACTIVITY_KEPT_DAYS,
   type ActivityCount,
@@ -21,11 +20,11 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
-import { Notice } from "../frame/console/components/layout.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Minute } from "../frame/console/components/values.tsx";
-import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
+import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
+import { unreadPage } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ACTIVITY_CONDITIONS } from "./activity_routes.ts";
 
@@ -47,7 +46,10 @@ const OK = "OK";
 export async function activityPage({ options, query: sent, now }: Visit): Promise<Page | Refusal> {
   const asked = readConditions(sent, ACTIVITY_CONDITIONS);
   const { values } = asked;
-  if (isRefusal(values)) return { title: "Activity", code: values.code, body: <NotRead asked={asked} /> };
+  if (isRefusal(values)) {
+    const filters = <Filters by={fieldOf(asked, "by")} step={fieldOf(asked, "step")} />;
+    return unreadPage(values, { title: "Activity", filters });
+  }
   const { to } = values;
   const isLatest = to === undefined || to >= now;
   const query = completeQuery({ ...values, to: isLatest ? now : to }, now);
@@ -68,15 +70,6 @@ async function findShown(database: Database, query: ActivityQuery, now: Date) {
     counts: found.filter(({ at }) => at >= goBack(query.from, query.step, 0)),
     unusual: findUnusual(found, { hours: stepsOf(query), firstHour, now }),
   };
-}
-
-function NotRead({ asked }: { readonly asked: Asked<v.ObjectEntries> }) {
-  return (
-    <>
-      <Filters by={fieldOf(asked, "by")} step={fieldOf(asked, "step")} />
-      <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
-    </>
-  );
 }
 
 function Activity(props: ActivityProps) {

@@ -12,9 +12,8 @@ import {
 import { TIMESTAMP } from "../../calendar.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema, parsedField, wordField } from "../../rule.ts";
-import { timestamp } from "../../wire/mod.ts";
-import { ACTIVITY_ROW } from "../frame/api/answers.ts";
-import { route } from "../frame/api/route.ts";
+import { count, timestamp } from "../../wire/mod.ts";
+import { route, titled } from "../frame/api/route.ts";
 
 /** The conditions that the API and the console have. */
 export const ACTIVITY_CONDITIONS = {
@@ -30,6 +29,14 @@ export const ACTIVITY_CONDITIONS = {
   ),
   step: v.optional(v.pipe(wordField(ACTIVITY_STEPS), inJsonSchema({ default: "hour" }))),
 } as const;
+
+const ACTIVITY_ROW = titled("Activity", {
+  at: v.pipe(timestamp(), v.description("The beginning of the hour, day or month")),
+  endpoint: v.optional(v.pipe(v.string(), v.description("Only by endpoint"))),
+  code: v.optional(v.pipe(v.string(), v.description("Only by code; `OK` for an answer without an error"))),
+  reason: v.optional(v.pipe(v.string(), v.description("Only by reason: why a key was refused"))),
+  http_requests: count(1),
+});
 
 export const findActivityRoute = route("GET /activity", "status:read", {
   id: "findActivity",

@@ -6,11 +6,11 @@ import { idRule } from "../../ids.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
-import { AUDIT_ROW } from "../frame/api/answers.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
-import { route } from "../frame/api/route.ts";
+import { route, titled } from "../frame/api/route.ts";
 
 /** The conditions of the audit log that the API and the console read in the same way. */
 export const AUDIT_CONDITIONS = {
@@ -19,6 +19,22 @@ export const AUDIT_CONDITIONS = {
   actor: v.optional(parsedField(ACTOR_TEXT, { description: "Such as token:shop" })),
   action: v.optional(wordField(ACTIONS)),
 } as const;
+
+const AUDIT_ROW = titled("AuditRow", {
+  id: count(1),
+  at: timestamp(),
+  actor: v.pipe(v.string(), v.examples(["token:shop"])),
+  door: v.nullable(oneOfThese(["client", "command", "api", "console"])),
+  action: v.pipe(v.string(), v.examples(["key.revoke"])),
+  user_id: v.nullable(identifier("usr")),
+  license_id: v.nullable(identifier("lic")),
+  key_id: v.nullable(identifier("key")),
+  before: v.nullable(v.record(v.string(), v.unknown())),
+  after: v.nullable(v.record(v.string(), v.unknown())),
+  reason: v.nullable(v.string()),
+  request: v.nullable(v.string()),
+  address: v.nullable(v.string()),
+});
 
 export const followAuditRoute = route("GET /audit", "audit:read", {
   id: "followAudit",

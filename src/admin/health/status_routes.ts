@@ -2,9 +2,15 @@
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import { VERSION } from "../../version.ts";
-import { timestamp } from "../../wire/mod.ts";
-import { FINDING } from "../frame/api/answers.ts";
-import { route } from "../frame/api/route.ts";
+import { oneOfThese, timestamp } from "../../wire/mod.ts";
+import { route, titled } from "../frame/api/route.ts";
+
+const FINDING = titled("Finding", {
+  name: v.string(),
+  state: oneOfThese(["ok", "warn", "fail", "skip"]),
+  message: v.string(),
+  remedy: v.optional(v.string()),
+});
 
 export const getStatus = route("GET /status", "status:read", {
   id: "getStatus",

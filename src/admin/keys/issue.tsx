@@ -34,11 +34,47 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   if (isRefusal(request)) return formPage(visit, {}, { action: "issue", form, refusal: request });
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
   if (isRefusal(issued)) return formPage(visit, {}, { action: "issue", form, refusal: issued });
+  const { publicUrl } = options;
+  const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
   return {
     title: "Key issued",
     script: ["issued", "copy"],
     isNarrow: true,
-    body: <Issued issued={issued} request={request} publicUrl={options.publicUrl} now={now} />,
+    body: (
+      <>
+        <Notice kind="good">
+          <p>
+            <b>Copy the key now.</b> It is shown only once: only its hash is stored.
+          </p>
+          <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
+        </Notice>
+        <h2>Message for the customer</h2>
+        <Copyable id="message" text={toMessage(issued, { ...request, publicUrl })} label="Copy the message" />
+        {publicUrl === undefined && (
+          <p class="hint">
+            Replace {NO_URL} by the address at which clients reach the service. With the setting
+            CLAVIGER_PUBLIC_URL the message contains it.
+          </p>
+        )}
+        <h2>What was issued</h2>
+        <Facts
+          facts={[
+            ["Key id", <KeyLink id={issued.id} />],
+            ["Account", <AccountLink id={issued.userId} email={request.email} />],
+            request.externalId === undefined ? null : ["External id", <Foreign text={request.externalId} />],
+            ["Tier, mode", `${request.tier}, ${request.mode}`],
+            ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
+            ["Expires", <Day at={issued.expiresAt} now={now} />],
+          ]}
+        />
+        <div class="actions">
+          <a class="button" href="/console/keys/issue">
+            Issue another key
+          </a>
+          <a href="/console/keys">Show all keys</a>
+        </div>
+      </>
+    ),
   };
 }
 
@@ -103,67 +139,13 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
   };
 }
 
-interface IssuedProps {
-  readonly issued: IssuedKey;
-  readonly request: IssueRequest;
-  readonly publicUrl: string | undefined;
-  readonly now: Date;
-}
-
-function Issued({ issued, request, publicUrl, now }: IssuedProps) {
-  const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
-  return (
-    <>
-      <Notice kind="good">
-        <p>
-          <b>Copy the key now.</b> It is shown only once: only its hash is stored.
-        </p>
-        <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
-      </Notice>
-      <h2>Message for the customer</h2>
-      <Copyable
-        id="message"
-        text={toMessage(issued.apiKey, { ...request, expiresAt: issued.expiresAt, publicUrl })}
-        label="Copy the message"
-      />
-      {publicUrl === undefined && (
-        <p class="hint">
-          Replace {NO_URL} by the address at which clients reach the service. With the setting
-          CLAVIGER_PUBLIC_URL the message contains it.
-        </p>
-      )}
-      <h2>What was issued</h2>
-      <Facts
-        facts={[
-          ["Key id", <KeyLink id={issued.id} />],
-          ["Account", <AccountLink id={issued.userId} email={request.email} />],
-          request.externalId === undefined ? null : ["External id", <Foreign text={request.externalId} />],
-          ["Tier, mode", `${request.tier}, ${request.mode}`],
-          ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
-          ["Expires", <Day at={issued.expiresAt} now={now} />],
-        ]}
-      />
-      <div class="actions">
-        <a class="button" href="/console/keys/issue">
-          Issue another key
-        </a>
-        <a href="/console/keys">Show all keys</a>
-      </div>
-    </>
-  );
-}
-
 const NO_URL = "https://ADDRESS";
 
-interface MessageFacts {
-  readonly tier: string;
-  readonly mode: string;
-  readonly expiresAt: Date;
-  readonly publicUrl: string | undefined;
-}
-
 /** Returns the text for the customer, with a command that tries the key. */
-function toMessage(apiKey: string, { tier, mode, expiresAt, publicUrl = NO_URL }: MessageFacts): string {
+function toMessage(
+  { apiKey, expiresAt }: IssuedKey,
+  { tier, mode, publicUrl = NO_URL }: IssueRequest & { readonly publicUrl: string | undefined },
+): string {
   const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
   const until = isEndless ? "it does not expire" : `it works until ${toTimestamp(expiresAt).slice(0, 10)}`;
   return [

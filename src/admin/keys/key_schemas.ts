@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
-import { titled } from "../frame/api/answers.ts";
+import { titled } from "../frame/api/route.ts";
 
 const MODE = v.picklist(MODES);
 const STATE = oneOfThese(LISTED_STATES);

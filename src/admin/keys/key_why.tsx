@@ -43,7 +43,7 @@ export function Why({ explanation, visit }: WhyProps) {
             ) : (
               SENTENCES[obstacle](explanation)
             )}{" "}
-            <WayOut of={explanation} obstacle={obstacle} visit={visit} />
+            <WayOut explanation={explanation} obstacle={obstacle} visit={visit} />
           </li>
         ))}
       </ul>
@@ -90,18 +90,12 @@ const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: KeyAction, l
   quota_used_up: [changeLimit, "Change the limit"],
 };
 
-interface WayOutProps {
-  readonly of: KeyExplanation;
-  readonly obstacle: Obstacle;
-  readonly visit: Visit;
-}
-
-function WayOut({ of, obstacle, visit }: WayOutProps): Child {
-  const { key } = of;
+function WayOut({ explanation, obstacle, visit }: WhyProps & { readonly obstacle: Obstacle }): Child {
+  const { key } = explanation;
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined) {
     const path = toOpenForm(`/console/keys/${key.id}`, action.name);
-    return isOffered(action, of, visit) ? <a href={path}>{label}</a> : null;
+    return isOffered(action, { of: explanation, visit }) ? <a href={path}>{label}</a> : null;
   }
   if (key.replacedBy !== null)
     return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;

@@ -4,10 +4,9 @@ import { isRefusal } from "../../refusal.ts";
 import { numberField, parsedField } from "../../rule.ts";
 import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../../signed_licenses/mod.ts";
 import { timestamp } from "../../wire/mod.ts";
-import { titled } from "../frame/api/answers.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
-import { route } from "../frame/api/route.ts";
+import { route, titled } from "../frame/api/route.ts";
 
 const EXPORTED_LICENSE = titled("ExportedLicense", {
   license: v.pipe(v.string(), v.description("A compact JWS")),

@@ -16,12 +16,11 @@ import {
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
 import { inJsonSchema, parsedField } from "../../rule.ts";
-import { oneOfThese, optionalMetadata } from "../../wire/mod.ts";
-import { MODEL, REGISTERED_MODEL } from "../frame/api/answers.ts";
+import { count, identifier, oneOfThese, optionalMetadata, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
-import { route } from "../frame/api/route.ts";
+import { route, titled } from "../frame/api/route.ts";
 
 function modelText(name: keyof typeof MODEL_TEXTS) {
   return v.pipe(v.string("must be a string"), inJsonSchema(MODEL_TEXTS[name]));
@@ -57,6 +56,40 @@ const NEW_MODEL = v.strictObject({
   metadata: optionalMetadata(),
   owner: v.optional(parsedField(idRule("usr"), { description: "Only keys of this account see the model" })),
   ...REASON,
+});
+
+const ofVersion = {
+  version: v.string(),
+  type: v.string(),
+  paradigm: v.string(),
+  n_features: count(1),
+  n_classes: count(2),
+  size_mb: v.number(),
+};
+
+const MODEL = titled("Model", {
+  name: v.string(),
+  ...ofVersion,
+  requires_license: oneOfThese(TIERS),
+  owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
+  download_url: v.pipe(v.nullable(v.string()), v.description("Null if the service hosts the file")),
+  checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
+  metadata: v.record(v.string(), v.unknown()),
+});
+
+const REGISTERED_MODEL = titled("RegisteredModel", {
+  name: v.string(),
+  listed_version: v.pipe(v.nullable(v.string()), v.description("Null if clients do not see the model")),
+  owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
+  versions: v.array(
+    v.object({
+      ...ofVersion,
+      hosted: v.pipe(v.boolean(), v.description("False if the file is at another address")),
+      requires_license: oneOfThese(TIERS),
+      added_at: timestamp(),
+      retired_at: v.pipe(v.nullable(timestamp()), v.description("Null for a version that is not retired")),
+    }),
+  ),
 });
 
 export const MODEL_ROUTES = [

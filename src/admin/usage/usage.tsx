@@ -15,8 +15,9 @@ import { type ListPage, Pages, ROWS, takePage } from "../frame/console/component
 import { AsOf } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { Customer, Used } from "../frame/console/components/values.tsx";
-import { type Asked, fieldOf, readConditions } from "../frame/console/conditions.ts";
+import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
+import { unreadPage } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamMonth } from "./usage_routes.ts";
 import { sumByTier } from "./use_by_tier.ts";
@@ -42,8 +43,10 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
   const current = monthOf(now.getTime());
   const asked = readConditions(query, { ...MONTH_ENTRY, after: v.optional(parsedField(idRule("lic"))) });
   const { values } = asked;
-  if (isRefusal(values))
-    return { title: "Usage", code: values.code, body: <NotRead asked={asked} now={now} /> };
+  if (isRefusal(values)) {
+    const filters = <Months {...fieldOf(asked, "month")} now={now} />;
+    return unreadPage(values, { title: "Usage", filters });
+  }
   const { month = current, after: afterUuid } = values;
   const [year, use, found] = await Promise.all([
     readUsageDays(database, { from: toMonth(current.index - MONTHS + 1).firstDay, to: lastDayOf(current) }),
@@ -73,15 +76,6 @@ export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
 
 function lastDayOf({ endsAtMs }: Month): string {
   return toDay(new Date(endsAtMs - 1));
-}
-
-function NotRead({ asked, now }: { readonly asked: Asked<v.ObjectEntries>; readonly now: Date }) {
-  return (
-    <>
-      <Months {...fieldOf(asked, "month")} now={now} />
-      <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
-    </>
-  );
 }
 
 function Usage(props: UsageProps) {

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
 import { type Month, monthOf, toMonthText } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
+import { TIERS } from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import {
   listUsage,
@@ -11,12 +12,25 @@ import {
   renderUsageCsv,
   USAGE_CSV_HEADING,
 } from "../../usage/mod.ts";
-import { USAGE } from "../frame/api/answers.ts";
+import { count, identifier, oneOfThese } from "../../wire/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
-import { route } from "../frame/api/route.ts";
+import { route, titled } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
+
+const USAGE = titled("Usage", {
+  month: v.string(),
+  license_id: identifier("lic"),
+  user_id: identifier("usr"),
+  email: v.string(),
+  organization: v.string(),
+  tier: oneOfThese(TIERS),
+  monthly_limit: v.pipe(v.nullable(count()), v.description("Null means unlimited")),
+  used: v.pipe(count(), v.description("The units of the month")),
+  external_id: v.pipe(v.nullable(v.string()), v.description("The operator's own name for the license")),
+  mode: v.pipe(v.string(), v.description("`live`, `test`, or `live+test` for a license with both")),
+});
 
 export const listUsageRoute = route("GET /usage", "usage:read", {
   id: "listUsage",

@@ -7,8 +7,7 @@ import type { Actor } from "../../../audit/mod.ts";
 import type { Brand } from "../../../brand.ts";
 import type { Restriction } from "../../../licensing/mod.ts";
 import type { Scope, Token } from "../../../operators/mod.ts";
-import type { Code } from "../../../refusal.ts";
-import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { type Code, isRefusal, type Refusal } from "../../../refusal.ts";
 import type { DescribedAnswer, DescribedOperation } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";
@@ -32,6 +31,11 @@ export interface Success extends Omit<DescribedAnswer, "schema"> {
   /** 200 by default. */
   readonly status?: 200 | 201;
   readonly schema: v.GenericSchema;
+}
+
+/** Returns the schema of an object that has a name of its own in the OpenAPI document. */
+export function titled<Entries extends v.ObjectEntries>(title: string, entries: Entries) {
+  return v.pipe(v.object(entries), v.title(title));
 }
 
 /** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */

@@ -92,6 +92,9 @@ export function action<Thing, Entries extends v.ObjectEntries>({
 }
 
 /** Tells whether the page offers an action: the role and the state allow it. */
-export function isOffered<Thing>({ scope, fits }: Action<Thing>, of: Thing, visit: Visit): boolean {
+export function isOffered<Thing>(
+  { scope, fits }: Action<Thing>,
+  { of, visit }: Pick<Change<Thing>, "of" | "visit">,
+): boolean {
   return visit.may(scope) && (fits?.(of) ?? true);
 }

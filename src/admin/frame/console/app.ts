@@ -20,7 +20,7 @@ import { logIn } from "./log_in.ts";
 import { mayUse, type Need } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
-import { refusalPage } from "./refusal.tsx";
+import { refusalPage } from "./remedies.tsx";
 import type { ConsoleRoute } from "./route.ts";
 import { requireSession } from "./session.ts";
 import { createVisit } from "./visit.ts";

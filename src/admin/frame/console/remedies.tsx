@@ -1,10 +1,14 @@
 /** @jsxImportSource hono/jsx */
-/** The remedies of refusals as links: to a page, or to a form that is open there. */
+/**
+ * How pages say why something was refused. A remedy is a link: to a page, or to a form that is open there.
+ */
+import type { Child } from "hono/jsx";
 import type { Refusal } from "../../../refusal.ts";
 import type { RemedyName } from "../../../remedy.ts";
 import { Notice } from "./components/layout.tsx";
 import { Foreign } from "./components/values.tsx";
 import type { Need } from "./may.ts";
+import type { Page } from "./page.tsx";
 import { toOpenForm } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
@@ -55,4 +59,42 @@ export function RefusalNotice({ refusal: { sentence, remedy }, may }: Props) {
       )}
     </Notice>
   );
+}
+
+/** The page that says why a request was refused. */
+export function refusalPage(refusal: Refusal, may: Visit["may"]): Page {
+  return {
+    title: "Not possible",
+    code: refusal.code,
+    isNarrow: true,
+    body: (
+      <>
+        <RefusalNotice refusal={refusal} may={may} />
+        <p>
+          <a href="/console/">Go to the first page</a>
+        </p>
+      </>
+    ),
+  };
+}
+
+interface UnreadOptions extends Pick<Page, "title"> {
+  /** The form of the conditions. */
+  readonly filters: Child;
+}
+
+/** The page whose conditions cannot be read: their form, and why nothing else is shown. */
+export function unreadPage({ code, sentence }: Refusal, { title, filters }: UnreadOptions): Page {
+  return {
+    title,
+    code,
+    body: (
+      <>
+        {filters}
+        <Notice kind="warning">
+          <Foreign text={`${sentence}.`} />
+        </Notice>
+      </>
+    ),
+  };
 }

@@ -27,7 +27,7 @@ interface ActionsProps<Thing> {
 
 /** The actions of a page, next to each other. The parameter `open` of its address opens one of them. */
 export function Actions<Thing>({ actions, children, ...props }: ActionsProps<Thing>) {
-  const offered = actions.filter((action) => isOffered(action, props.of, props.visit));
+  const offered = actions.filter((action) => isOffered(action, props));
   if (offered.length === 0 && !children) return null;
   return (
     <div class="changes">
@@ -91,7 +91,7 @@ function ActionForm<Thing>({
  */
 export function LastAction<Thing>({ actions, of, visit, refused }: ActionsProps<Thing>) {
   const isFormShown = actions.some(
-    (action) => action.name === refused?.action && isOffered(action, of, visit),
+    (action) => action.name === refused?.action && isOffered(action, { of, visit }),
   );
   const sentences = Object.fromEntries(
     actions.flatMap(({ name, done = {} }) =>
