@@ -58,7 +58,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
       ),
     },
     { label: "Role", cell: ({ role }) => role },
-    { label: "State", cell: (operator) => <OperatorState operator={operator} /> },
+    { label: "State", cell: OperatorState },
     { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
     { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
     numeric("Tokens issued", ({ tokens }) => renderCount(tokens.length)),

@@ -58,10 +58,8 @@ export function TokenState({ state }: Pick<ListedToken, "state">) {
 }
 
 /** Shows whether an operator may log in. */
-export function OperatorState({ operator: { removedAt } }: { readonly operator: Operator }) {
-  return (
-    <Pill tone={removedAt === null ? "good" : "expired"}>{removedAt === null ? "active" : "removed"}</Pill>
-  );
+export function OperatorState({ removedAt }: Pick<Operator, "removedAt">) {
+  return removedAt === null ? <Pill tone="good">active</Pill> : <Pill tone="expired">removed</Pill>;
 }
 
 /** Tokens, each with a link to its page. Tokens that work come first. */

@@ -57,7 +57,7 @@ const remove: Action<Operator> = action({
   Form: ({ of }) => (
     <>
       <p>All sessions and codes end at once. The name is not used again.</p>
-      {of.tokens.length > 0 && <TokensLeft operator={of} />}
+      {of.tokens.length > 0 && <TokensLeft {...of} />}
     </>
   ),
   perform: ({ of: { name }, by, visit }) => removeOperator(visit.options.database, name, by),
@@ -86,12 +86,12 @@ async function showOperator(operator: Operator, { options, session, now }: Visit
   const sessions = await listSessions(options.database, { now });
   return {
     title: `Operator ${name}`,
-    beside: <OperatorState operator={operator} />,
+    beside: <OperatorState {...operator} />,
     below: (
       <>
         {removedAt !== null && tokens.length > 0 && (
           <Notice kind="warning">
-            <TokensLeft operator={operator} />
+            <TokensLeft {...operator} />
           </Notice>
         )}
         <Facts
@@ -111,12 +111,8 @@ async function showOperator(operator: Operator, { options, session, now }: Visit
   };
 }
 
-interface OperatorProps {
-  readonly operator: Operator;
-}
-
 /** Warns of the operator's tokens: whoever knows the text of a token can use it, even a removed operator. */
-function TokensLeft({ operator: { name, tokens } }: OperatorProps) {
+function TokensLeft({ name, tokens }: Operator) {
   return (
     <p>
       Tokens that {name} issued still work until you revoke them: <TokenLinks names={tokens} />

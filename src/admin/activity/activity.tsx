@@ -2,7 +2,6 @@
 import {
   ACTIVITY_KEPT_DAYS,
   type ActivityCount,
-  type ActivityName,
   type ActivityQuery,
   COMPARED_DAYS,
   completeQuery,
@@ -84,7 +83,7 @@ function Activity(props: ActivityProps) {
         </p>
       ) : (
         <>
-          {query.step === "hour" && <UnusualCounts by={query.by} unusual={unusual} />}
+          {query.step === "hour" && <UnusualCounts {...props} />}
           {query.by === "code" ? (
             <>
               <Chart {...props} id="good" caption="Answers without an error" has={(name) => name === OK} />
@@ -146,12 +145,7 @@ const MARKS = {
   low: { points: "down", word: "low" },
 } as const;
 
-interface UnusualProps {
-  readonly by: ActivityName;
-  readonly unusual: readonly Unusual[];
-}
-
-function UnusualCounts({ by, unusual }: UnusualProps) {
+function UnusualCounts({ query: { by }, unusual }: ActivityProps) {
   const shown = unusual.slice(0, MAX_UNUSUAL);
   const more = unusual.length - shown.length;
   return (

@@ -44,7 +44,7 @@ export function listExpiries(
   return [...(certificate ? [certificate] : []), ...shown.slice(0, MOST_TOKENS)];
 }
 
-export interface Summary {
+interface Summary {
   readonly tone: "good" | "warning" | "bad";
   readonly sentence: string;
 }

@@ -1,19 +1,13 @@
 /** Conditions of the list of keys that only the stored figures can answer. */
 import { findStoredLists } from "../../figures/mod.ts";
 import type { StoredListFilter } from "../../keys/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
+import { refuse } from "../../refusal.ts";
 import type { AdminOptions } from "../frame/options.ts";
 
 const NOT_COMPUTED = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot list keys by near_quota or unused_for: the figures are not computed yet; ask again in a minute",
 );
-
-export interface StoredCondition {
-  readonly filter: StoredListFilter;
-  /** When the figures were counted. */
-  readonly asOf: Date;
-}
 
 interface StoredQuery {
   readonly near_quota?: number | undefined;
@@ -27,7 +21,7 @@ interface StoredQuery {
 export async function findStoredConditions(
   { near_quota, unused_for }: StoredQuery,
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
-): Promise<StoredCondition | Refusal | undefined> {
+) {
   if (near_quota === undefined && unused_for === undefined) return undefined;
   demandFigures();
   const stored = await findStoredLists(database);
@@ -40,7 +34,8 @@ export async function findStoredConditions(
       nearQuotaPercent: near_quota,
       unusedForDays: unused_for,
       keys: near_quota === undefined ? unusedKeys : nearQuota.keys,
-    },
+    } satisfies StoredListFilter,
+    /** When the figures were counted. */
     asOf: new Date(Math.min(...times.map((at) => at.getTime()))),
   };
 }

@@ -15,7 +15,7 @@ import { AsOf } from "../frame/console/components/panel.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { listExpiries, type Summary, summarize } from "../health/health_rows.ts";
+import { listExpiries, summarize } from "../health/health_rows.ts";
 import { sumByTier } from "../usage/use_by_tier.ts";
 import { Consumers, Expiring, KeysByTier, NearQuota, Refusals, Unused } from "./overview_lists.tsx";
 
@@ -78,7 +78,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
 }
 
 /** The sentence of the page Health, without the tokens, whose names only admins see. */
-async function findHealth(options: Visit["options"], now: Date): Promise<Summary> {
+async function findHealth(options: Visit["options"], now: Date) {
   const [findings, processes] = await Promise.all([
     options.examination().findings,
     listProcesses(options.database),

@@ -8,7 +8,7 @@ import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
-import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
+import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
 import { Customer, Day, Lines, Used } from "../frame/console/components/values.tsx";
 
 /** Rows of a list. */
@@ -19,27 +19,21 @@ interface Shown {
   readonly now: Date;
 }
 
-interface TopProps<Row> extends Shown {
+interface TopProps<Row> extends Shown, TableProps<Row> {
   readonly title: string;
   /** The sentence that takes the place of a list without rows. */
   readonly none: string;
-  readonly caption: string;
-  readonly columns: readonly Column<Row>[];
-  readonly rows: readonly Row[];
   readonly asOf: Date;
   /** The link to all rows. */
   readonly children?: Child;
 }
 
 /** The first rows of a list. */
-function Top<Row>({ title, none, caption, columns, rows, asOf, now, children }: TopProps<Row>) {
+function Top<Row>({ title, none, asOf, now, children, ...table }: TopProps<Row>) {
+  const rows = table.rows.slice(0, ROWS);
   return (
     <Panel title={title}>
-      {rows.length === 0 ? (
-        <p>{none}</p>
-      ) : (
-        <Table caption={caption} columns={columns} rows={rows.slice(0, ROWS)} />
-      )}
+      {rows.length === 0 ? <p>{none}</p> : <Table {...table} rows={rows} />}
       <AsOf at={asOf} now={now}>
         {children}
       </AsOf>

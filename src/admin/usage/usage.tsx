@@ -11,7 +11,7 @@ import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
-import { type ListPage, Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
+import { Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { Customer, Used } from "../frame/console/components/values.tsx";
@@ -33,7 +33,7 @@ interface UsageProps {
   readonly year: UsageDays | undefined;
   /** The use of the month, by day. */
   readonly use: UsageDays | undefined;
-  readonly customers: ListPage<MonthOfUse>;
+  readonly customers: ReturnType<typeof takePage<MonthOfUse>>;
   readonly isFirst: boolean;
   readonly now: Date;
 }

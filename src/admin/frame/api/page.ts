@@ -51,12 +51,6 @@ export interface PageOptions<Row, Query extends PageQuery> {
   render(row: Row): object;
 }
 
-interface Page {
-  readonly data: readonly object[];
-  /** The cursor of the next page; null on the last page. */
-  readonly next: string | null;
-}
-
 /** Finds and renders one page. Refuses a cursor of another list or of other filters. */
 export async function findPage<Row, Query extends PageQuery>({
   list,
@@ -65,7 +59,7 @@ export async function findPage<Row, Query extends PageQuery>({
   find,
   positionOf,
   render,
-}: PageOptions<Row, Query>): Promise<Page | Refusal> {
+}: PageOptions<Row, Query>) {
   const { limit = ROWS, after, ...filters } = query;
   const cursor = parseCursor({ name: list, filters }, after, now);
   if (isRefusal(cursor)) return cursor;

@@ -42,8 +42,7 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
     const { retryAfterSeconds } = refusal;
     if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
-    // Only a request with a session is refused with a remedy.
-    // Before the login there is no session.
+    // Before the login there is no session, and no refusal has a remedy.
     const session: Session | undefined = c.get("session");
     const may = (need: Need) => session !== undefined && mayUse(session.role, need);
     return show(c, refusalPage(refusal, may));

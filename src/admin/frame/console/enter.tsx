@@ -9,7 +9,7 @@ const HINT =
 
 const MOST_OF_CODE = 100;
 
-export interface EnterOptions {
+interface EnterOptions {
   /** Why the last code did not work. */
   readonly refusal?: Refusal;
   /** Whether the browser has the cookie of a session that ended. */
@@ -21,8 +21,7 @@ export interface EnterOptions {
 }
 
 /** The page on which an operator enters a login code. */
-export function enterPage(options: EnterOptions = {}): Page {
-  const { refusal, replaces, hasEnded = false, isLoggedOut = false } = options;
+export function enterPage({ refusal, replaces, hasEnded, isLoggedOut }: EnterOptions): Page {
   const field = { name: "code", label: "Login code", hint: HINT };
   return {
     title: "Log in",

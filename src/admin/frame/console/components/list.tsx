@@ -5,18 +5,11 @@ import type { Child } from "hono/jsx";
 /** Rows of a page. */
 export const ROWS = 50;
 
-/** A page of a list. */
-export interface ListPage<Row> {
-  readonly rows: readonly Row[];
-  /** The last row, if the list goes on after it. */
-  readonly last: Row | undefined;
-}
-
 /**
  * Takes a page from found rows. The query must ask for one row more than {@linkcode ROWS}, to show whether there is a
- * next page.
+ * next page. `last` is the last row if the list goes on after it.
  */
-export function takePage<Row>(found: readonly Row[]): ListPage<Row> {
+export function takePage<Row>(found: readonly Row[]) {
   const rows = found.slice(0, ROWS);
   return { rows, last: found.length > ROWS ? rows.at(-1) : undefined };
 }
