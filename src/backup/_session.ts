@@ -9,7 +9,7 @@ export async function inTransaction<Result>(
   address: DatabaseAddress,
   work: (sql: Sql) => Promise<Result>,
 ): Promise<Result> {
-  const session = openSession(address, { statementTimeoutMs: 0 });
+  await using session = openSession(address, { statementTimeoutMs: 0 });
   let failure: { readonly error: unknown } | undefined;
   try {
     return await session.transaction(async (sql) => {
@@ -22,7 +22,5 @@ export async function inTransaction<Result>(
     });
   } catch (error) {
     throw failure === undefined ? error : failure.error;
-  } finally {
-    await session.close();
   }
 }

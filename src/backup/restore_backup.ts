@@ -108,13 +108,9 @@ function notEmpty({ place }: RestoreOptions, contents: string): string {
 }
 
 async function readContents(address: DatabaseAddress): Promise<string | undefined> {
-  const session = openSession(address, { statementTimeoutMs: 60_000 });
-  try {
-    await session.connect();
-    return await findContents(session.sql);
-  } finally {
-    await session.close();
-  }
+  await using session = openSession(address, { statementTimeoutMs: 60_000 });
+  await session.connect();
+  return await findContents(session.sql);
 }
 
 async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<Restored> {
@@ -256,11 +252,7 @@ async function finishRestore(address: DatabaseAddress, options: RestoreOptions):
       ${auditCte(sql, { action: "database.restore", actor, at: clock.now(), from: sql`restored` })}`,
   );
   // Each table apart, so that one that takes too long costs the others nothing.
-  const session = openSession(address, { statementTimeoutMs: 600_000 });
-  try {
-    await session.connect();
-    for (const { name } of head.tables) await session.sql`analyze ${session.sql(name)}`;
-  } finally {
-    await session.close();
-  }
+  await using session = openSession(address, { statementTimeoutMs: 600_000 });
+  await session.connect();
+  for (const { name } of head.tables) await session.sql`analyze ${session.sql(name)}`;
 }

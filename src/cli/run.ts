@@ -165,18 +165,14 @@ export async function withDatabase(
     const { address, log } = opened;
     const refusal = checkSchema(await migrationStatus(address, migrations));
     if (refusal !== undefined) throw new CommandRefused(refusal.sentence);
-    const database = openDatabase(address, {
+    await using database = openDatabase(address, {
       clock,
       log,
       maxConnections: 1,
       deadlineMs: COMMAND_DEADLINE_MS,
     });
-    try {
-      const actor: Actor = { kind: "command", name: userName, reason };
-      await work({ ...opened, config, database, actor, now: clock.now() });
-    } finally {
-      await database.close();
-    }
+    const actor: Actor = { kind: "command", name: userName, reason };
+    await work({ ...opened, config, database, actor, now: clock.now() });
   });
 }
 

@@ -32,7 +32,7 @@ export interface QueryOptions {
   readonly isRead?: boolean;
 }
 
-export interface Database {
+export interface Database extends AsyncDisposable {
   /**
    * Runs one statement. Throws {@linkcode DatabaseUnavailable} at the deadline or when the server cannot
    * be reached, and the driver's own error when the server refuses the statement.
@@ -178,6 +178,9 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
     async close() {
       closed = true;
       await pools.close();
+    },
+    [Symbol.asyncDispose]() {
+      return this.close();
     },
   };
 }

@@ -8,7 +8,7 @@ import type { DatabaseAddress } from "./database_url.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
-export interface DatabaseSession {
+export interface DatabaseSession extends AsyncDisposable {
   readonly sql: Sql;
   /** Connects. Throws {@linkcode DatabaseUnavailable} if the server does not let the session in. */
   connect(): Promise<void>;
@@ -94,5 +94,6 @@ export function openSession(
       }
     },
     close: () => pool.destroy(),
+    [Symbol.asyncDispose]: () => pool.destroy(),
   };
 }

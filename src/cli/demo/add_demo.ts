@@ -44,12 +44,8 @@ export async function addDemo(
   const now = options.clock.now();
   const actor: Actor = { kind: "command", name: options.userName, reason: DEMO_REASON };
   const keys = deriveKeys(brand, secrets);
-  const session = openSession(installation.address, { statementTimeoutMs: 10_000 });
-  try {
-    await addHistory(session, { brand, keys, actor, now });
-  } finally {
-    await session.close();
-  }
+  await using session = openSession(installation.address, { statementTimeoutMs: 10_000 });
+  await addHistory(session, { brand, keys, actor, now });
   for (const { fields, file } of makeDemoModels(brand)) {
     const sizeBytes = file.length;
     const stored = await storeBytes(dataDir, Readable.from([file]), { now, sizeBytes, onProgress() {} });
@@ -99,10 +95,6 @@ export async function completeDemo(
 ): Promise<void> {
   await countUse(database, { clock, isStopping: () => false });
   // Not by the service's own computation: it has just computed the figures of the empty database, and now pauses.
-  const own = openDatabase(installation.address, { clock, log: silentLog, maxConnections: 1 });
-  try {
-    await computeFigures(own, { clock });
-  } finally {
-    await own.close();
-  }
+  await using own = openDatabase(installation.address, { clock, log: silentLog, maxConnections: 1 });
+  await computeFigures(own, { clock });
 }
