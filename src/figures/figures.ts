@@ -65,13 +65,13 @@ export interface Figures {
 }
 
 /** An account with its present names. */
-interface Customer {
+export interface Customer {
   readonly userId: string;
   readonly email: string;
   readonly organization: string;
 }
 
-interface LicenseOfFigures extends Customer {
+export interface LicenseOfFigures extends Customer {
   readonly licenseId: string;
   readonly tier: Tier;
 }

@@ -1,5 +1,5 @@
 import { toTimestamp } from "../calendar.ts";
-import type { Figures } from "./figures.ts";
+import type { Customer, Figures, LicenseOfFigures } from "./figures.ts";
 
 /** Renders the stored figures as JSON. Metrics have the same names: `claviger_keys`, with the labels `tier` and `state`. */
 export function renderFigures(figures: Figures | undefined) {
@@ -37,20 +37,10 @@ export function renderFigures(figures: Figures | undefined) {
   };
 }
 
-interface CustomerRow {
-  readonly userId: string;
-  readonly email: string;
-  readonly organization: string;
-}
-
-function customer({ userId, email, organization }: CustomerRow) {
+function customer({ userId, email, organization }: Customer) {
   return { user_id: userId, email, organization };
 }
 
-function license({
-  licenseId,
-  tier,
-  ...row
-}: CustomerRow & { readonly licenseId: string; readonly tier: string }) {
+function license({ licenseId, tier, ...row }: LicenseOfFigures) {
   return { license_id: licenseId, ...customer(row), tier };
 }

@@ -9,34 +9,25 @@ import { constants, existsSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from "node:path";
 import * as v from "valibot";
 import { readRegularFile } from "../read_regular_file.ts";
-import type { TlsFiles } from "../tls/mod.ts";
-
-export interface ServingAt {
-  readonly host: string;
-  readonly port: number;
-  /** The certificate and key of its https. */
-  readonly tls?: TlsFiles | undefined;
-  /** The listener for operators, if there is one. */
-  readonly admin?: { readonly host: string; readonly port: number } | undefined;
-}
-
-interface Note extends ServingAt {
-  readonly pid: number;
-  readonly startedAt: string;
-}
 
 const NOTE_LIMIT_BYTES = 16 * 1024;
 
+const integer = v.pipe(v.number(), v.integer());
+const address = v.object({ host: v.string(), port: integer });
 const note = v.object({
-  host: v.string(),
-  port: v.pipe(v.number(), v.integer()),
+  ...address.entries,
+  /** The certificate and key of its https. */
   tls: v.optional(
     v.object({ certFile: v.string(), keyFile: v.string(), isCopy: v.optional(v.literal(true)) }),
   ),
-  admin: v.optional(v.object({ host: v.string(), port: v.pipe(v.number(), v.integer()) })),
-  pid: v.pipe(v.number(), v.integer()),
+  /** The listener for operators, if there is one. */
+  admin: v.optional(address),
+  pid: integer,
   startedAt: v.string(),
 });
+
+type Note = Readonly<v.InferOutput<typeof note>>;
+export type ServingAt = Omit<Note, "pid" | "startedAt">;
 
 export interface ServingNote {
   remove(): void;

@@ -78,8 +78,8 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
         log,
         onOpened: opened.resolve,
         ...(options.demo && {
-          findAdminAddresses: async (database) =>
-            (await unlessUnavailable(() => findDemoAddresses(invocation, { config, database }))) ?? [],
+          findAdminAddresses: (database) =>
+            findDemoAddresses(invocation, { config, database }).catch(noneYet),
         }),
       }),
     );
@@ -93,15 +93,20 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
         const url = `${originOf(service.metrics, false)}/metrics`;
         say(`Its metrics are at ${url}`, { url });
       }
-      if (service.admin) sayOperators(service.admin, say);
+      if (service.admin) {
+        const { origin, url } = service.admin;
+        say(`It serves operators at ${origin}${url === origin ? "" : `, as ${url}`}`, { url });
+      }
       const commandTo = toCommand(invocation, { config, envFile: options.envFile });
-      if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
+      if (!options.demo && (await unlessItFails(() => hasDemo(service.database))))
+        say(HAS_DEMO, { command: commandTo("demo remove") });
       const issue = commandTo("keys issue --email you@example.org --tier research");
       // After everything that can fail at start, so that the demo's keys are the last lines.
       if (options.demo)
         await showDemo(invocation, config, { opened: await opened.promise, address, issue, say });
       if (options.demo) await showDemoLogin(invocation, config, { service, login: commandTo(LOGIN), say });
-      await sayFirstStep(service, { issue, say });
+      if ((await unlessItFails(() => countKeys(service.database))) === 0)
+        say("There are no keys yet. To issue the first key, run", { command: issue });
       await runUntilStopped(invocation, service, { config, log, signals });
     } catch (error) {
       await service.stop(STOP_DEADLINE_MS);
@@ -120,10 +125,6 @@ type Say = (message: string, fields: LogFields & { readonly command?: string }) 
 function createSay({ out, clock }: Invocation, { logFormat }: Config): Say {
   if (logFormat === "json") return createLog({ format: logFormat, clock, write: out }).info;
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
-}
-
-function sayOperators({ origin, url }: NonNullable<Service["admin"]>, say: Say): void {
-  say(`It serves operators at ${origin}${url === origin ? "" : `, as ${url}`}`, { url });
 }
 
 /** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
@@ -194,43 +195,19 @@ function toReachedAddress({ host, port, tls }: Config): string | undefined {
   return port === 0 ? undefined : originOf({ host: toReachedHost(host), port }, tls !== undefined);
 }
 
-/** Warns when a service without `--demo` serves a demo's data: anyone who has a demo key can use the service. */
-async function warnOfDemo(
-  service: Service,
-  { command, say }: { readonly command: string; readonly say: Say },
-): Promise<void> {
-  if (!(await unlessItFails(() => hasDemo(service.database)))) return;
-  say(
-    "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
-    {
-      command,
-    },
-  );
-}
-
-/** Tells the operator how to issue the first key while there is none. */
-async function sayFirstStep(
-  service: Service,
-  { issue, say }: { readonly issue: string; readonly say: Say },
-): Promise<void> {
-  const keys = await unlessItFails(() => countKeys(service.database));
-  if (keys !== 0) return;
-  say("There are no keys yet. To issue the first key, run", { command: issue });
-}
+/** Said by a service without `--demo`: anyone who has a demo key can use the service. */
+const HAS_DEMO =
+  "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run";
 
 /** Returns undefined if the database fails: a service that already answers clients must not end because of a hint. */
 async function unlessItFails<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
   return await ask().catch(() => undefined);
 }
 
-/** Returns undefined if the database has just become unavailable: the service starts anyway and waits for the database. */
-async function unlessUnavailable<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (error instanceof DatabaseUnavailable) return undefined;
-    throw error;
-  }
+/** Returns no address if the database has just become unavailable: the service starts anyway and waits for the database. */
+function noneYet(error: unknown): [] {
+  if (error instanceof DatabaseUnavailable) return [];
+  throw error;
 }
 
 /** Returns a function that writes a command of this program with the options for this service's data. */
