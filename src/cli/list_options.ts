@@ -1,17 +1,18 @@
-/** The options that the lists of keys and accounts share (`--search`, `--limit`, `--after`), and the note about further rows. */
+/** What lists share: the options `--search`, `--limit` and `--after`, and the note about further rows. */
 import type { Database } from "../database/mod.ts";
 import { type IdKind, idRule } from "../ids.ts";
 import { type ListPart, MAX_SEARCHED, SEARCH_TEXT, searchAccounts } from "../licensing/mod.ts";
 import { renderCount } from "../render_count.ts";
 import { wholeNumber } from "../rule.ts";
-import type { Invocation } from "./invocation.ts";
 import { option, type ValuesOf } from "./parameter.ts";
-import { printNote } from "./print.ts";
+import type { Printer } from "./print.ts";
 
-const ROWS = 100;
-const MAX_ROWS = 2_000_000;
+/** Returns the option by which a list has at most this many rows. */
+export function limitOption(most: number) {
+  return { limit: option("show at most this many rows", wholeNumber(1, most), { as: "n", default: 100 }) };
+}
 
-/** Returns the options of a list: search, limit and the row after which the list begins. */
+/** Returns the options of a list of keys or accounts: search, limit and the row after which the list begins. */
 export function listOptions(kind: IdKind) {
   return {
     search: option(
@@ -19,46 +20,50 @@ export function listOptions(kind: IdKind) {
       SEARCH_TEXT,
       { as: "text" },
     ),
-    limit: option("show at most this many rows", wholeNumber(1, MAX_ROWS), { as: "n", default: ROWS }),
+    ...limitOption(2_000_000),
     after: option("show the rows after the one with this id", idRule(kind), { as: "id" }),
   };
 }
 
 /** Returns the part of the list to query: one row more than is shown, to know whether there are more. */
 export async function partOf(
-  invocation: Invocation,
+  print: Printer,
   database: Database,
   { search, limit, after }: ValuesOf<ReturnType<typeof listOptions>>,
 ): Promise<ListPart> {
   const found = search === undefined ? undefined : await searchAccounts(database, search);
   if (found?.isTooWide) {
     const most = renderCount(MAX_SEARCHED);
-    printNote(
-      invocation,
-      `More than ${most} accounts match, and only ${most} of them are searched: narrow the search`,
-    );
+    print.warn(`More than ${most} accounts match, and only ${most} of them are searched: narrow the search`);
   }
   return { search: found, limit: limit + 1, afterUuid: after };
 }
 
-/** Shows the rows that were found, and says how to see further rows, if there are any. */
-export function showPart<Row extends { readonly id: string }>(
-  invocation: Invocation,
-  {
-    found,
-    limit,
-    show,
-  }: {
-    readonly found: readonly Row[];
-    readonly limit: number;
-    readonly show: (rows: readonly Row[]) => void;
-  },
+interface RowsOptions<Row> {
+  readonly limit: number;
+  readonly toCells: (row: Row) => Readonly<Record<string, unknown>>;
+  readonly toJson: (row: Row) => unknown;
+  /** The rows that are left out. */
+  readonly further?: string;
+  /** How to see them, besides with a higher limit. */
+  readonly next?: (last: Row) => string;
+}
+
+/** Prints at most `limit` of the rows that were found, and says how to see further rows, if more were found. */
+export function printRows<Row>(
+  print: Printer,
+  found: readonly Row[],
+  { limit, toCells, toJson, further = "more rows", next }: RowsOptions<Row>,
 ): void {
   const rows = found.slice(0, limit);
-  show(rows);
-  if (found.length <= limit) return;
-  printNote(
-    invocation,
-    `There are more rows: raise --limit above ${limit}, or show the next rows with --after ${rows.at(-1)?.id}`,
-  );
+  print.table(rows.map(toCells), rows.map(toJson));
+  const last = rows.at(-1);
+  if (found.length === rows.length || last === undefined) return;
+  const orElse = next === undefined ? "" : `, or show ${next(last)}`;
+  print.warn(`There are ${further}: raise --limit above ${limit}${orElse}`);
+}
+
+/** Names the rows after the last one. */
+export function rowsAfter({ id }: { readonly id: string }): string {
+  return `the next rows with --after ${id}`;
 }

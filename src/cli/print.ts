@@ -4,6 +4,7 @@ import { toTimestamp } from "../calendar.ts";
 import { renderCount } from "../render_count.ts";
 import { escapeControls, escapeJson } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
+import { hangText, wrapText } from "./wrap_text.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -13,42 +14,39 @@ export interface Printer {
   fields(fields: Fields, more?: Fields): void;
   /** Prints a table; programs get the document, by default the rows. */
   table(rows: readonly Fields[], document?: unknown): void;
-  /** Prints one line; programs get the document. */
-  line(text: string, document: Fields): void;
+  /** Prints one line; programs get the document, if there is one. */
+  line(text: string, document?: Fields): void;
   /** Prints the document, with or without `--json`. */
   document(value: unknown): void;
-  /** Prints a note for people to standard error. */
+  /** Prints a note for people to standard error, so that it is not a part of the command's result. */
   note(text: string): void;
+  /** Prints a note for people to standard error, also with `--json`. */
+  warn(text: string): void;
 }
 
 /** Creates the printer of a command. */
 export function createPrinter(invocation: Invocation, isJson: boolean): Printer {
+  const { out, err } = invocation;
+  // Control characters are escaped, so that a terminal can show the texts of strangers without harm.
+  const printDocument = (value: unknown) => out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
+  const warn = (text: string) => err(`${escapeControls(text)}\n`);
   return {
-    fields: (fields, more = {}) =>
-      isJson ? printJson(invocation, { ...fields, ...more }) : printFields(invocation, fields),
-    table: (rows, document = rows) =>
-      isJson ? printJson(invocation, document) : printTable(invocation, rows),
-    line: (text, document) => (isJson ? printJson(invocation, document) : printLine(invocation, text)),
-    document: (value) => printJson(invocation, value),
-    note(text) {
-      if (!isJson) printNote(invocation, text);
+    fields: (fields, more) =>
+      isJson ? printDocument({ ...fields, ...more }) : printFields(invocation, fields),
+    table: (rows, document = rows) => (isJson ? printDocument(document) : printTable(invocation, rows)),
+    line(text, document) {
+      if (!isJson) out(`${escapeControls(text)}\n`);
+      else if (document !== undefined) printDocument(document);
     },
+    document: printDocument,
+    note: (text) => (isJson ? undefined : warn(text)),
+    warn,
   };
 }
 
 /** Writes a number with its noun: `1 key`, `2,000 keys`. */
 export function counted(number: number, one: string): string {
   return `${renderCount(number)} ${one}${number === 1 ? "" : "s"}`;
-}
-
-/** Prints a line for people. Line breaks and other control characters in it become escapes: strangers may have written them. */
-export function printLine({ out }: Invocation, text: string): void {
-  out(`${escapeControls(text)}\n`);
-}
-
-/** Prints a line for people to standard error, so that it is not a part of the command's result. */
-export function printNote({ err }: Invocation, text: string): void {
-  err(`${escapeControls(text)}\n`);
 }
 
 /** Prints why a command failed, to standard error. */
@@ -61,18 +59,12 @@ export function paint(word: string, colour: "green" | "yellow" | "red", isShown:
   return isShown ? styleText(colour, word, { validateStream: false }) : word;
 }
 
-/** Prints a value as JSON for a program. Control characters are escaped, so that a terminal can show it without harm. */
-export function printJson(invocation: Invocation, value: unknown): void {
-  invocation.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
-}
-
 /** Prints each field: its name and its value. On a terminal, a longer value is broken between words. */
 export function printFields(invocation: Invocation, fields: Fields): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length)) + GAP.length;
-  const most = invocation.columns && invocation.columns - width;
   for (const [name, value] of Object.entries(fields)) {
-    const lines = breakText(toText(value), { most, hangingIndent: "" });
-    invocation.out(`${name.padEnd(width)}${lines.join(`\n${" ".repeat(width)}`)}\n`);
+    const text = hangText(toText(value), { indent: width, columns: invocation.columns });
+    invocation.out(`${name.padEnd(width)}${text}\n`);
   }
 }
 
@@ -100,10 +92,12 @@ export function printTable(invocation: Invocation, rows: readonly Fields[]): voi
   for (let row = 0; row <= rows.length; row++) {
     const texts = lines.map((line) => line.map(({ cells }) => cells[row]).join(GAP));
     if (lines.length > 1 && lines.at(-1)?.length === 1) joinLast(texts, most);
-    for (const [index, text] of texts.entries()) {
-      const indent = index === 0 ? "" : GAP;
-      for (const part of breakText(text.trimEnd(), { most, indent })) table += `${part}\n`;
-    }
+    const parts = texts.flatMap((text, index) => {
+      // Only the first line has no indent.
+      const isWhole = index === 0 && text.trimEnd().length <= most;
+      return wrapText(text, isWhole ? most : most - GAP.length);
+    });
+    table += `${parts.join(`\n${GAP}`)}\n`;
   }
   invocation.out(table);
 }
@@ -117,33 +111,6 @@ function joinLast(texts: string[], most: number): void {
 }
 
 const GAP = "  ";
-
-/**
- * Breaks a text between words into lines of at most `most` characters. The first line begins with `indent`, the others
- * with `hangingIndent`.
- */
-export function breakText(
-  text: string,
-  {
-    most = Number.POSITIVE_INFINITY,
-    indent = "",
-    hangingIndent = GAP,
-  }: { most?: number | undefined; indent?: string; hangingIndent?: string },
-): string[] {
-  const lines: string[] = [];
-  let left = indent + text;
-  let begin = indent.length;
-  while (left.length > most) {
-    const at = left.lastIndexOf(" ", most);
-    // A word that is longer than the line stays whole, so that it can be copied.
-    const end = at > begin ? at : left.indexOf(" ", Math.max(most, begin));
-    if (end === -1) break;
-    lines.push(left.slice(0, end).trimEnd());
-    left = `${hangingIndent}${left.slice(end).trimStart()}`;
-    begin = hangingIndent.length;
-  }
-  return [...lines, left];
-}
 
 interface Column {
   readonly width: number;

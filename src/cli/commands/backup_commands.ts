@@ -21,12 +21,12 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
-import { command } from "../command.ts";
+import { type CommandCall, command } from "../command.ts";
 import { withKeptInput } from "../file_input.ts";
 import type { Invocation } from "../invocation.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { anyText, flag, required, type ValuesOf } from "../parameter.ts";
-import { counted, type Printer, printJson, printLine, printNote } from "../print.ts";
+import { counted, createPrinter, type Printer } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
 
 const BACKUP_OPTIONS = {
@@ -65,12 +65,11 @@ export const restore = command({
   description: "load a backup into a new or empty database",
   arguments: { file: required("the file that `claviger backup` wrote; - is standard input", anyText) },
   options: RESTORE_OPTIONS,
-  async run({ file, ...options }, { invocation }) {
+  async run({ file, ...options }, call) {
+    const { invocation } = call;
     const config = readSettings(invocation, options, { inputFile: file });
     const beganMs = invocation.clock.monotonicMs();
-    await withProven(invocation, file, (proven) =>
-      load(invocation, proven, { config, file, beganMs, options }),
-    );
+    await withProven(invocation, file, (proven) => load(call, proven, { config, file, beganMs, options }));
   },
 });
 
@@ -103,16 +102,22 @@ async function backUp(
     const { head, sums, bytes, sha256, isVerified, notNoted } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
     // With `-`, standard output has the backup itself.
-    const to = file === "-" ? { ...invocation, out: invocation.err } : invocation;
-    if (options.json) {
-      printJson(to, { file, bytes, sha256, seconds, verified: isVerified, ...describe({ head, sums }) });
-    } else {
-      const name = file === "-" ? "standard output" : file;
-      const saved = isVerified ? "Saved and verified" : "Saved";
-      printLine(to, `${saved} ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
-    }
+    const print = createPrinter(
+      file === "-" ? { ...invocation, out: invocation.err } : invocation,
+      options.json,
+    );
+    const name = file === "-" ? "standard output" : file;
+    const saved = isVerified ? "Saved and verified" : "Saved";
+    print.line(`${saved} ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`, {
+      file,
+      bytes,
+      sha256,
+      seconds,
+      verified: isVerified,
+      ...describe({ head, sums }),
+    });
     if (notNoted !== undefined)
-      printNote(invocation, `The database could not note that this backup was taken: ${notNoted}`);
+      print.warn(`The database could not note that this backup was taken: ${notNoted}`);
   });
 }
 
@@ -133,7 +138,7 @@ interface LoadOptions {
 }
 
 async function load(
-  invocation: Invocation,
+  { invocation, print }: CommandCall,
   proven: ProvenBackup,
   { config, file, beganMs, options }: LoadOptions,
 ): Promise<void> {
@@ -168,22 +173,12 @@ async function load(
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
     const advice = [...plan.advice, ...adviseModels(proven, config), ...adviseTokens(disabledTokens)];
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
-    if (options.json) {
-      printJson(invocation, {
-        file,
-        seconds,
-        secret_written_to: secret,
-        next: advice,
-        ...describe(proven),
-      });
-      return;
-    }
-    printLine(
-      invocation,
-      `Restored ${renderContents(sums)} from ${file === "-" ? "standard input" : file}, ${renderOrigin({ head })} (${seconds} s)`,
-    );
-    if (secret !== null) printLine(invocation, `The secret is in ${secret}`);
-    for (const line of advice) printLine(invocation, line);
+    const name = file === "-" ? "standard input" : file;
+    const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head })} (${seconds} s)`;
+    const document = { file, seconds, secret_written_to: secret, next: advice, ...describe(proven) };
+    print.line(restored, document);
+    if (secret !== null) print.line(`The secret is in ${secret}`);
+    for (const line of advice) print.line(line);
   });
 }
 

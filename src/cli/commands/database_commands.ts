@@ -12,21 +12,18 @@ import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
 import { idRule } from "../../ids.ts";
 import { ACCOUNT } from "../../licensing/mod.ts";
-import { wholeNumber } from "../../rule.ts";
 import { command, databaseCommand } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
+import { limitOption, printRows } from "../list_options.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { flag, option } from "../parameter.ts";
-import { printNote } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
-
-const MAX_AUDIT_ROWS = 100_000;
 
 export const audit = databaseCommand({
   name: "audit",
   description: "show who changed what, newest first",
   options: {
-    limit: option("show at most this many rows", wholeNumber(1, MAX_AUDIT_ROWS), { as: "n", default: 100 }),
+    ...limitOption(100_000),
     key: option("only changes of this key", idRule("key"), { as: "id" }),
     account: option("only changes of this account, by its id or e-mail", ACCOUNT),
     actor: option("only changes by this actor, such as token:shop", ACTOR_TEXT),
@@ -34,7 +31,7 @@ export const audit = databaseCommand({
     since: option("only changes at or after this time, ISO 8601", TIMESTAMP, { as: "time" }),
     until: option("only changes before this time, ISO 8601", TIMESTAMP, { as: "time" }),
   },
-  async run(values, { invocation, database, print }) {
+  async run(values, { database, print }) {
     const { limit, account: who } = values;
     const account = who === undefined ? undefined : await demandAccount(database, who, "show audit log");
     const rows = await listAudit(database, {
@@ -44,13 +41,8 @@ export const audit = databaseCommand({
       keyUuid: values.key,
       accountUuid: account?.uuid,
     });
-    const shown = rows.slice(0, limit);
-    print.table(shown.map(toShown), shown.map(renderAuditRow));
-    if (rows.length <= limit) return;
-    printNote(
-      invocation,
-      `There are older rows: raise --limit above ${limit}, or show the rows before a time with --until`,
-    );
+    const next = () => "the rows before a time with --until";
+    printRows(print, rows, { limit, toCells: toShown, toJson: renderAuditRow, further: "older rows", next });
   },
 });
 

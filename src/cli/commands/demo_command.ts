@@ -2,7 +2,7 @@
 import { databaseCommand, group } from "../command.ts";
 import { removeDemoOperator } from "../demo/console.ts";
 import { hasDemo, removeDemo } from "../demo/remove_demo.ts";
-import { counted, printLine } from "../print.ts";
+import { counted } from "../print.ts";
 import { CommandRefused, openProvenSecrets } from "../run.ts";
 
 const KEPT =
@@ -13,23 +13,22 @@ const remove = databaseCommand({
   name: "remove",
   description:
     "revoke the demo's keys, remove their use, erase its accounts, retire its models, and remove its token and operator",
-  async run({ json }, { invocation, config, database, actor, now, print }) {
+  async run(_values, { config, database, actor, now, print }) {
     if (!(await hasDemo(database)))
       throw new CommandRefused("Cannot remove the demo: this database has no demo");
     const secrets = await openProvenSecrets({ config, database, now });
     const by = { ...actor, reason: "demo" };
     const operator = await removeDemoOperator(database, { actor: by, now });
     const removed = await removeDemo(database, { secrets, actor: by, now });
-    if (json) return print.document({ ...removed, operator: operator ?? null });
     const { keys, models, token } = removed;
-    printLine(
-      invocation,
-      `Revoked ${counted(keys, "key")} of the demo, removed their use, and erased their accounts`,
-    );
-    for (const model of models) printLine(invocation, `Retired ${model}`);
-    if (token) printLine(invocation, "The repository token is cleared");
-    if (operator === "removed") printLine(invocation, "The operator demo is removed");
-    if (operator === "kept") printLine(invocation, KEPT);
+    print.line(`Revoked ${counted(keys, "key")} of the demo, removed their use, and erased their accounts`, {
+      ...removed,
+      operator: operator ?? null,
+    });
+    for (const model of models) print.line(`Retired ${model}`);
+    if (token) print.line("The repository token is cleared");
+    if (operator === "removed") print.line("The operator demo is removed");
+    if (operator === "kept") print.line(KEPT);
   },
 });
 

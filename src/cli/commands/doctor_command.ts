@@ -20,8 +20,9 @@ import { command } from "../command.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import type { Invocation } from "../invocation.ts";
 import { type InstallationFlags, JSON_OPTIONS } from "../options.ts";
-import { breakText, paint } from "../print.ts";
+import { paint } from "../print.ts";
 import { CommandRefused, enterDataFolder, orRefuse, sourceOf, withInstallation } from "../run.ts";
+import { hangText } from "../wrap_text.ts";
 
 const QUERY_DEADLINE_MS = 10_000;
 
@@ -53,16 +54,12 @@ async function examine(invocation: Invocation, place: InstallationFlags): Promis
   try {
     await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
-      const database = openDatabase(address, options);
+      await using database = openDatabase(address, options);
       const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
-      try {
-        findings.push(...(await examineDatabase({ config, clock, address, database, place: where, app })));
-        if (findings.at(-1)?.name !== "schema" && (await hasDemo(database)))
-          findings.push({ name: "demo", ...DEMO });
-      } finally {
-        await database.close();
-      }
+      findings.push(...(await examineDatabase({ config, clock, address, database, place: where, app })));
+      if (findings.at(-1)?.name !== "schema" && (await hasDemo(database)))
+        findings.push({ name: "demo", ...DEMO });
     });
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;
@@ -96,15 +93,12 @@ function printFindings(invocation: Invocation, findings: readonly Finding[]): vo
   const width = Math.max(...findings.map(({ name }) => name.length));
   const { out, columns, hasColours } = invocation;
   const isColoured = hasColours && columns !== undefined;
-  const margin = " ".repeat(width + 8);
-  const lines = (text: string, hangingIndent: string) =>
-    breakText(escapeControls(text), { most: columns && columns - margin.length, hangingIndent }).join(
-      `\n${margin}`,
-    );
+  const margin = width + 8;
+  const lines = (text: string, indent: number) => hangText(escapeControls(text), { indent, columns });
   for (const { name, state, message, remedy } of findings) {
     const word = state.padEnd(4);
     out(state === "skip" ? word : paint(word, COLOURS[state], isColoured));
-    out(`  ${name.padEnd(width)}  ${lines(message, "")}\n`);
-    if (remedy !== undefined) out(`${margin}${lines(`→ ${remedy}`, "  ")}\n`);
+    out(`  ${name.padEnd(width)}  ${lines(message, margin)}\n`);
+    if (remedy !== undefined) out(`${" ".repeat(margin)}→ ${lines(remedy, margin + 2)}\n`);
   }
 }

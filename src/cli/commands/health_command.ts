@@ -11,7 +11,6 @@ import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { JSON_FLAG } from "../options.ts";
 import { anyText, option, required } from "../parameter.ts";
-import { printLine } from "../print.ts";
 import { CommandRefused } from "../run.ts";
 
 /** A service always answers within 5 s. */
@@ -59,7 +58,7 @@ export const health = command({
       });
     }
     if (!answer.isHealthy) throw new CommandRefused(`Not healthy: ${url.href}: ${answer.error}`);
-    if (!json) printLine(invocation, `Healthy: ${url.href}, database ${answer.database}`);
+    print.line(`Healthy: ${url.href}, database ${answer.database}`);
   },
 });
 

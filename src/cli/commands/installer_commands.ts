@@ -4,7 +4,6 @@ import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../
 import { command, databaseCommand, group } from "../command.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { option } from "../parameter.ts";
-import { printNote } from "../print.ts";
 import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
 
 const INPUT_LIMIT_BYTES = 8 * 1024;
@@ -29,8 +28,7 @@ const setToken = command({
       const expires_at = expiresAt && toTimestamp(expiresAt);
       print.line("The repository token is set", { set: true, expires_at });
       if (config.gitHubApp !== undefined)
-        printNote(
-          invocation,
+        print.warn(
           "The token is not used: the settings name a GitHub App, and installers get that App's tokens",
         );
     });

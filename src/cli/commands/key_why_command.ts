@@ -15,8 +15,9 @@ import { escapeControls } from "../../text/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";
-import { printTable } from "../print.ts";
+import type { Printer } from "../print.ts";
 import { orRefuse } from "../run.ts";
+import { hangText, NO_BREAK, wrapText } from "../wrap_text.ts";
 
 type Limits = Config["limits"];
 
@@ -29,11 +30,15 @@ export const why = databaseCommand({
       (await explainKey(database, id, { now })) ?? refuseUnknownKey("explain key", id),
     );
     if (json) print.document(renderExplanation(explanation, limits));
-    else printPage(invocation, explanation, limits);
+    else printPage(invocation, print, { explanation, limits });
   },
 });
 
-function printPage(invocation: Invocation, explanation: KeyExplanation, limits: Limits): void {
+function printPage(
+  { out }: Invocation,
+  print: Printer,
+  { explanation, limits }: { readonly explanation: KeyExplanation; readonly limits: Limits },
+): void {
   const { key, since, change, refusals, obstacles } = explanation;
   const fields: Record<string, string> = {
     key: `${key.id} ${key.hint}`,
@@ -52,40 +57,34 @@ function printPage(invocation: Invocation, explanation: KeyExplanation, limits: 
   };
   for (const [name, value] of Object.entries(fields)) {
     if (value === "") continue;
-    const [first = "", ...rest] = wrap(escapeControls(value), WIDTH - INDENT);
-    invocation.out(`${name.padEnd(INDENT)}${first}\n`);
-    for (const line of rest) invocation.out(`${" ".repeat(INDENT)}${line}\n`);
+    const words = escapeControls(value).replaceAll(LONG_WORD, "$& ");
+    const text = hangText(words, { indent: INDENT, columns: WIDTH });
+    out(`${name.padEnd(INDENT)}${text}\n`);
   }
   if (refusals.length > 0) {
-    invocation.out("\n");
+    out("\n");
     const rows = refusals.map(({ lastAt, count, code, reason }) => ({
       "last refused": lastAt,
       count,
       code,
       reason,
     }));
-    printTable(invocation, rows);
+    print.table(rows);
   }
   const advice =
     obstacles.length === 0
       ? [{ sentence: WORKS }, ...adviceOn(explanation)]
       : obstacles.map((obstacle) => ADVICE[obstacle](key));
   for (const { sentence, command } of advice) {
-    invocation.out(`\n${wrap(sentence, WIDTH).join("\n")}\n`);
-    if (command !== undefined) invocation.out(`  claviger ${command}\n`);
+    out(`\n${wrapText(sentence, WIDTH).join("\n")}\n`);
+    if (command !== undefined) out(`  claviger ${command}\n`);
   }
 }
 
 const WIDTH = 80;
 const INDENT = 13;
-
-const NO_BREAK = "\u00a0";
-
-/** Splits a text into lines of at most `width` characters, between words where that is possible. */
-function wrap(text: string, width: number): string[] {
-  const pieces = text.match(new RegExp(`.{1,${width}}(?: +|$)|.{1,${width}}`, "gu")) ?? [];
-  return pieces.map((piece) => piece.trimEnd().replaceAll(NO_BREAK, " "));
-}
+/** The part of a word that fills a line: the page has no longer lines, so the word goes on in the next one. */
+const LONG_WORD = new RegExp(`\\S{${WIDTH - INDENT}}`, "g");
 
 function renderQuota({ key, resetsAt }: KeyExplanation): string {
   const used = renderCount(key.used);

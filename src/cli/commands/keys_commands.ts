@@ -29,10 +29,10 @@ import { importedUsageCte } from "../../usage/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { demandAccount, demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
-import { listOptions, partOf, showPart } from "../list_options.ts";
+import { listOptions, partOf, printRows, rowsAfter } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
 import { anyText, option, required } from "../parameter.ts";
-import { counted, printJson, printTable } from "../print.ts";
+import { counted } from "../print.ts";
 import { showProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
@@ -91,23 +91,19 @@ const importing = command({
     const config = readSettings(invocation, place, { inputFile: file });
     const keys = orRefuse(await readImportFile(invocation, file, config.brand));
     await withDatabase(invocation, { config }, async ({ address, actor, now, stopIfInterrupted }) => {
-      const session = openSession(address, { statementTimeoutMs: 120_000 });
-      try {
-        const { imported } = orRefuse(
-          await importKeys(session, keys, {
-            actor,
-            now,
-            usageCte: (sql) => importedUsageCte(sql, monthOf(now.getTime())),
-            onProgress: (done) => {
-              stopIfInterrupted();
-              showProgress(invocation, done, { total: keys.length });
-            },
-          }),
-        );
-        print.line(`Imported ${counted(imported, "key")}`, { imported });
-      } finally {
-        await session.close();
-      }
+      await using session = openSession(address, { statementTimeoutMs: 120_000 });
+      const { imported } = orRefuse(
+        await importKeys(session, keys, {
+          actor,
+          now,
+          usageCte: (sql) => importedUsageCte(sql, monthOf(now.getTime())),
+          onProgress: (done) => {
+            stopIfInterrupted();
+            showProgress(invocation, done, { total: keys.length });
+          },
+        }),
+      );
+      print.line(`Imported ${counted(imported, "key")}`, { imported });
     });
   },
 });
@@ -136,11 +132,11 @@ const list = databaseCommand({
       { as: "percent" },
     ),
   },
-  async run(values, { invocation, database, now }) {
+  async run(values, { database, now, print }) {
     const account = values.account === undefined ? undefined : await demandAccount(database, values.account);
-    const { externalId, tier, state, mode } = values;
+    const { externalId, tier, state, mode, limit } = values;
     const filter = {
-      ...(await partOf(invocation, database, values)),
+      ...(await partOf(print, database, values)),
       externalId,
       tier,
       state,
@@ -151,9 +147,7 @@ const list = databaseCommand({
       unusedForDays: values.unusedFor,
     };
     const found = await listKeys(database, { now, filter });
-    const show = (keys: readonly KeySummary[]) =>
-      values.json ? printJson(invocation, keys.map(renderKey)) : printTable(invocation, keys.map(toTableRow));
-    showPart(invocation, { ...values, found, show });
+    printRows(print, found, { limit, toCells: toTableRow, toJson: renderKey, next: rowsAfter });
   },
 });
 

@@ -4,7 +4,6 @@ import { toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import { idRule } from "../../ids.ts";
 import { readNamedFile } from "../../read_regular_file.ts";
-import { wholeNumber } from "../../rule.ts";
 import {
   CLIENT_TEXT,
   checkLicense,
@@ -22,13 +21,11 @@ import {
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
+import { limitOption, printRows } from "../list_options.ts";
 import { JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
 import { anyText, option, required } from "../parameter.ts";
-import { printFields, printNote } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
-
-const MAX_ROWS = 100_000;
 
 const exporting = databaseCommand({
   name: "export",
@@ -95,32 +92,31 @@ const outstanding = databaseCommand({
   description: "list the licenses that were signed and are still valid, the latest expiry first",
   options: {
     key: option("only licenses of this key", idRule("key"), { as: "id" }),
-    limit: option("show at most this many rows", wholeNumber(1, MAX_ROWS), { as: "n", default: 100 }),
+    ...limitOption(100_000),
   },
-  async run({ key, limit }, { invocation, database, now, print }) {
+  async run({ key, limit }, { database, now, print }) {
     const found = await listOutstanding(database, { now, keyUuid: key, limit: limit + 1 });
-    const rows = found.slice(0, limit);
-    print.table(
-      rows.map(({ keyId, email, kind, kid, count, expiresAt }) => ({
+    printRows(print, found, {
+      limit,
+      toCells: ({ keyId, email, kind, kid, count, expiresAt }) => ({
         key: keyId,
         email,
         kind,
         count,
         "signed by": `${kid.slice(0, 8)}…`,
         "expires at": expiresAt,
-      })),
-      rows.map((row) => ({
-        key_id: row.keyId,
-        email: row.email,
-        kind: row.kind,
-        jti: row.jti,
-        kid: row.kid,
-        signed_at: toTimestamp(row.signedAt),
-        expires_at: toTimestamp(row.expiresAt),
-        count: row.count,
-      })),
-    );
-    if (found.length > limit) printNote(invocation, `There are more rows: raise --limit above ${limit}`);
+      }),
+      toJson: ({ keyId, email, kind, jti, kid, signedAt, expiresAt, count }) => ({
+        key_id: keyId,
+        email,
+        kind,
+        jti,
+        kid,
+        signed_at: toTimestamp(signedAt),
+        expires_at: toTimestamp(expiresAt),
+        count,
+      }),
+    });
   },
 });
 
@@ -147,7 +143,7 @@ async function findTrustedKeys(invocation: Invocation, config: Config): Promise<
 const NOT_CHECKED = "not checked: revocation since then";
 
 function show(
-  { invocation, print }: CommandCall,
+  { print }: CommandCall,
   checked: ReturnType<typeof checkLicense>,
   { file, json }: { readonly file: string; readonly json: boolean },
 ): void {
@@ -157,11 +153,8 @@ function show(
     const valid = { valid: why === undefined, ...(why !== undefined && { why }) };
     print.document({ ...valid, not_checked: "revocation since then", kid, claims });
   } else {
-    printFields(invocation, {
-      ...toFields(claims),
-      kid,
-      valid: why === undefined ? `yes; ${NOT_CHECKED}` : `no: ${why}`,
-    });
+    const valid = why === undefined ? `yes; ${NOT_CHECKED}` : `no: ${why}`;
+    print.fields({ ...toFields(claims), kid, valid });
   }
   if (why !== undefined) throw new CommandRefused(`The license in ${file} is not valid: ${why}`);
 }

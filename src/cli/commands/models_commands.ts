@@ -14,7 +14,7 @@ import {
 import { databaseCommand, group } from "../command.ts";
 import { CONFIRMATION } from "../options.ts";
 import { anyText, required } from "../parameter.ts";
-import { counted, printFields, printLine, printTable } from "../print.ts";
+import { counted } from "../print.ts";
 import { byteProgress } from "../progress.ts";
 import { CommandRefused, orRefuse } from "../run.ts";
 import { add } from "./models_add_command.ts";
@@ -38,16 +38,13 @@ const show = databaseCommand({
   name: "show",
   description: "show a model with its versions, also if it is not listed",
   arguments: NAME,
-  async run({ name, json }, { invocation, database, print }) {
+  async run({ name, json }, { database, print }) {
     const found = await findRegistered(database, name);
     if (found === undefined) throw new CommandRefused(`Cannot show model: no model is named ${name}`);
     const { versions, ...model } = renderRegistered(found);
     if (json) return print.document({ ...model, versions });
-    printFields(invocation, model);
-    printTable(
-      invocation,
-      versions.map(({ n_features, n_classes, ...row }) => row),
-    );
+    print.fields(model);
+    print.table(versions.map(({ n_features, n_classes, ...row }) => row));
   },
 });
 
@@ -55,7 +52,7 @@ const show = databaseCommand({
 const verify = databaseCommand({
   name: "verify",
   description: "read every hosted file to its end and compare it with the registry",
-  async run({ json }, { invocation, config, database, stopIfInterrupted, print }) {
+  async run(_values, { invocation, config, database, stopIfInterrupted, print }) {
     const showDone = byteProgress(invocation);
     const folder = modelsFolderOf(config.dataDir);
     const { files, unnamed } = await verifyFiles(database, folder, {
@@ -72,9 +69,9 @@ const verify = databaseCommand({
         checksum: `sha256:${file.sha256}`,
       })),
     );
-    if (json) print.document({ files: rows, unnamed });
-    else if (rows.length > 0) printTable(invocation, rows);
-    else printLine(invocation, "No model files are hosted here, so there is nothing to verify");
+    const document = { files: rows, unnamed };
+    if (rows.length > 0) print.table(rows, document);
+    else print.line("No model files are hosted here, so there is nothing to verify", document);
     for (const path of unnamed) print.note(`No version uses ${join(folder, path)}: you may delete it`);
     const bad = rows
       .filter(({ state }) => state !== "good")

@@ -14,7 +14,7 @@ import { databaseCommand, group } from "../command.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
 import { CONFIRMATION, REASON } from "../options.ts";
 import { option, required } from "../parameter.ts";
-import { counted, printFields, printLine } from "../print.ts";
+import { counted } from "../print.ts";
 import { orRefuse } from "../run.ts";
 
 /** Accepts the name of an operator or a token. */
@@ -33,7 +33,7 @@ const login = databaseCommand({
   options: {
     role: option("the role of a new operator; each role may do more than the one before", ROLES),
   },
-  async run(values, { invocation, config, database, actor, now, print }) {
+  async run(values, { config, database, actor, now, print }) {
     const { name } = values;
     const created = orRefuse(await loginOperator(database, { name, role: values.role }, { actor, now }));
     const { code, role, isNew } = created;
@@ -43,8 +43,8 @@ const login = databaseCommand({
     if (values.json)
       return print.document({ name, role, created: isNew, link: link ?? null, code, expires_at });
     // On a line of its own, because it is long.
-    if (link !== undefined) printLine(invocation, link);
-    printFields(invocation, { name, role, code, expires_at });
+    if (link !== undefined) print.line(link);
+    print.fields({ name, role, code, expires_at });
     if (isNew) print.note(`Created the operator ${name}`);
     print.note(
       link === undefined

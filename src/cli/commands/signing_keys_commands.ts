@@ -9,11 +9,10 @@ import {
   toJwk,
   toPem,
 } from "../../signed_licenses/mod.ts";
-import { command, databaseCommand } from "../command.ts";
-import { JSON_OPTIONS } from "../options.ts";
+import { databaseCommand } from "../command.ts";
 import { flag, matching, option } from "../parameter.ts";
-import { counted, printLine, printNote } from "../print.ts";
-import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse, withDatabase } from "../run.ts";
+import { counted } from "../print.ts";
+import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse } from "../run.ts";
 
 /** Opens the root secret, and makes the signing keys if the service was never started. */
 export async function openSigningSecrets(context: CommandContext): Promise<Secrets> {
@@ -40,11 +39,10 @@ const publicKeys = databaseCommand({
   },
 });
 
-const rotate = command({
+const rotate = databaseCommand({
   name: "rotate-signing-key",
   description: "sign with the successor of the signing key from now on, or retire a key",
   options: {
-    ...JSON_OPTIONS,
     retire: option("stop publishing this key; refused while a license that it signed is valid", KID, {
       as: "kid",
     }),
@@ -52,41 +50,33 @@ const rotate = command({
   },
   check: ({ retire, now }) =>
     now && retire === undefined ? "--now needs --retire KID: it retires a leaked key" : undefined,
-  async run({ retire: kid, now: isLeaked, ...values }, { invocation, print }) {
-    await withDatabase(invocation, values, async (context) => {
-      const { database, address, actor, now } = context;
-      const change = { secrets: await openSigningSecrets(context), actor, now };
-      if (kid === undefined) {
-        const rotated = orRefuse(await rotateSigningKey(database, change));
-        const { kid: signing, successor, previous } = rotated;
-        if (values.json) return print.document({ signing_key: signing, successor, previous });
-        printLine(invocation, `The signing key is now ${signing}`);
-        printLine(invocation, `Its successor is ${successor}`);
-        printLine(invocation, `The old key ${previous} is published until you retire it`);
-        print.note("Put the new list of `claviger licenses public-keys` into your next SDK");
-        return;
-      }
-      const session = openSession(address, { statementTimeoutMs: 30_000 });
-      try {
-        const retired = orRefuse(await retireSigningKey(session, kid, { ...change, isLeaked }));
-        const { stillValid, rotation } = retired;
-        if (rotation !== undefined && !values.json)
-          printLine(invocation, `The signing key is now ${rotation.kid}`);
-        print.line(`Retired ${kid}: it is not published any more`, {
-          retired: kid,
-          still_valid: stillValid,
-          signing_key: rotation?.kid ?? null,
-        });
-        if (!isLeaked) return;
-        printNote(
-          invocation,
-          `Licenses of ${counted(stillValid, "key")} that it signed have not expired. Only clients that fetch the public keys ` +
-            "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
-        );
-      } finally {
-        await session.close();
-      }
+  async run({ retire: kid, now: isLeaked }, call) {
+    const { print, database, address, actor, now } = call;
+    const change = { secrets: await openSigningSecrets(call), actor, now };
+    if (kid === undefined) {
+      const rotated = orRefuse(await rotateSigningKey(database, change));
+      const { kid: signing, successor, previous } = rotated;
+      const document = { signing_key: signing, successor, previous };
+      print.line(`The signing key is now ${signing}`, document);
+      print.line(`Its successor is ${successor}`);
+      print.line(`The old key ${previous} is published until you retire it`);
+      print.note("Put the new list of `claviger licenses public-keys` into your next SDK");
+      return;
+    }
+    await using session = openSession(address, { statementTimeoutMs: 30_000 });
+    const retired = orRefuse(await retireSigningKey(session, kid, { ...change, isLeaked }));
+    const { stillValid, rotation } = retired;
+    if (rotation !== undefined) print.line(`The signing key is now ${rotation.kid}`);
+    print.line(`Retired ${kid}: it is not published any more`, {
+      retired: kid,
+      still_valid: stillValid,
+      signing_key: rotation?.kid ?? null,
     });
+    if (!isLeaked) return;
+    print.warn(
+      `Licenses of ${counted(stillValid, "key")} that it signed have not expired. Only clients that fetch the public keys ` +
+        "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
+    );
   },
 });
 

@@ -6,6 +6,7 @@
  */
 import { stripVTControlCharacters, styleText } from "node:util";
 import { lexer, type Token, type Tokens } from "marked";
+import { NO_BREAK, wrapText } from "../wrap_text.ts";
 
 export interface PageForm {
   /** The width of the terminal. Code is never wrapped. */
@@ -48,7 +49,7 @@ function renderBlock(token: Token, width: number, style: Style): string {
     case "text":
       return wrap(renderInline(inlineOf(token), style), width).join("\n");
     case "code":
-      return indent((token as Tokens.Code).text.split("\n"), "    ");
+      return indent((token as Tokens.Code).text, 4);
     case "list":
       return renderList(token as Tokens.List, width, style);
     case "table":
@@ -62,10 +63,7 @@ function renderList({ items, ordered, start, loose }: Tokens.List, width: number
   const lines = items.map((item, index) => {
     const mark = ordered ? `${Number(start) + index}. ` : "- ";
     const blocks = renderBlocks(item.tokens, width - mark.length, style);
-    const [first = "", ...rest] = blocks.join(loose ? "\n\n" : "\n").split("\n");
-    return [mark + first, ...rest.map((line) => (line === "" ? "" : " ".repeat(mark.length) + line))].join(
-      "\n",
-    );
+    return mark + indent(blocks.join(loose ? "\n\n" : "\n"), mark.length).slice(mark.length);
   });
   return lines.join(loose ? "\n\n" : "\n");
 }
@@ -123,7 +121,7 @@ function renderRecords(
       ...rest.flatMap((cell, index) => {
         if (cell === "") return [];
         const named = rest.length === 1 ? cell : `${titles[index + 1]}: ${cell}`;
-        return wrap(named, width - 4).map((line) => `    ${line}`);
+        return indent(wrap(named, width - 4).join("\n"), 4);
       }),
     ].join("\n"),
   );
@@ -173,28 +171,14 @@ function inlineOf(token: Token): readonly Token[] {
     : [{ ...token, type: "text" } as Token];
 }
 
-/** Replaces a blank at which no line may break; the result has a normal blank again. */
-const NO_BREAK = "\u00a0";
-
 function wordsOf(text: string): string[] {
   return text.split(" ").filter((word) => word !== "");
 }
 
 /** Breaks a text into lines at its blanks. Code that is longer than the width breaks at its own blanks. */
 function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  let line = "";
-  const words = wordsOf(text).flatMap((word) =>
-    lengthOf(word) > width ? wordsOf(word.replaceAll(NO_BREAK, " ")) : [word],
-  );
-  for (const word of words) {
-    if (line !== "" && lengthOf(line) + 1 + lengthOf(word) > width) {
-      lines.push(line);
-      line = "";
-    }
-    line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line].map((each) => each.replaceAll(NO_BREAK, " "));
+  const words = wordsOf(text).map((word) => (lengthOf(word) > width ? word.replaceAll(NO_BREAK, " ") : word));
+  return wrapText(words.join(" "), width);
 }
 
 function lengthOf(text: string): number {
@@ -205,6 +189,6 @@ function pad(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - lengthOf(text)));
 }
 
-function indent(lines: readonly string[], by: string): string {
-  return lines.map((line) => (line === "" ? "" : by + line)).join("\n");
+function indent(text: string, width: number): string {
+  return text.replaceAll(/^(?=.)/gm, " ".repeat(width));
 }
