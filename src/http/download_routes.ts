@@ -12,10 +12,11 @@
  * The number of downloads in progress is bounded for each key and for all keys together. Each download holds a
  * connection and an open file for as long as the client keeps reading.
  */
+import { LRUCache } from "lru-cache";
 import type { LookUpOptions } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
-import { CountedOnce, InFlight } from "../limits/mod.ts";
+import { InFlight } from "../limits/mod.ts";
 import {
   type FileProblem,
   type FoundVersion,
@@ -60,7 +61,13 @@ const MAX_LINKS = 50_000;
  */
 export function download(deps: HandlerDeps): Handler {
   const { authenticator, clock, files, links } = deps;
-  const counted = new CountedOnce({ ageMs: LINK_SECONDS * 1_000, capacity: MAX_LINKS });
+  /** The bundles that were counted. With `max` in place of `maxSize`, memory for all of them would be taken at once. */
+  const counted = new LRUCache<string, true>({
+    maxSize: MAX_LINKS,
+    sizeCalculation: () => 1,
+    ttl: LINK_SECONDS * 1_000,
+    perf: { now: () => clock.monotonicMs() },
+  });
   const { downloadsPerKey, downloadsAtOnce } = deps;
   const keyFull = refuse(
     "RATE_LIMIT_EXCEEDED",
@@ -83,11 +90,11 @@ export function download(deps: HandlerDeps): Handler {
     let isCovered = false;
     const once: CountOnce = {
       wasCounted(record) {
-        isCovered = counted.has(bundleOf(record), clock.monotonicMs());
+        isCovered = counted.has(bundleOf(record));
         return isCovered;
       },
       // Added before the file is found, so that ranges that arrive at the same time count once.
-      note: (record) => counted.add(bundleOf(record), clock.monotonicMs()),
+      note: (record) => counted.set(bundleOf(record), true),
     };
 
     let record: KeyRecord | Refusal;
@@ -105,7 +112,7 @@ export function download(deps: HandlerDeps): Handler {
     }
     if (isRefusal(record)) return record;
     // A request that failed on our side is not counted, so the others of its bundle are not free.
-    const forget = () => isCovered || counted.forget(bundleOf(record));
+    const forget = () => isCovered || counted.delete(bundleOf(record));
     try {
       found ??= await findFile();
     } catch (error) {
@@ -115,7 +122,7 @@ export function download(deps: HandlerDeps): Handler {
     const outcome = await choose(exchange, { record, found }, deps);
     if (isRefusal(outcome)) {
       if (isCovered) return authenticator.countAfterAll(exchange, "downloads") ?? outcome;
-      counted.forget(bundleOf(record));
+      counted.delete(bundleOf(record));
       return outcome;
     }
     const { part, isWhole, ...head } = outcome;

@@ -10,7 +10,6 @@ export {
   toClientAddress,
   toClientGroup,
 } from "./client_address.ts";
-export { CountedOnce } from "./counted_once.ts";
 export { InFlight } from "./in_flight.ts";
 export { createLimiter, type Limiter } from "./limiter.ts";
 export { type Sender, toResetAt, type Verdict, WindowTable } from "./window_table.ts";

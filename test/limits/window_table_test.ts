@@ -279,3 +279,14 @@ describe("a flood", () => {
     }
   });
 });
+
+test("peek() returns the state of the window, and counts nothing", () => {
+  const table = new WindowTable(2, 10);
+  expect(table.peek("a", 0)).toMatchObject({ allowed: true, limit: 2, remaining: 2, resetAfterMs: 0 });
+  table.take("a", 0);
+  for (let times = 0; times < 5; times++) expect(table.peek("a", 0)).toMatchObject({ remaining: 1 });
+  table.take("a", 0);
+  expect(table.peek("a", 1_000)).toMatchObject({ allowed: false, remaining: 0, resetAfterMs: 60_000 });
+  expect(table.peek("a", 500_000)).toMatchObject({ allowed: true, remaining: 2, resetAfterMs: 0 });
+  expect(new WindowTable(0, 10).peek("a", 0)).toMatchObject({ allowed: true, limit: 0 });
+});
