@@ -28,11 +28,11 @@ const LAST_TLS_HANDSHAKES_MS = 1_000;
 /** A connection with an old certificate is cut off after this time. Most end before, by the idle timeout. */
 const OLD_CONNECTIONS_MS = 60_000;
 
-export function listen(options: ListenOptions): Promise<Listener> {
+export async function listen(options: ListenOptions): Promise<Listener> {
   try {
-    return Promise.resolve(start(options));
+    return start(options);
   } catch (error) {
-    return Promise.reject(listenFailure(error, options));
+    throw listenFailure(error, options);
   }
 }
 

@@ -23,7 +23,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
   const idleMs = options.idleTimeoutSeconds * 1_000;
   const handle = getRequestListener(
     (request, env) =>
-      options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
+      options.answer(request, peerOf(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
     // Called for a request that the adapter cannot read, and for an error of `answer`.
     {
       errorHandler: (error) =>
@@ -104,19 +104,9 @@ class WholeResponse extends ServerResponse {
   }
 }
 
-class NodePeer implements Peer {
-  readonly #socket: Socket;
-  readonly #outgoing: ServerResponse;
-
-  constructor(socket: Socket, outgoing: ServerResponse) {
-    this.#socket = socket;
-    this.#outgoing = outgoing;
-  }
-
-  /** As on Bun, the address is unknown after the answer was sent, although the connection may carry another request. */
-  address(): string {
-    return this.#outgoing.closed ? "" : (this.#socket.remoteAddress ?? "");
-  }
+/** As on Bun, the address is unknown after the answer was sent, although the connection may carry another request. */
+function peerOf(socket: Socket, outgoing: ServerResponse): Peer {
+  return { address: () => (outgoing.closed ? "" : (socket.remoteAddress ?? "")) };
 }
 
 /** The open connections, and the number of requests in progress on each. */
