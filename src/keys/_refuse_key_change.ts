@@ -1,7 +1,7 @@
 import type { Database } from "../database/mod.ts";
 import {
   allowsKey,
-  type Restriction,
+  type Reading,
   refuseRestricted,
   refuseUnknownKey,
   UNRESTRICTED,
@@ -23,10 +23,8 @@ export async function refuseKeyChange(
     now,
     restriction = UNRESTRICTED,
     reasonOf,
-  }: {
+  }: Reading & {
     readonly what: string;
-    readonly now: Date;
-    readonly restriction?: Restriction | undefined;
     readonly reasonOf: (key: KeySummary) => Reason | undefined;
   },
 ): Promise<Refusal> {

@@ -20,11 +20,6 @@ import { findKey, type KeySummary } from "./list_keys.ts";
 /** A key, by its UUID or, for a client, by its hash (64 hexadecimal digits). */
 type KeyName = { readonly uuid: string } | { readonly hash: string; readonly licenseUuid?: string };
 
-interface ChangedKey {
-  /** `key_…`. */
-  readonly id: string;
-}
-
 interface Transition {
   readonly verb: "suspend" | "resume" | "revoke";
   readonly from: readonly KeyState[];
@@ -60,20 +55,12 @@ const REVOKE: Transition = {
 };
 
 /** Suspends an active key: requests with it get `INVALID_KEY` until it is resumed. Refuses a key in any other state. */
-export function suspendKey(
-  changes: LicenseChanges,
-  uuid: string,
-  change: RestrictedBy,
-): Promise<ChangedKey | Refusal> {
+export function suspendKey(changes: LicenseChanges, uuid: string, change: RestrictedBy) {
   return changeState(changes, { uuid }, { ...change, ...SUSPEND });
 }
 
 /** Resumes a suspended key. Refuses a key in any other state: a revoked key stays revoked. */
-export function resumeKey(
-  changes: LicenseChanges,
-  uuid: string,
-  change: RestrictedBy,
-): Promise<ChangedKey | Refusal> {
+export function resumeKey(changes: LicenseChanges, uuid: string, change: RestrictedBy) {
   return changeState(changes, { uuid }, { ...change, ...RESUME });
 }
 
@@ -88,11 +75,7 @@ export function resumeKey(
  * isRefusal(revoked) && revoked.code; // "KEY_NOT_FOUND"
  * ```
  */
-export function revokeKey(
-  changes: LicenseChanges,
-  name: KeyName,
-  change: RestrictedBy,
-): Promise<ChangedKey | Refusal> {
+export function revokeKey(changes: LicenseChanges, name: KeyName, change: RestrictedBy) {
   return changeState(changes, name, { ...change, ...REVOKE });
 }
 
@@ -107,11 +90,12 @@ export async function findRevocable(
   return await refuseKeyChange(database, uuid, { now, ...REVOKE, what: "revoke key" });
 }
 
+/** Returns the id of the changed key, `key_…`. */
 async function changeState(
   changes: LicenseChanges,
   name: KeyName,
   { verb, from, to, reasonOf, actor, now, restriction = UNRESTRICTED }: RestrictedBy & Transition,
-): Promise<ChangedKey | Refusal> {
+): Promise<{ readonly id: string } | Refusal> {
   const action = `key.${verb}` as const;
   const [row] = await changes.change<{ uuid: string; licenseUuid: string }>(
     (sql) => sql`

@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { parseId, toId } from "../ids.ts";
@@ -138,12 +138,14 @@ export interface UpdatedAccount {
  */
 export async function updateAccount(
   database: Database,
-  change: {
+  {
+    actor,
+    now,
+    ...change
+  }: By & {
     readonly uuid: string;
     readonly name?: string | undefined;
     readonly organization?: string | undefined;
-    readonly actor: Actor;
-    readonly now: Date;
   },
 ): Promise<UpdatedAccount | Refusal> {
   const [updated] = await database.query<UpdatedAccount>(
@@ -165,12 +167,7 @@ export async function updateAccount(
                     case when a.name <> old.name then 'name' end,
                     case when a.organization <> old.organization then 'organization' end], null)) as after
       ),
-      logged as (${auditCte(sql, {
-        action: "account.update",
-        actor: change.actor,
-        at: change.now,
-        from: sql`changed`,
-      })})
+      logged as (${auditCte(sql, { action: "account.update", actor, at: now, from: sql`changed` })})
       select email, new_name as name, new_organization as organization,
              exists (select from changed) as "isChanged"
         from old`,

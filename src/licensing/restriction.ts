@@ -8,7 +8,7 @@ import type { By } from "../audit/mod.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isErased } from "./_erased_email.ts";
-import { oneYearAfter } from "./licenses.ts";
+import { type LicenseRequest, oneYearAfter } from "./licenses.ts";
 import type { KeyMode } from "./modes.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
@@ -97,13 +97,7 @@ export function refuseBeyondDefaults(what: string): Refusal {
 /** Refuses a new key that the restriction does not allow; undefined if it allows the key. */
 export function refuseNewKey(
   restriction: Restriction,
-  request: {
-    readonly tier: Tier;
-    readonly mode: KeyMode;
-    readonly monthlyLimit?: number | undefined;
-    readonly expiresAt: Date;
-    readonly now: Date;
-  },
+  request: Pick<LicenseRequest, "tier" | "monthlyLimit" | "expiresAt" | "now"> & { readonly mode: KeyMode },
 ): Refusal | undefined {
   if (!isRestricted(restriction)) return undefined;
   if (!allowsKey(restriction, request)) return refuseRestricted("issue key");

@@ -109,11 +109,7 @@ async function countMonth(
 /** Sums the use of the next licenses after one, by tier and mode. */
 async function readGroups(
   database: Database,
-  {
-    month,
-    after,
-    tiers,
-  }: { readonly month: Month; readonly after: string; readonly tiers: RecountOptions["tiers"] },
+  { month, after, tiers }: Pick<RecountOptions, "month" | "tiers"> & { readonly after: string },
 ): Promise<Group[]> {
   return await database.query<Group>(
     (sql) => sql`
