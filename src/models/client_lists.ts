@@ -6,7 +6,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
-import { type Database, DatabaseUnavailable, toTextArray } from "../database/mod.ts";
+import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";
 import { renderModel } from "./render_model.ts";
@@ -80,12 +80,13 @@ export function createClientLists(database: Database, clock: Clock) {
       [...kept.entries()].filter(([, { owner }]) => owner === null || owner === accountUuid),
     );
     const rows = await selectListed(database, {
-      condition: (sql) => sql`
-        v.requires_license = any(string_to_array(${tiers}, ','))
+      chosen: (sql) => sql`
+        where v.requires_license = any(string_to_array(${tiers}, ','))
         and (m.owner_account_id is null or m.owner_account_id = ${accountUuid}::uuid)
         and (${paradigm}::text is null or v.paradigm = ${paradigm}::text)
-        and (${type}::text is null or v.type = ${type}::text)`,
-      known: toTextArray([...known.keys()]),
+        and (${type}::text is null or v.type = ${type}::text)
+        order by m.name collate "C"`,
+      known: [...known.keys()],
     });
     return rows.map(({ metadata, ...row }) => {
       const { owner, rowId } = row;

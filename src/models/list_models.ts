@@ -13,7 +13,7 @@ export interface ListedFile {
 
 /** Lists all listed models, of every owner, in byte order of their names. */
 export async function listAllModels(database: Database): Promise<ModelSummary[]> {
-  return (await selectListed(database, {})).map(toSummary);
+  return (await selectListed(database, { chosen: (sql) => sql`order by m.name collate "C"` })).map(toSummary);
 }
 
 /** Lists a part of the listed models, of every owner, oldest first. `afterUuid` is the UUID of a model. */
@@ -22,8 +22,9 @@ export async function listModels(
   { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit: number },
 ): Promise<(ModelSummary & { readonly uuid: string })[]> {
   const rows = await selectListed(database, {
-    condition: (sql) => (afterUuid === undefined ? sql`true` : sql`m.id > ${afterUuid}::uuid`),
-    order: (sql) => sql`m.id limit ${limit}::bigint`,
+    chosen: (sql) => sql`
+      where ${afterUuid === undefined ? sql`true` : sql`m.id > ${afterUuid}::uuid`}
+      order by m.id limit ${limit}::bigint`,
   });
   return rows.map((row) => ({ ...toSummary(row), uuid: row.uuid }));
 }
@@ -40,30 +41,21 @@ export type ListedRow = ModelSummary &
     readonly rowId: string;
   };
 
-/** Reads listed models, by default all in byte order of their names. Rows whose `rowId` is known have no metadata. */
+/** Reads listed models; `chosen` says which ones, and their order. Rows whose `rowId` is known have no metadata. */
 export async function selectListed(
   database: Database,
-  {
-    condition = (sql) => sql`true`,
-    order = (sql) => sql`m.name collate "C"`,
-    known = toTextArray([]),
-  }: {
-    readonly condition?: (sql: Sql) => Fragment;
-    readonly order?: (sql: Sql) => Fragment;
-    readonly known?: string;
-  },
+  { chosen, known = [] }: { readonly chosen: (sql: Sql) => Fragment; readonly known?: readonly string[] },
 ): Promise<ListedRow[]> {
   return await database.query<ListedRow>(
     (sql) => sql`
       select m.id as uuid, v.id || '/' || v.xmin as "rowId",
              m.name, ${factColumns(sql)}, v.download_url as "downloadUrl", v.checksum,
-             case when v.id || '/' || v.xmin = any(${known}::text[]) then null else v.metadata end as metadata,
+             case when v.id || '/' || v.xmin = any(${toTextArray(known)}::text[]) then null else v.metadata end as metadata,
              m.owner_account_id as owner, v.file_name as "fileName"
         from models m
         join model_versions v on v.model_id = m.id and v.version = m.listed_version
         left join model_files f on f.sha256 = v.file
-       where ${condition(sql)}
-       order by ${order(sql)}`,
+        ${chosen(sql)}`,
     { isRead: true },
   );
 }
