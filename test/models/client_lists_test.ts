@@ -25,7 +25,7 @@ let read: number[];
 
 beforeEach(async () => {
   server = await createTestDatabase();
-  clock = createTestClock();
+  clock = createTestClock(undefined, { stands: true });
   read = [];
   // Statements may wait for a lock for as long as a busy machine needs.
   database = openDatabase(server.address, { clock: systemClock, log: silentLog, deadlineMs: 25_000 });
