@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { openSession } from "../../src/database/mod.ts";
 import { parseId, toId } from "../../src/ids.ts";
 import {
   generateApiKey,
@@ -17,6 +16,7 @@ import {
 } from "../../src/keys/mod.ts";
 import { changeLicense, createLicenseChanges, eraseAccount, renewAccount } from "../../src/licensing/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";
@@ -125,18 +125,13 @@ describe("An erased account", () => {
     const email = "race@example.org";
     const old = await issue(admin.database, { email });
     await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
-    const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
     let erasing: Promise<unknown> | undefined;
-    try {
-      await session.transaction(async (sql) => {
-        const query = ((build: (sql: unknown) => unknown) => build(sql)) as unknown;
-        await issue({ ...admin.database, query } as typeof admin.database, { email });
-        erasing = eraseAccount(admin.database, accountOf(old), BY);
-        await until(async () => (await countWaiting(admin.database)) > 0);
-      });
-    } finally {
-      await session.close();
-    }
+    await inTransaction(admin.testDatabase.address, async (sql) => {
+      const query = ((build: (sql: unknown) => unknown) => build(sql)) as unknown;
+      await issue({ ...admin.database, query } as typeof admin.database, { email });
+      erasing = eraseAccount(admin.database, accountOf(old), BY);
+      await until(async () => (await countWaiting(admin.database)) > 0);
+    });
     expect(await erasing).toMatchObject({ code: "CONFLICT", sentence: expect.stringContaining("try again") });
     expect(await eraseAccount(admin.database, accountOf(old), BY)).toMatchObject({
       sentence: "Cannot erase account: a key of it is not revoked; revoke it first",
@@ -147,18 +142,13 @@ describe("An erased account", () => {
     const email = "again@example.org";
     const old = await issue(admin.database, { email });
     await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
-    const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
     let issuing: ReturnType<typeof tryToIssue> | undefined;
-    try {
-      await session.transaction(async (sql) => {
-        const query = ((build: (sql: unknown) => unknown) => build(sql)) as unknown;
-        await eraseAccount({ ...admin.database, query } as typeof admin.database, accountOf(old), BY);
-        issuing = tryToIssue(admin.database, { email });
-        await until(async () => (await countWaiting(admin.database)) > 0);
-      });
-    } finally {
-      await session.close();
-    }
+    await inTransaction(admin.testDatabase.address, async (sql) => {
+      const query = ((build: (sql: unknown) => unknown) => build(sql)) as unknown;
+      await eraseAccount({ ...admin.database, query } as typeof admin.database, accountOf(old), BY);
+      issuing = tryToIssue(admin.database, { email });
+      await until(async () => (await countWaiting(admin.database)) > 0);
+    });
     expect(await issuing).toMatchObject({ userId: expect.not.stringContaining(toId("usr", accountOf(old))) });
   });
 

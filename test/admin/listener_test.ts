@@ -8,6 +8,7 @@ import { issueToken, SCOPES } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { ENDPOINTS } from "../support/endpoints.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
 import { sendRaw } from "../support/raw_http.ts";
@@ -241,27 +242,22 @@ describe("the Host of a request for operators", () => {
   });
 
   test("is checked before the body is read and before the token is looked up", async () => {
-    const session = openSession(service.address, { statementTimeoutMs: 10_000 });
-    try {
-      await session.transaction(async (sql) => {
-        await sql`lock table tokens in access exclusive mode`;
-        const head = ["POST /admin/v1/keys HTTP/1.1", "Host: evil.example", AUTHORIZED()];
-        // The body is never sent, so there is an answer only if the service does not wait for the body.
-        const bytes = `${[...head, "Content-Length: 100"].join("\r\n")}\r\n\r\n`;
-        const [answer] = await sendRaw(url, bytes, { answers: 2 });
-        expect(answer?.status).toBe(421);
-        expect(answer?.headers.get("connection")).toBe("close");
-        expect(answer?.headers.get("cache-control")).toBe("no-store");
-        expect(JSON.parse(answer?.text ?? "")).toEqual({
-          error:
-            "This listener answers only at 127.0.0.1, localhost or [::1]; the setting CLAVIGER_ADMIN_URL " +
-            "changes that",
-          code: "MISDIRECTED_REQUEST",
-        });
+    await inTransaction(service.address, async (sql) => {
+      await sql`lock table tokens in access exclusive mode`;
+      const head = ["POST /admin/v1/keys HTTP/1.1", "Host: evil.example", AUTHORIZED()];
+      // The body is never sent, so there is an answer only if the service does not wait for the body.
+      const bytes = `${[...head, "Content-Length: 100"].join("\r\n")}\r\n\r\n`;
+      const [answer] = await sendRaw(url, bytes, { answers: 2 });
+      expect(answer?.status).toBe(421);
+      expect(answer?.headers.get("connection")).toBe("close");
+      expect(answer?.headers.get("cache-control")).toBe("no-store");
+      expect(JSON.parse(answer?.text ?? "")).toEqual({
+        error:
+          "This listener answers only at 127.0.0.1, localhost or [::1]; the setting CLAVIGER_ADMIN_URL " +
+          "changes that",
+        code: "MISDIRECTED_REQUEST",
       });
-    } finally {
-      await session.close();
-    }
+    });
   });
 
   test("must be that of CLAVIGER_ADMIN_URL if it is set", async () => {

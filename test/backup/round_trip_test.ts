@@ -2,10 +2,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Migration, migrate, migrations, openSession } from "../../src/database/mod.ts";
+import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
 import { pathOfFile } from "../../src/models/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { NOW, sentenceOf } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 import {
@@ -310,8 +311,7 @@ describe("restoreBackup()", () => {
 });
 
 test("a backup waits while another session locks a table", async () => {
-  const holder = openSession(source.address, { statementTimeoutMs: 0 });
-  await holder.transaction(async (sql) => {
+  await inTransaction(source.address, async (sql) => {
     await sql`lock table keys in access exclusive mode`;
     const waiting = tryBackup(source.address, file("locked"));
     // The file would appear within this time, and must not.
@@ -322,7 +322,6 @@ test("a backup waits while another session locks a table", async () => {
     const outcome = await waiting;
     if ("sentence" in outcome) throw new Error(outcome.sentence);
   });
-  await holder.close();
 });
 
 test("a backup and a restore are refused while another process locks a table for long", async () => {
@@ -334,8 +333,7 @@ test("a backup and a restore are refused while another process locks a table for
     [source, "access exclusive", () => tryBackup(source.address, file("refused"), options)],
     [target, "access share", () => tryRestore(target.address, proven, options)],
   ] as const) {
-    const holder = openSession(address, { statementTimeoutMs: 0 });
-    await holder.transaction(async (sql) => {
+    await inTransaction(address, async (sql) => {
       await sql.unsafe(`lock table keys in ${mode} mode`);
       expect(await work()).toMatchObject({
         sentence: expect.stringMatching(
@@ -343,7 +341,6 @@ test("a backup and a restore are refused while another process locks a table for
         ),
       });
     });
-    await holder.close();
   }
 });
 

@@ -13,6 +13,7 @@ import {
 } from "../../src/database/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { until } from "../support/until.ts";
 import { useForEach } from "../support/use.ts";
 
@@ -73,9 +74,8 @@ describe("migrate()", () => {
     const concurrent: Migration = { number: 2, name: "0002_concurrent", text, isConcurrent: true };
     await migrate(server.address, [FIRST]);
     const insert = (sql: Sql) => sql`insert into first (id) values (1)`;
-    const open = openSession(server.address, { statementTimeoutMs: 10_000 });
     let migrated: ReturnType<typeof migrate> | undefined;
-    await open.transaction(async (sql) => {
+    await inTransaction(server.address, async (sql) => {
       await insert(sql);
       migrated = migrate(server.address, [FIRST, concurrent]);
       const isWaiting = async () => {
@@ -90,7 +90,6 @@ describe("migrate()", () => {
       await server.database.query(insert, { deadlineMs: 5_000 });
     });
     expect(await migrated).toEqual({ applied: [concurrent] });
-    await open.close();
   });
 
   test("migrate() lists the keys that older versions made, in several parts", async () => {

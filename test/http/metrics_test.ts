@@ -1,12 +1,12 @@
 /** The metrics for an operator's Prometheus, on a port of their own. */
 import { describe, expect, test } from "bun:test";
-import { openSession } from "../../src/database/mod.ts";
 import { renderExposition } from "../../src/http/metrics/exposition.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { whileDatabaseFails } from "../support/failing_database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { issue } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
@@ -211,8 +211,7 @@ describe("GET /metrics", () => {
 
   test.skipIf(ON_NODE)("counts a failed task of upkeep, and the log has the database's message", async () => {
     const on = await createTestDatabase();
-    const report = openSession(on.address, { statementTimeoutMs: 10_000 });
-    await report.transaction(async (sql) => {
+    await inTransaction(on.address, async (sql) => {
       await sql`lock table events in access share mode`;
       await using other = await startTestService({ on, config: METRICS });
       const response = await fetch(`${urlOf(other)}/metrics`);
@@ -221,7 +220,6 @@ describe("GET /metrics", () => {
         expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout"'),
       ]);
     });
-    await report.close();
     await on.close();
   });
 

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { DatabaseUnavailable, openSession } from "../../src/database/mod.ts";
+import { DatabaseUnavailable } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { createKeyDirectory, hashApiKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use.ts";
@@ -18,9 +19,8 @@ async function lookUpFor(ms: number) {
   const directory = createKeyDirectory({ database, clock, log: silentLog, processUuid: newUuid() });
   const key = await issue(database);
   const hash = parseKeyHash(hashApiKey(key.apiKey));
-  const other = openSession(address, { statementTimeoutMs: 10_000 });
   let lookUp: Promise<unknown> | undefined;
-  await other.transaction(async (sql) => {
+  await inTransaction(address, async (sql) => {
     await sql`lock table keys in access exclusive mode`;
     lookUp = directory.lookUp(hash, "::1").catch((error: unknown) => error);
     await until(() => database.stats().running > 0);
@@ -28,7 +28,6 @@ async function lookUpFor(ms: number) {
     await Bun.sleep(50);
     clock.advance(ms);
   });
-  await other.close();
   return { outcome: await lookUp, cached: directory.get(hash), key };
 }
 

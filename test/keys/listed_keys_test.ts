@@ -29,6 +29,7 @@ import {
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { countRowsRead } from "../support/rows_read.ts";
@@ -135,22 +136,17 @@ describe("listed_keys", () => {
   for (const [what, statement] of byHand) {
     test(`listed_keys agrees if the license changes before ${what} is committed`, async () => {
       const key = await issue(server.database);
-      const session = openSession(server.address, { statementTimeoutMs: 10_000 });
-      try {
-        let changed: Promise<unknown> = Promise.resolve();
-        await session.transaction(async (sql) => {
-          await sql`${statement(sql, key)}`;
-          let isDone = false;
-          changed = change(key, { tier: "commercial", expiresAt: inDays(30) }).then(() => {
-            isDone = true;
-          });
-          const isWaiting = async () => isDone || (await countWaiting(server.database)) === 1;
-          await until(isWaiting, { what: "the change of the license" });
+      let changed: Promise<unknown> = Promise.resolve();
+      await inTransaction(server.address, async (sql) => {
+        await sql`${statement(sql, key)}`;
+        let isDone = false;
+        changed = change(key, { tier: "commercial", expiresAt: inDays(30) }).then(() => {
+          isDone = true;
         });
-        await changed;
-      } finally {
-        await session.close();
-      }
+        const isWaiting = async () => isDone || (await countWaiting(server.database)) === 1;
+        await until(isWaiting, { what: "the change of the license" });
+      });
+      await changed;
       expect(await countDifferences()).toBe(0);
     });
   }

@@ -2,13 +2,14 @@
 
 import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
+import { openDatabase, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { findKeysByHash } from "../../src/keys/find_keys.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -104,8 +105,7 @@ describe("createPulse()", () => {
 
   test("createPulse() does not miss a transaction that stays open for several pulses", async () => {
     const key = await issueWarm();
-    const other = openSession(service.address, { statementTimeoutMs: 10_000 });
-    await other.transaction(async (sql) => {
+    await inTransaction(service.address, async (sql) => {
       await sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`;
       for (let i = 0; i < 8; i++) {
         // Other transactions commit meanwhile, so that the open one falls far behind.
@@ -115,13 +115,11 @@ describe("createPulse()", () => {
       expect((await validate(key)).status).toBe(200);
     });
     expect(await timeUntil(key, { status: 401 })).toBeLessThan(WITHIN_MS);
-    await other.close();
   });
 
   test("createPulse() reads a change once, however long another transaction stays open", async () => {
     const key = await issueWarm();
-    const other = openSession(service.address, { statementTimeoutMs: 10_000 });
-    await other.transaction(async (sql) => {
+    await inTransaction(service.address, async (sql) => {
       await sql`select pg_current_xact_id()`;
       await service.database.query(
         (own) => own`update licenses set monthly_limit = 50 where id = ${key.licenseUuid}::uuid`,
@@ -131,7 +129,6 @@ describe("createPulse()", () => {
       await service.service.directory.beat();
       expect(service.service.directory.get(hashOf(key))).toBeDefined();
     });
-    await other.close();
   });
 
   test("createPulse() clears the cache when there are more changes than it reads", async () => {

@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import {
   findKey,
@@ -17,6 +16,7 @@ import {
 import { createLicenseChanges, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { countWaiting } from "../support/count_waiting.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, countRows, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";
@@ -86,18 +86,13 @@ for (const [name, change] of CHANGES) {
     test(`${name} refuses a key whose license becomes enterprise at the same moment`, async () => {
       const key = await keyFor(name, { tier: "free" });
       const [before, rows] = [await stateOf(key), await countRows(server.database)];
-      const upgrade = openSession(server.address, { statementTimeoutMs: 10_000 });
-      try {
-        let changing: Promise<unknown> | undefined;
-        await upgrade.transaction(async (sql) => {
-          await sql`update licenses set tier = 'enterprise' where id = ${key.licenseUuid}::uuid`;
-          changing = change(uuidOf(key), FREE);
-          await until(async () => (await countWaiting(server.database)) > 0);
-        });
-        expect(await changing).toMatchObject({ code: "NOT_ALLOWED" });
-      } finally {
-        await upgrade.close();
-      }
+      let changing: Promise<unknown> | undefined;
+      await inTransaction(server.address, async (sql) => {
+        await sql`update licenses set tier = 'enterprise' where id = ${key.licenseUuid}::uuid`;
+        changing = change(uuidOf(key), FREE);
+        await until(async () => (await countWaiting(server.database)) > 0);
+      });
+      expect(await changing).toMatchObject({ code: "NOT_ALLOWED" });
       expect([await stateOf(key), await countRows(server.database)]).toEqual([before, rows]);
     });
   });

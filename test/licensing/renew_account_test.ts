@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import {
@@ -12,6 +11,7 @@ import {
 } from "../../src/licensing/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
 import { useForEach } from "../support/use.ts";
@@ -67,15 +67,13 @@ describe("renewAccount()", () => {
     const key = await issueUntil("repeated@example.org", new Date("2027-03-01T00:00:00Z"));
     const expired = await issueUntil("repeated@example.org", new Date("2026-11-21T00:00:00Z"));
     const uuid = parseId("usr", key.userId) ?? "";
-    const session = openSession(server.address, { statementTimeoutMs: 10_000 });
     let sent: ReturnType<typeof renew>[] = [];
-    await session.transaction(async (sql) => {
+    await inTransaction(server.address, async (sql) => {
       await sql`select from licenses where account_id = ${uuid}::uuid for update`;
       sent = Array.from({ length: 3 }, () => renew(key));
       // All have begun, and wait for the same licenses.
       await until(async () => (await countWaiting(server.database)) === 3);
     });
-    await session.close();
     const renewed = (await Promise.all(sent)).map((changed) => changed.length);
     expect(renewed.toSorted()).toEqual([0, 0, 2]);
     const added = await issueUntil("repeated@example.org", new Date("2027-05-01T00:00:00Z"));

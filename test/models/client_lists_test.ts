@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { type Database, DatabaseUnavailable, openDatabase, openSession } from "../../src/database/mod.ts";
+import { type Database, DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
 import { addModel, createClientLists, parseNewModel } from "../../src/models/mod.ts";
@@ -8,6 +8,7 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, NOW } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 import { until } from "../support/until.ts";
@@ -56,15 +57,10 @@ async function add(fields: object): Promise<void> {
 
 /** Runs `body` while every statement that reads the models waits for a lock. */
 async function whileLocked(body: () => Promise<void>): Promise<void> {
-  const session = openSession(server.address, { statementTimeoutMs: 25_000 });
-  try {
-    await session.transaction(async (sql) => {
-      await sql`lock table models`;
-      await body();
-    });
-  } finally {
-    await session.close();
-  }
+  await inTransaction(server.address, async (sql) => {
+    await sql`lock table models`;
+    await body();
+  });
 }
 
 describe("listFor()", () => {

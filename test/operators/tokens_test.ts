@@ -1,7 +1,6 @@
 /** Tokens: the refusals at their issue, and the effects of renewing, revoking and resuming on the integration. */
 import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { openSession } from "../../src/database/mod.ts";
 import {
   disableTokens,
   findTokens,
@@ -15,6 +14,7 @@ import {
 } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { dumpText } from "../support/dump.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
 import { enter, login } from "./login.ts";
@@ -45,14 +45,7 @@ async function renew(name: string, expiresAt?: Date | null): Promise<string> {
 const find = (token: string, now = NOW): Promise<Token | undefined> =>
   findTokens(server.database, [token], { now }).then((found) => found.get(token));
 
-async function disableAll(): Promise<number> {
-  const session = openSession(server.address, { statementTimeoutMs: 15_000 });
-  try {
-    return await session.transaction((sql) => disableTokens(sql));
-  } finally {
-    await session.close();
-  }
-}
+const disableAll = () => inTransaction(server.address, disableTokens);
 
 async function stateOf(name: string): Promise<string | undefined> {
   return (await listTokens(server.database, { now: NOW })).find((token) => token.name === name)?.state;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
 import { commitEvents } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { until } from "../support/until.ts";
 import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
 import { useForEach } from "../support/use.ts";
@@ -184,11 +184,10 @@ describe("createUsageUpkeep()", () => {
   test("tidy() waits for readers of the events, without blocking new events", async () => {
     await startAt("2026-12-01T12:00:00Z");
     await insertLate(1_000);
-    const report = openSession(server.address, { statementTimeoutMs: 10_000 });
     let slowestMs = 0;
     let isOver = false;
     let tidying: Promise<string[]> = Promise.resolve([]);
-    await report.transaction(async (sql) => {
+    await inTransaction(server.address, async (sql) => {
       // The reader works like a backup: it has one snapshot, and its events must not move.
       await sql`set transaction isolation level repeatable read, read only`;
       await sql`lock table events in access share mode`;
@@ -206,7 +205,6 @@ describe("createUsageUpkeep()", () => {
       expect(await count()).toEqual({ seen: 1_000 });
       expect(isOver).toBe(false);
     });
-    await report.close();
     expect(await tidying).toEqual([]);
     // It would be all the time for which the reader reads.
     expect(slowestMs).toBeLessThan(2_000);
@@ -219,8 +217,7 @@ describe("createUsageUpkeep()", () => {
   test("stop() cancels a waiting move, also on the server", async () => {
     await startAt("2026-12-01T12:00:00Z");
     await insertLate(1_000);
-    const report = openSession(server.address, { statementTimeoutMs: 20_000 });
-    await report.transaction(async (sql) => {
+    await inTransaction(server.address, async (sql) => {
       await sql`lock table events in access share mode`;
       const upkeep = upkeepAt("2026-11-20T12:00:00Z");
       const tidied = upkeep.runAll();
@@ -241,13 +238,11 @@ describe("createUsageUpkeep()", () => {
       await until(async () => (await moving()) === 0);
       expect(upkeep.stats().failures.late_events).toBe(0);
     });
-    await report.close();
   });
 
   test("start() gives up after waiting a second for a backup's lock, without blocking new events", async () => {
     await startAt("2026-10-05T12:00:00Z");
-    const backup = openSession(server.address, { statementTimeoutMs: 10_000 });
-    await backup.transaction(async (sql) => {
+    await inTransaction(server.address, async (sql) => {
       await sql`lock table events, events_elsewhen in access share mode`;
       let hasCommitted = false;
       // On a busy machine, the commit may take longer than the start waits.
@@ -264,7 +259,6 @@ describe("createUsageUpkeep()", () => {
       }
       expect(hasCommitted).toBe(true);
     });
-    await backup.close();
     expect(await startAt("2026-11-20T12:00:00Z")).toEqual([]);
     expect(await store("2027-01-01T00:00:00Z")).toBe("events_2027_01");
   });

@@ -2,13 +2,13 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { monthOf, toMonth } from "../../src/calendar.ts";
-import { openSession } from "../../src/database/mod.ts";
 import { issueKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { attachPartition } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { shortest } from "../support/shortest.ts";
 import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
 
@@ -92,15 +92,10 @@ async function eventsByMonth(): Promise<Record<string, number>> {
 
 /** Runs `body` while a session, like a backup, has read `table` in a transaction that stays open. */
 async function readWhile(table: string, body: () => Promise<void>): Promise<void> {
-  const session = openSession(place.address, { statementTimeoutMs: 10_000 });
-  try {
-    await session.transaction(async (sql) => {
-      await sql.unsafe(`select count(*) from ${table}`);
-      await body();
-    });
-  } finally {
-    await session.close();
-  }
+  await inTransaction(place.address, async (sql) => {
+    await sql.unsafe(`select count(*) from ${table}`);
+    await body();
+  });
 }
 
 const NONE = { partitions: 0, late_events: 0, retention: 0 };
