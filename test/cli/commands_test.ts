@@ -193,11 +193,6 @@ describe("claviger keys revoke", () => {
       "Cannot revoke key: it is revoked already",
     );
   });
-
-  test("reports the revoke to people", async () => {
-    const { id } = await issue();
-    expect(await line.here(["keys", "revoke", id])).toEqual({ status: 0, out: `Revoked ${id}\n`, err: "" });
-  });
 });
 
 describe("claviger accounts", () => {

@@ -456,11 +456,6 @@ describe("claviger with an operator's own PostgreSQL", () => {
     expect([status, out]).toEqual([0, expect.stringContaining("good")]);
   });
 
-  test("refuses another secret than the first start's", async () => {
-    const env = { DATABASE_URL: target.url, CLAVIGER_SECRET: OTHER_SECRET };
-    expect(await refusedWith(["serve", "--port", "0"], env)).toStartWith("Cannot use this secret");
-  });
-
   test("names host and port, and never the password, if it cannot be reached", async () => {
     const closed = await line.here(["keys", "list"], {
       env: { DATABASE_URL: "postgres://u:do-not-show@127.0.0.1:1/keys" },

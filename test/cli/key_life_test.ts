@@ -120,18 +120,8 @@ describe("claviger keys renew", () => {
   });
 });
 
-describe("claviger keys tier and limit", () => {
-  test("upgrade within a second, with a warm cache", async () => {
-    const key = await issue();
-    expect((await validate(key.api_key)).body).toMatchObject({ license_type: "research" });
-    await line.json(["keys", "tier", key.id, "enterprise"]);
-    await expectSoon(key.api_key, {
-      license_type: "enterprise",
-      quota: { monthly_limit: null, remaining: null },
-    });
-  });
-
-  test("replace the tier's limit by the license's own, and restore it with none", async () => {
+describe("claviger keys limit", () => {
+  test("replaces the tier's limit by the license's own, and restores it with none", async () => {
     const key = await issue();
     expect(await line.json(["keys", "limit", key.id, "7"])).toMatchObject({ monthly_limit: 7 });
     await expectSoon(key.api_key, { quota: { monthly_limit: 7, remaining: 7 } });
