@@ -2,7 +2,7 @@
  * Reads a backup from its first byte to its last, and compares everything with its sums. The reader refuses every
  * file that differs from the writer's format, so it never accepts a changed file.
  */
-import { createHash, type Hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { pipeline } from "node:stream";
 // Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
 // Node it needs.
@@ -42,7 +42,13 @@ export type Section =
   | { readonly kind: "head"; readonly head: Head }
   | { readonly kind: "secret"; readonly text: string }
   /** All tables in the order of the head, including tables without rows. */
-  | { readonly kind: "table"; readonly table: BackedUpTable; readonly content: AsyncIterable<Buffer> }
+  | {
+      readonly kind: "table";
+      readonly table: BackedUpTable;
+      readonly content: AsyncIterable<Buffer>;
+      /** Returns the number of rows that were read so far. */
+      readonly rows: () => number;
+    }
   | ({ readonly kind: "model"; readonly content: AsyncIterable<Buffer> } & StoredFile)
   | { readonly kind: "sums"; readonly sums: Sums };
 
@@ -81,11 +87,9 @@ export async function verifyBackup(
         canary = await readCanary(section.table, section.content);
       } else {
         const what = section.kind === "table" ? section.table.name : modelName(section.sha256);
-        const sum = createRowSum();
         let done = 0;
         for await (const bytes of section.content) {
-          sum.add(bytes);
-          done = section.kind === "table" ? sum.rows() : done + bytes.length;
+          done = section.kind === "table" ? section.rows() : done + bytes.length;
           watch.onProgress({ doing: "checking", what, done, of: undefined });
         }
       }
@@ -125,10 +129,6 @@ export async function* readBackup(path: string): AsyncGenerator<Section> {
   const tar = readTar(decompress(path), (bytes, entry) => {
     if (entry !== SUMS_NAME) whole.update(bytes);
   });
-  yield* readSections(tar, whole);
-}
-
-async function* readSections(tar: TarReader, whole: Hash): AsyncGenerator<Section> {
   let entry = await tar.next();
   const head = parseHead(await readSmall(tar, entry, { name: HEAD_NAME, most: MAX_JSON_BYTES }));
   yield { kind: "head", head };
@@ -150,7 +150,7 @@ async function* readSections(tar: TarReader, whole: Hash): AsyncGenerator<Sectio
         entry = await tar.next();
       }
     };
-    yield* withContent((content) => ({ kind: "table", table, content }), parts());
+    yield* withContent((content) => ({ kind: "table", table, content, rows: sum.rows }), parts());
     counted.tables.push(sum.end(table.name));
   }
   while (head.models && entry?.name.startsWith(modelName(""))) {

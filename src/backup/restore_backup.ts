@@ -26,7 +26,6 @@ import { sumTable } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
 import { explain } from "./_files.ts";
 import { inTransaction } from "./_session.ts";
-import { createRowSum } from "./_sums.ts";
 import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
 import type { Watch } from "./progress.ts";
@@ -192,7 +191,12 @@ async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | u
     else if (section.kind === "table") {
       const what = section.table.name;
       const of = proven.sums.tables.find(({ name }) => name === what)?.rows;
-      await loadTable(sql, section, (done) => watch.onProgress({ doing: "loading", what, done, of }));
+      const copy = await copyIn(sql, renderCopyIn(section.table));
+      for await (const bytes of section.content) {
+        await copy.write(bytes);
+        watch.onProgress({ doing: "loading", what, done: section.rows(), of });
+      }
+      await copy.end();
     } else if (section.kind === "model") {
       const { sha256, sizeBytes, content } = section;
       const onProgress = (done: number, of: number) =>
@@ -203,21 +207,6 @@ async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | u
     }
   }
   return sums;
-}
-
-async function loadTable(
-  sql: Sql,
-  { table, content }: { readonly table: BackedUpTable; readonly content: AsyncIterable<Buffer> },
-  onRows: (rows: number) => void,
-): Promise<void> {
-  const copy = await copyIn(sql, renderCopyIn(table));
-  const sum = createRowSum();
-  for await (const bytes of content) {
-    await copy.write(bytes);
-    sum.add(bytes);
-    onRows(sum.rows());
-  }
-  await copy.end();
 }
 
 /** Sets the sequences of identity columns to the highest loaded value. */

@@ -154,14 +154,14 @@ interface DatabaseOptions extends InstallationFlags, ValuesOf<typeof REASON> {
  * with another schema. Works while the service runs and while it is stopped. Callers check their input before, as far
  * as that needs no database.
  */
-export async function withDatabase(
+export async function withDatabase<Result>(
   invocation: Invocation,
   options: DatabaseOptions,
-  work: (context: CommandContext) => Promise<void>,
-): Promise<void> {
+  work: (context: CommandContext) => Promise<Result>,
+): Promise<Result> {
   const { clock, userName } = invocation;
   const { reason, config = readSettings(invocation, options) } = options;
-  await withInstallation(invocation, { config, create: false }, async (opened) => {
+  return await withInstallation(invocation, { config, create: false }, async (opened) => {
     const { address, log } = opened;
     const refusal = checkSchema(await migrationStatus(address, migrations));
     if (refusal !== undefined) throw new CommandRefused(refusal.sentence);
@@ -172,7 +172,7 @@ export async function withDatabase(
       deadlineMs: COMMAND_DEADLINE_MS,
     });
     const actor: Actor = { kind: "command", name: userName, reason };
-    await work({ ...opened, config, database, actor, now: clock.now() });
+    return await work({ ...opened, config, database, actor, now: clock.now() });
   });
 }
 
@@ -205,11 +205,11 @@ export interface Opened {
  * Opens the installation, starts its PostgreSQL if it does not run, and closes everything again, also after a signal:
  * otherwise that PostgreSQL would outlive the command. A second signal ends the process at once.
  */
-export async function withInstallation(
+export async function withInstallation<Result>(
   invocation: Invocation,
   { config, create }: { readonly config: Config; readonly create: boolean },
-  work: (opened: Opened) => Promise<void>,
-): Promise<void> {
+  work: (opened: Opened) => Promise<Result>,
+): Promise<Result> {
   let signal: string | undefined;
   void invocation.untilSignal().then((name) => {
     signal = name;
@@ -221,7 +221,7 @@ export async function withInstallation(
   const fullLog = createLog({ format: config.logFormat, clock, write: invocation.err });
   // A command's standard error has only messages that its caller must see.
   const log: Log = { ...fullLog, info: () => {} };
-  await explainFailures(config, async () => {
+  return await explainFailures(config, async () => {
     const isInterrupted = () => signal !== undefined;
     const options = { config, platform, clock, log, holder: "command", create, isInterrupted } as const;
     const opened = await openInstallation(options).catch((error: unknown) => {
@@ -233,7 +233,7 @@ export async function withInstallation(
     try {
       stopIfInterrupted();
       const { address, isServed = false } = installation;
-      await work({ address, isServed, log, stopIfInterrupted });
+      return await work({ address, isServed, log, stopIfInterrupted });
     } finally {
       await installation.close(CLOSE_DEADLINE_MS);
     }

@@ -32,13 +32,16 @@ const ASK = [
 const ANSWER_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_BYTES = 256 * 1024;
 
-const strings = v.object({ data: v.array(v.string()) });
+function line<const Item extends v.GenericSchema>(item: Item) {
+  return v.pipe(v.string(), v.parseJson(), v.object({ data: v.array(item) }));
+}
+
 /** A line for each property, in the order of the properties in {@linkcode ASK}. Source: org.freedesktop.systemd1(5). */
 const answer = v.tuple([
-  strings,
-  v.object({ data: v.array(v.tuple([v.string(), v.boolean()])) }),
-  v.object({ data: v.array(v.tuple([v.string(), v.string()])) }),
-  strings,
+  line(v.string()),
+  line(v.tuple([v.string(), v.boolean()])),
+  line(v.tuple([v.string(), v.string()])),
+  line(v.string()),
 ]);
 
 const START_BUS = "run `systemctl start dbus`, and check that `busctl` works";
@@ -81,19 +84,10 @@ function askUnit(path: string): UnitSettings | Refusal | undefined {
  * the copies come and go.
  */
 export function parseUnit(text: string): UnitSettings | Refusal | undefined {
-  let lines: v.InferOutput<typeof answer>;
-  try {
-    lines = v.parse(
-      answer,
-      text
-        .trim()
-        .split("\n")
-        .map((line): unknown => JSON.parse(line)),
-    );
-  } catch {
+  const lines = v.safeParse(answer, text.trim().split("\n"));
+  if (!lines.success)
     return refuse("INVALID_REQUEST", `Cannot read systemd's answer about ${UNIT}: its form is unknown`);
-  }
-  const [{ data: environment }, { data: envFiles }, { data: loaded }, { data: states }] = lines;
+  const [{ data: environment }, { data: envFiles }, { data: loaded }, { data: states }] = lines.output;
   const [state] = states;
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   // systemd looks for a name without a folder in its own folders.

@@ -2,6 +2,7 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect } from "node:tls";
+import * as v from "valibot";
 import { codeOf, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 export interface HealthAnswer {
@@ -98,27 +99,21 @@ export function askCertificate(
   });
 }
 
-function toAnswer(httpStatus: number, text: string): HealthAnswer {
-  const body = parse(text);
-  const isService = typeof body.status === "string" && typeof body.database === "string";
-  if (!isService)
-    return {
-      isHealthy: false,
-      httpStatus,
-      error: `another program answers there, not Claviger (${httpStatus})`,
-    };
-  const database = String(body.database);
-  if (httpStatus === 200 && body.status === "healthy") return { isHealthy: true, httpStatus, database };
-  return { isHealthy: false, httpStatus, database, error: String(body.error ?? `it is ${body.status}`) };
-}
+const health = v.pipe(
+  v.string(),
+  v.parseJson(),
+  v.object({ status: v.string(), database: v.string(), error: v.optional(v.string()) }),
+);
 
-function parse(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...value } : {};
-  } catch {
-    return {};
+function toAnswer(httpStatus: number, text: string): HealthAnswer {
+  const { success, output } = v.safeParse(health, text);
+  if (!success) {
+    const error = `another program answers there, not Claviger (${httpStatus})`;
+    return { isHealthy: false, httpStatus, error };
   }
+  const { status, database, error = `it is ${status}` } = output;
+  if (httpStatus === 200 && status === "healthy") return { isHealthy: true, httpStatus, database };
+  return { isHealthy: false, httpStatus, database, error };
 }
 
 // Bun uses this code in place of ECONNREFUSED.

@@ -1,7 +1,6 @@
 /** `claviger licenses …`: signed licenses for clients without a network. `signing_keys_commands.ts` has their keys. */
 import { resolve } from "node:path";
 import { toTimestamp } from "../../calendar.ts";
-import type { Config } from "../../config/mod.ts";
 import { idRule } from "../../ids.ts";
 import { readNamedFile } from "../../read_regular_file.ts";
 import {
@@ -22,7 +21,7 @@ import { type CommandCall, command, databaseCommand, group } from "../command.ts
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { limitOption, printRows } from "../list_options.ts";
-import { JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
+import { type InstallationFlags, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
 import { anyText, option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
@@ -72,18 +71,17 @@ const verify = command({
     const { invocation } = call;
     const jws = parseLicenseFile(readText(invocation, file));
     if (jws === undefined) throw new CommandRefused(`Cannot verify ${file}: it holds no license`);
-    const now = invocation.clock.now();
-    if (jwks !== undefined) {
-      const trusted = parseJwks(readText(invocation, jwks));
-      if (trusted === undefined)
-        throw new CommandRefused(
-          `Cannot verify ${file}: ${jwks} is not a JWK set; \`claviger licenses public-keys\` prints one`,
-        );
-      return show(call, checkLicense(jws, { trusted, now }), { file, ...place });
-    }
-    const config = readSettings(invocation, place);
-    const trusted = await findTrustedKeys(invocation, config);
-    show(call, checkLicense(jws, { trusted, audience: config.brand.name, now }), { file, ...place });
+    const trust =
+      jwks === undefined
+        ? await trustInstallation(invocation, place)
+        : { trusted: parseJwks(readText(invocation, jwks)) };
+    const { trusted } = trust;
+    if (trusted === undefined)
+      throw new CommandRefused(
+        `Cannot verify ${file}: ${jwks} is not a JWK set; \`claviger licenses public-keys\` prints one`,
+      );
+    const checked = checkLicense(jws, { ...trust, trusted, now: invocation.clock.now() });
+    show(call, checked, { file, ...place });
   },
 });
 
@@ -126,18 +124,16 @@ export const licenses = group(
   [exporting, verify, outstanding, ...signingKeysCommands],
 );
 
-/** Returns the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */
-async function findTrustedKeys(invocation: Invocation, config: Config): Promise<string[]> {
-  let trusted: string[] = [];
+/** Trusts the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */
+async function trustInstallation(invocation: Invocation, place: InstallationFlags) {
+  const config = readSettings(invocation, place);
   try {
-    await withDatabase(invocation, { config }, async ({ database }) => {
-      trusted = (await listSigningKeys(database)).map(({ publicKey }) => publicKey);
-    });
+    const keys = await withDatabase(invocation, { config }, ({ database }) => listSigningKeys(database));
+    return { trusted: keys.map(({ publicKey }) => publicKey), audience: config.brand.name };
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;
     throw new CommandRefused(`${error.message}; or give the public keys with --jwks`);
   }
-  return trusted;
 }
 
 const NOT_CHECKED = "not checked: revocation since then";
