@@ -1,7 +1,7 @@
 /** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
-import type { Route } from "../../src/admin/frame/api/route.ts";
+import { bodyFor, type Route } from "../../src/admin/frame/api/route.ts";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import type { CallOptions } from "../support/admin.ts";
 import { BRAND, countRows } from "../support/issue.ts";
@@ -73,9 +73,9 @@ const codeOf = ({ status, body }: JsonResponse) => `${status} ${body.code}`;
 const nested = (open: string, close: string) => open.repeat(NESTED) + close.repeat(NESTED);
 
 for (const route of ROUTES) {
-  const { query, bodyFor } = route.operation;
-  const parameters = Object.keys(query?.entries ?? {});
-  const fields = Object.entries(bodyFor(BRAND)?.entries ?? {});
+  const { operation } = route;
+  const parameters = Object.keys(operation.query?.entries ?? {});
+  const fields = Object.entries(bodyFor(operation, BRAND)?.entries ?? {});
 
   describe(nameOf(route), () => {
     for (const name of parameters) {

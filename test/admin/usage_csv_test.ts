@@ -1,6 +1,6 @@
 /** `GET /usage` as CSV: the same text as the command's, in parts, and no further than the client reads. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import type { Call } from "../../src/admin/frame/api/route.ts";
+import { type Call, perform } from "../../src/admin/frame/api/route.ts";
 import type { AdminOptions } from "../../src/admin/frame/options.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
 import { listUsageRoute } from "../../src/admin/usage/usage_routes.ts";
@@ -112,7 +112,7 @@ describe("GET /usage with Accept: text/csv", () => {
 
   test("reads a part when the client has taken the part before, and no part after the client hung up", async () => {
     const request = new Request("http://host/", { headers: { accept: "text/csv" } });
-    const perform = async () => {
+    const open = async () => {
       const call = { request, now: admin.clock.now(), actor: { kind: "token", name: "shop" } } as Call;
       const csvInFlight = createCsvInFlight();
       const options = {
@@ -121,22 +121,20 @@ describe("GET /usage with Accept: text/csv", () => {
         clock: admin.clock,
         csvInFlight,
       } as Partial<AdminOptions>;
-      const answer = await listUsageRoute.operation.perform(options as AdminOptions, call, {
-        query: { month: "2026-10" },
-        body: {},
-      });
+      const sent = { query: { month: "2026-10" }, body: {} };
+      const answer = await perform(listUsageRoute.operation, options as AdminOptions, { ...call, sent });
       const reader = (answer as Response).body?.getReader();
       if (reader === undefined) throw new Error("The answer has no body");
       return reader;
     };
-    const reader = await perform();
+    const reader = await open();
     await reader.read();
     // The part that was taken, one that waits for the client, and one that is read in advance.
     for (const _ of Array(10)) await counted.query((sql) => sql`select`);
     expect(statements - 10).toBeLessThanOrEqual(3);
     while (!(await reader.read()).done);
     expect(statements - 10).toBe(PARTS);
-    const other = await perform();
+    const other = await open();
     await other.cancel();
     for (const _ of Array(10)) await counted.query((sql) => sql`select`);
     expect(statements - 20 - PARTS).toBeLessThanOrEqual(2);

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
+import { bodyFor } from "../../src/admin/frame/api/route.ts";
 import { ROUTES } from "../../src/admin/things.ts";
 import type { SampleRequest } from "../admin/sample_requests.ts";
 import { BRAND } from "../support/issue.ts";
@@ -112,7 +113,8 @@ export function renderOperatorRequest(
       query.push(`${nameAt(operation?.query?.entries, each.at)}=${percentEncoded(each.text)}`);
     }
     if (each.kind === "header") headers.push([each.name, each.value]);
-    if (each.kind === "field") fields.push([nameAt(operation?.bodyFor(BRAND)?.entries, each.at), each.json]);
+    if (each.kind === "field")
+      fields.push([nameAt(operation && bodyFor(operation, BRAND)?.entries, each.at), each.json]);
     if (each.kind === "body") body = each.body;
     if (each.kind === "leak") {
       if (each.to === "reason") fields.push(["reason", JSON.stringify(secrets)]);

@@ -2,7 +2,7 @@
  * Turns of senders: so many pieces of work of one sender run at a time. Further ones wait in a short line of the sender,
  * so one sender cannot take the pool away from the others.
  */
-export interface TurnsOptions {
+interface TurnsOptions {
   readonly atOnce: number;
   /** The most pieces that wait for one sender. */
   readonly mostWaiting: number;
@@ -10,16 +10,13 @@ export interface TurnsOptions {
   readonly maxWaitMs: number;
 }
 
-/** Runs the work when it is the sender's turn; false if it was turned away. */
-export type TakeTurn = (sender: string, work: () => Promise<void>) => Promise<boolean>;
-
 interface Line {
   running: number;
   readonly waiting: Set<(mayRun: boolean) => void>;
 }
 
-/** Creates the lines, which are empty. */
-export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions): TakeTurn {
+/** Returns a function that runs work when it is the sender's turn, or returns false if the work was turned away. */
+export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions) {
   const lines = new Map<string, Line>();
 
   function wait({ waiting }: Line): Promise<boolean> {
@@ -34,7 +31,7 @@ export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions): T
     });
   }
 
-  return async (sender, work) => {
+  return async (sender: string, work: () => Promise<void>): Promise<boolean> => {
     const line = lines.get(sender) ?? { running: 0, waiting: new Set() };
     lines.set(sender, line);
     if (line.running < atOnce) line.running++;

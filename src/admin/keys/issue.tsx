@@ -1,19 +1,56 @@
 /** @jsxImportSource hono/jsx */
+import * as v from "valibot";
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
-import { MODES, monthlyLimitOf, oneYearAfter } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+import { MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
+import { parsedField } from "../../rule.ts";
+import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
 import { Copyable, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
+import { parseForm, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { parseIssueRequest } from "./issue_request.ts";
-import { ExpiryFields, LimitField, TIER_CHOICES } from "./license_fields.tsx";
+import {
+  EXPIRY_ENTRIES,
+  ExpiryFields,
+  expiryOf,
+  LIMIT_ENTRY,
+  LimitField,
+  TIER_CHOICES,
+} from "./license_fields.tsx";
+
+/** The fields of the form. Their rules are those of the API. */
+const ENTRIES = {
+  email: v.pipe(TEXT, parsedField(TEXTS.email)),
+  tier: v.pipe(TEXT, TIER_FIELD),
+  name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.name))),
+  organization: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.organization))),
+  external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
+  mode: v.pipe(TEXT, MODE_FIELD),
+  ...EXPIRY_ENTRIES,
+  ...LIMIT_ENTRY,
+};
+
+/** Parses the form, or refuses it with the first error of each wrong field. */
+function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
+  const { form, now } = visit;
+  const parsed = parseForm(ENTRIES, visit);
+  const never = form.get("never") ?? undefined;
+  const expiresAt = expiryOf({ last_day: form.get("last_day") ?? "", never }, now);
+  if (isRefusal(parsed) || isRefusal(expiresAt)) {
+    const wrong = [parsed, expiresAt].flatMap((part) => (isRefusal(part) ? (part.fields ?? []) : []));
+    const count = wrong.length === 1 ? "a field needs" : `${wrong.length} fields need`;
+    return refuse("INVALID_REQUEST", `No key was issued: ${count} a change`, { fields: wrong });
+  }
+  const { email, tier, name, organization, mode, external_id: externalId, monthly_limit } = parsed.fields;
+  return { email, tier, name, organization, mode, externalId, monthlyLimit: monthly_limit, expiresAt, now };
+}
 
 /** The form that issues a key. A link to it can fill some fields. */
 export function issueFormPage(visit: Visit): Page {

@@ -1,6 +1,4 @@
 /** @jsxImportSource hono/jsx */
-
-import type { Child } from "hono/jsx";
 import { findActivity } from "../../activity/mod.ts";
 import { DAY_MS, toDay } from "../../calendar.ts";
 import { readFigures } from "../../figures/mod.ts";
@@ -142,14 +140,11 @@ function Use({ use, now }: UseProps) {
         empty="No inference was reported in the last 90 days. Clients report them with POST /v1/analytics/log."
       />
       <AsOf at={use.asOf} now={now}>
-        <Missing use={use} first={days[0] ?? ""} />
+        {use.filledFrom !== null &&
+          use.filledFrom > dayBefore(now, DAYS - 1) &&
+          `The days before ${use.filledFrom} are still being counted. `}
         <a href="/console/usage">Show usage by month and customer</a>
       </AsOf>
     </>
   );
-}
-
-function Missing({ use, first }: { readonly use: UsageDays; readonly first: string }): Child {
-  if (use.filledFrom === null || use.filledFrom <= first) return null;
-  return `The days before ${use.filledFrom} are still being counted. `;
 }

@@ -15,7 +15,7 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { authenticate } from "./authenticate.ts";
 import { IDEMPOTENCY_KEY_PATTERN } from "./document_facts.ts";
 import { toQuery } from "./parse_sent.ts";
-import type { Route } from "./route.ts";
+import { perform, type Route } from "./route.ts";
 
 /** Creates the app of `/admin/v1`. */
 export function createApi(options: AdminOptions, all: readonly Route[]): Hono<AdminEnv> {
@@ -66,19 +66,16 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
   }
   const query = toQuery(readQuery(request));
   if (isRefusal(query)) return answerRefusal(c, query);
-  const result = await operation.perform(
-    options,
-    {
-      token,
-      restriction: token.restriction,
-      actor: { ...c.get("actor"), ...reasonOf(body) },
-      now: options.clock.now(),
-      params: c.req.param(),
-      request,
-      idempotencyKey,
-    },
-    { query, body },
-  );
+  const result = await perform(operation, options, {
+    token,
+    restriction: token.restriction,
+    actor: { ...c.get("actor"), ...reasonOf(body) },
+    now: options.clock.now(),
+    params: c.req.param(),
+    request,
+    idempotencyKey,
+    sent: { query, body },
+  });
   if (isRefusal(result)) return answerRefusal(c, result);
   if (result instanceof Response) return result;
   return c.json(result, operation.success.status ?? 200);

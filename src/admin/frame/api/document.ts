@@ -13,7 +13,7 @@ import {
 } from "../../../wire/mod.ts";
 import { CONDITIONS, codesOf, ERROR, HEADERS, HEALTH, IDEMPOTENCY_KEY, TAGS } from "./document_facts.ts";
 import type { Fields } from "./parse_sent.ts";
-import type { Route } from "./route.ts";
+import { bodyFor, type Route } from "./route.ts";
 
 interface DocumentOptions {
   readonly brand: Brand;
@@ -70,7 +70,7 @@ export function renderDocument({ brand, adminUrl = "", routes }: DocumentOptions
 function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOperation {
   const { method, scope, operation } = route;
   const { id, description, path, query, success, needsIdempotencyKey } = operation;
-  const body = operation.bodyFor(brand);
+  const body = bodyFor(operation, brand);
   const request = body && {
     schema: nameOf(body, `${toPascalCase(id)}Request`),
     required: Object.values(body.entries).some((entry) => !isOptional(entry)),

@@ -15,7 +15,11 @@ const MAX_WRONG_FIELDS = 20;
 const MAX_ERROR_LENGTH = 1_000;
 
 /** Returns the values of the fields. Refuses wrong ones, and names each; `place` is where they stand, such as `query`. */
-export function parseSent(schema: Fields, sent: unknown, place: string): unknown {
+export function parseSent<Schema extends Fields>(
+  schema: Schema,
+  sent: unknown,
+  place: string,
+): v.InferOutput<Schema> | Refusal {
   const parsed = v.safeParse(schema, sent);
   if (parsed.success) return parsed.output;
   const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => {

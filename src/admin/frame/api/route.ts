@@ -41,8 +41,12 @@ export function titled<Entries extends v.ObjectEntries>(title: string, entries: 
 /** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */
 export type Result = object | Response | Refusal;
 
-interface Specification<Path extends object, Query extends Fields, Body extends Fields>
-  extends Pick<DescribedOperation, "id" | "summary" | "description" | "others"> {
+/** What a route takes, answers and does. */
+export interface Operation<
+  Path extends object = object,
+  Query extends Fields = Fields,
+  Body extends Fields = Fields,
+> extends Pick<DescribedOperation, "id" | "summary" | "description" | "others"> {
   /** Reads what the path names. `run` gets it with the call. */
   readonly path?: PathReader<Path>;
   readonly query?: Query;
@@ -56,17 +60,6 @@ interface Specification<Path extends object, Query extends Fields, Body extends 
   run(
     options: AdminOptions,
     call: Call & Path & { readonly query: v.InferOutput<Query>; readonly body: v.InferOutput<Body> },
-  ): Promise<Result>;
-}
-
-export interface Operation extends Omit<Specification<object, Fields, Fields>, "body" | "run"> {
-  /** Returns the schema of the body; undefined if the operation has none. */
-  bodyFor(brand: Brand): Fields | undefined;
-  /** Checks the fields and carries the operation out. */
-  perform(
-    options: AdminOptions,
-    call: Call,
-    sent: { readonly query: unknown; readonly body: unknown },
   ): Promise<Result>;
 }
 
@@ -92,28 +85,29 @@ export function route<
 >(
   at: `${Route["method"]} /${string}`,
   scope: Route["scope"],
-  specification: Specification<Path, Query, Body>,
+  operation: Operation<Path, Query, Body>,
 ): Route {
-  const { run, body, ...described } = specification;
   const [method, path = ""] = at.split(" ") as [Route["method"], string];
-  const bodyFor = (brand: Brand) => (typeof body === "function" ? body(brand) : body);
-  const operation: Operation = {
-    ...described,
-    bodyFor,
-    async perform(options, call, sent) {
-      const query = parseSent(specification.query ?? NO_FIELDS, sent.query, "query");
-      if (isRefusal(query)) return query;
-      const fields = parseSent(bodyFor(options.brand) ?? NO_FIELDS, sent.body, "body");
-      if (isRefusal(fields)) return fields;
-      const named = specification.path?.read(call.params) ?? {};
-      if (isRefusal(named)) return named;
-      return await run(options, {
-        ...call,
-        ...(named as Path),
-        query: query as v.InferOutput<Query>,
-        body: fields as v.InferOutput<Body>,
-      });
-    },
-  };
-  return { method, path, scope, operation };
+  // The compiler cannot tell that `perform` gives `run` the values of the operation's own path and schemas.
+  return { method, path, scope, operation: operation as unknown as Operation };
+}
+
+/** Returns the schema of the body; undefined if the operation has none. */
+export function bodyFor({ body }: Operation, brand: Brand): Fields | undefined {
+  return typeof body === "function" ? body(brand) : body;
+}
+
+/** Checks the fields that were sent and carries an operation out. */
+export async function perform(
+  operation: Operation,
+  options: AdminOptions,
+  { sent, ...call }: Call & { readonly sent: { readonly query: unknown; readonly body: unknown } },
+): Promise<Result> {
+  const query = parseSent(operation.query ?? NO_FIELDS, sent.query, "query");
+  if (isRefusal(query)) return query;
+  const body = parseSent(bodyFor(operation, options.brand) ?? NO_FIELDS, sent.body, "body");
+  if (isRefusal(body)) return body;
+  const named = operation.path?.read(call.params) ?? {};
+  if (isRefusal(named)) return named;
+  return await operation.run(options, { ...call, ...named, query, body });
 }

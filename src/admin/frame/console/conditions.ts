@@ -28,7 +28,7 @@ export function readConditions<const Entries extends v.ObjectEntries>(
   const sent = toQuery(new URLSearchParams(given));
   const read = isRefusal(sent) ? sent : parseSent(v.strictObject(entries), sent, "address");
   const { after, ...entered } = Object.fromEntries(given.filter(([name]) => name in entries));
-  if (!isRefusal(read)) return { entered, values: read as FieldsOf<Entries> };
+  if (!isRefusal(read)) return { entered, values: read };
   const { code, fields = [] } = read;
   const why = fields.map(({ error }) => error).join("; ");
   return { entered, values: refuse(code, `Nothing is shown: ${why}`, { fields }) };
