@@ -49,13 +49,8 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
     return answerRefusal(c, refuse("SCOPE_REQUIRED", `The token needs the scope ${scope}`));
   }
   const { raw: request, method } = c.req;
-  let sent: Awaited<ReturnType<typeof readJson>>;
-  try {
-    sent = method === "GET" || method === "HEAD" ? NO_BODY : await readJson(request);
-  } catch (error) {
-    sent = toBodyRefusal(error);
-  }
-  const body = toJsonObject(sent);
+  const isRead = method === "GET" || method === "HEAD";
+  const body = toJsonObject(isRead ? NO_BODY : await Promise.try(readJson, request).catch(toBodyRefusal));
   if (isRefusal(body)) {
     await discardBody(request);
     return answerRefusal(c, body);
