@@ -28,7 +28,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release prove-upgrade test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -78,6 +78,9 @@ release: $(INSTALLED) ## Build a release, dist/release: executables, images, SBO
 
 prove-release: $(INSTALLED) ## Build a release twice, in two folders, and compare every file byte for byte.
 	$(BUN) test/build/prove_release.ts
+
+prove-upgrade: dist/claviger ## Upgrade an installation of each released version, and compare what it shows (ARGS="0.2.0").
+	$(BUN) test/upgrade/main.ts $(ARGS)
 
 test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
 	$(TEST) --path-ignore-patterns= $(or $(ARGS),./test/compiled)

@@ -1,4 +1,4 @@
-/** A backup of version 0.1.0 is restored and served as that version served it; `fixtures/` says how it was made. */
+/** A backup of version 0.1.0 is restored and served as that version served it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -1,0 +1,58 @@
+/**
+ * Proves that an installation of every released version works with this program: `make prove-upgrade`. Each version is built
+ * from the history and filled; then this executable takes its place, and another installation of this version restores
+ * a backup that the old one made. Both must show what the old one showed. Prints each difference, and ends with 1 if
+ * there is one.
+ */
+import { builtExecutable } from "../compiled/executable.ts";
+import { fill } from "./fill.ts";
+import { createInstallation } from "./installation.ts";
+import { compareRecords, type Record, recordAnswers, recordLists } from "./record.ts";
+import { buildVersion, VERSIONS, type Version } from "./versions.ts";
+
+let failed = 0;
+function report(what: string, before: Record, after: Record): void {
+  const found = compareRecords(before, after);
+  failed += found.length;
+  console.log(`${found.length === 0 ? "same   " : "DIFFERS"}  ${what}: ${before.size} records`);
+  for (const line of found) console.log(`         ${line.slice(0, 400)}`);
+}
+
+async function prove(version: Version): Promise<void> {
+  const installation = await createInstallation(buildVersion(version));
+  const restored = await createInstallation(builtExecutable);
+  const backup = `${installation.folder}/tmp/before.tar.zst`;
+  try {
+    const filled = await fill(installation);
+    console.log(`${version.version}  has all but: ${filled.lacking.join(", ") || "nothing"}`);
+    const answers = await recordAnswers(installation, filled);
+    // The service writes last uses behind, and all of them when it stops.
+    await installation.stop();
+    await installation.start();
+    const lists = await recordLists(installation, filled);
+    await installation.json(["backup", backup, "--with-secret", "--with-models"]);
+    await installation.stop();
+
+    installation.replaceBy(builtExecutable);
+    await installation.start();
+    report(`${version.version}, replaced: lists`, lists, await recordLists(installation, filled));
+    report(`${version.version}, replaced: answers`, answers, await recordAnswers(installation, filled));
+    await installation.stop();
+
+    // The settings are those of its own file.
+    lists.delete("settings");
+    await restored.json(["restore", backup]);
+    await restored.start();
+    for (const name of filled.tokens.length > 0 ? ["reader", "shop"] : [])
+      await restored.json(["tokens", "resume", name]);
+    report(`${version.version}, restored: lists`, lists, await recordLists(restored, filled));
+    report(`${version.version}, restored: answers`, answers, await recordAnswers(restored, filled));
+  } finally {
+    await installation.remove();
+    await restored.remove();
+  }
+}
+
+const only = process.argv.slice(2);
+for (const version of VERSIONS) if (only.length === 0 || only.includes(version.version)) await prove(version);
+process.exit(failed === 0 ? 0 : 1);
