@@ -28,7 +28,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release prove-upgrade test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release prove-upgrade evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -108,6 +108,9 @@ crash-test: dist/claviger ## Test every promise through hundreds of faults under
 
 hostile-input: $(INSTALLED) ## Send a million generated requests and check every answer (ARGS="--requests N --seed S").
 	$(BUN) test/hostile_input/long_run.ts $(ARGS)
+
+evidence: $(INSTALLED) ## Run what stands behind all published figures on one commit, and keep it (ARGS="--only PART", "--quick").
+	@$(BUN) test/evidence/collect.ts $(ARGS)
 
 clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
 	rm -rf dist node_modules .cache

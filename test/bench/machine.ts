@@ -51,7 +51,7 @@ function systemName(): string {
   }
 }
 
-export function renderMachine(machine: Machine): string {
+export function renderMachine(machine: Omit<Machine, "host">): string {
   const { cpu, cores, memoryMb, kernel } = machine;
   return `${cores} cores of ${cpu}, ${(memoryMb / 1_000).toFixed(0)} GB, ${kernel}, Bun ${machine.bun}, commit ${machine.commit}, ${machine.date}`;
 }

@@ -5,7 +5,7 @@ import { isFailed, isMet, type Result, type Target, type Unit } from "./row.ts";
 const HEADING = ["ROW", "FIGURE", "TARGET", "MET", "ROUNDS"] as const;
 
 /** Sorts ratios first, then absolute figures, then failed rows; otherwise keeps the order. */
-function inOrder(results: readonly Result[]): Result[] {
+export function inOrder(results: readonly Result[]): Result[] {
   const rank = (result: Result) => (isFailed(result) ? 2 : result.unit === "×" ? 0 : 1);
   return results.toSorted((a, b) => rank(a) - rank(b));
 }
@@ -30,7 +30,8 @@ export function renderTable(results: readonly Result[]): string {
   return `${lines.join("\n")}\n`;
 }
 
-function figuresOf(result: Result): string[] {
+/** Returns figure, target, verdict and rounds of a row, as text. */
+export function figuresOf(result: Result): string[] {
   const met = isMet(result);
   const verdict = met === undefined ? "-" : met ? "yes" : "NO";
   if (isFailed(result)) return ["-", "-", verdict, "-"];

@@ -2,11 +2,10 @@
  * `make crash-test`: runs hundreds of faults under load, and checks every promise after each fault. At the first broken
  * promise it ends with status 1 and keeps the evidence.
  */
-import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { describeMachine, renderMachine } from "../bench/machine.ts";
 import { testFolder } from "../support/postgres.ts";
 import type { Fault } from "./faults.ts";
 import { planLong, SHORT_PLAN } from "./plan.ts";
@@ -128,8 +127,7 @@ function finish(outcome: Report["outcome"]): void {
   const report = summarise(results, {
     ...{ outcome, seed, program: program.name, counts },
     tookMs: performance.now() - beganMs,
-    commit: commitOfTree(),
-    machine: `${cpus()[0]?.model.trim() ?? "?"}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GB`,
+    machine: renderMachine(describeMachine(new Date())),
   });
   console.log(`\n${renderTable(report)}`);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
@@ -144,14 +142,6 @@ async function interrupt(signal: string): Promise<never> {
   finish("interrupted");
   rmSync(folder, { recursive: true, force: true });
   return process.exit(130);
-}
-
-function commitOfTree(): string {
-  const git = (...args: string[]) => spawnSync("git", args, { encoding: "utf8", cwd: import.meta.dir });
-  const { status, stdout } = git("rev-parse", "--short=12", "HEAD");
-  if (status !== 0) return "unknown";
-  const isDirty = git("status", "--porcelain").stdout.trim() !== "";
-  return `${stdout.trim()}${isDirty ? " with changes" : ""}`;
 }
 
 function toWhole(name: string, text: string): number {

@@ -25,7 +25,6 @@ export interface KindFigures {
 export interface Report {
   readonly outcome: "held" | "broken" | "interrupted";
   readonly seed: number;
-  readonly commit: string;
   readonly machine: string;
   readonly program: string;
   readonly tookSeconds: number;
@@ -43,7 +42,6 @@ export interface Report {
 export interface SummaryOptions {
   readonly outcome: Report["outcome"];
   readonly seed: number;
-  readonly commit: string;
   readonly machine: string;
   readonly program: string;
   readonly tookMs: number;
@@ -125,7 +123,7 @@ export function renderTable(report: Report): string {
   ]);
   return [
     `${report.outcome}: ${counts.rounds} rounds, ${counts.restarts} database restarts, ${counts.kills} kills in ${report.tookSeconds} s`,
-    `seed ${report.seed}, commit ${report.commit}, ${report.program}, ${report.machine}`,
+    `seed ${report.seed}, ${report.program}, ${report.machine}`,
     `${report.requests} requests (${statuses.join(", ")}; ${report.withoutAnswer} while the service was down), ` +
       `${report.acknowledged} events acknowledged, slowest answer ${report.slowestAnswerMs} ms`,
     `descriptors without those for clients' connections ${descriptors.first} at first, ${descriptors.last} at last, ${descriptors.most} at most; ` +

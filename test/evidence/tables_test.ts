@@ -1,0 +1,30 @@
+/** Holds the tables of figures against the kept evidence. */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { type Evidence, readEvidence } from "./evidence.ts";
+import { PAGES, withEvidence } from "./tables.ts";
+
+const pages = PAGES.map((path) => ({ path, text: readFileSync(path, "utf8") }));
+const kept = readEvidence();
+
+test.skipIf(kept === undefined)("the tables of the pages are those of the kept evidence", () => {
+  expect(kept?.isQuick).toBe(false);
+  for (const { path, text } of pages)
+    expect({ path, text }).toEqual({ path, text: withEvidence(text, kept as Evidence) });
+});
+
+test("withEvidence() makes the figures of every page from one file", () => {
+  const sample = JSON.parse(readFileSync("test/evidence/fixtures/sample.json", "utf8"));
+  const [readme = "", bench = "", faults = ""] = pages.map(({ text }) => withEvidence(text, sample));
+  expect(readme).toContain(
+    "The figures are of 0123456, on 2026-11-24: 2 cores of Some CPU, 8 GB.\n\n| Guarantee |",
+  );
+  expect(readme).toContain("| 12 faults, 3,456 events, none lost |");
+  expect(readme).toContain("| the slowest of 7,890 took 1.23 s |");
+  expect(readme).toContain("| 5,000 generated requests, no 500 |");
+  expect(bench).toContain("| start, later | 0.24 s | at most 0.20 s | **short** | 2: 0.23 s to 0.25 s |");
+  expect(faults).toContain("| external: stop fast | 12 | 1230 ms |");
+  expect(faults).toContain("| 5,000 | 9 s | 0 | 80 ms | 0 of 77 |");
+  for (const page of [bench, faults]) expect(page).toContain("commit 0123456789ab, 2026-11-24T12:00:00Z");
+  expect(withEvidence(readme, sample)).toBe(readme);
+});
