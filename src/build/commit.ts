@@ -1,8 +1,6 @@
 /** Reads the commit that a build is made from, for `claviger version`, and its time, for the files of a release. */
 import { realpathSync } from "node:fs";
-import { join } from "node:path";
-
-const CHECKOUT = join(import.meta.dir, "../..");
+import { CHECKOUT } from "./parts.ts";
 
 /**
  * Returns the first twelve digits of a checkout's commit, followed by ` and changes` if a file was changed or added

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readCommit } from "./commit.ts";
 import { glibcNeededBy, type Machine } from "./elf.ts";
+import { CHECKOUT } from "./parts.ts";
 
 export interface CompileOptions {
   readonly outfile: string;
@@ -17,8 +18,6 @@ export interface CompileOptions {
   /** The Bun inside the executable; by default the Bun that builds. */
   readonly runtime?: { readonly target: string; readonly path: string };
 }
-
-const CHECKOUT = join(import.meta.dir, "../..");
 
 /** Builds the executable; returns false if that failed, with the reason on standard error. */
 export function compileExecutable({ outfile, entry, archive, glibc, runtime }: CompileOptions): boolean {

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { packPostgres } from "../platform/bun/pack_postgres.ts";
 import { compileExecutable, glibcOfPostgres } from "./compile.ts";
+import { CHECKOUT } from "./parts.ts";
 
-const CHECKOUT = join(import.meta.dir, "../..");
 const { values } = parseArgs({
   options: {
     outfile: { type: "string", default: join(CHECKOUT, "dist/claviger") },

@@ -7,8 +7,8 @@ import { chmodSync, mkdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { readCommit } from "./commit.ts";
+import { CHECKOUT } from "./parts.ts";
 
-const CHECKOUT = join(import.meta.dir, "../..");
 const { values } = parseArgs({
   options: {
     outfile: { type: "string", default: join(CHECKOUT, "dist/claviger.mjs") },

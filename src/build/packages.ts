@@ -4,6 +4,7 @@
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { CHECKOUT } from "./parts.ts";
 
 export interface PackageToFetch {
   readonly name: string;
@@ -16,8 +17,6 @@ export interface FetchOptions {
   /** The digest to compare with; by default the one in `integrity.txt` or `bun.lock`. */
   readonly integrity?: string;
 }
-
-const CHECKOUT = join(import.meta.dir, "../..");
 
 /**
  * Returns the package's folder; fetches the package if it is not kept yet. Throws if the package cannot be fetched,

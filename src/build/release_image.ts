@@ -13,6 +13,7 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import { type Architecture, fetchDebianPackages, listDebianPackages } from "./debian_packages.ts";
 import { USER_ID, writeImage } from "./image.ts";
+import { CHECKOUT } from "./parts.ts";
 import { run } from "./run.ts";
 
 export interface ReleaseImage {
@@ -21,8 +22,6 @@ export interface ReleaseImage {
   readonly version: string;
   readonly commit: string;
   readonly createdAtSeconds: number;
-  /** The folder that keeps Debian's packages. */
-  readonly cache: string;
 }
 
 /** The tools that an image is built with. */
@@ -31,7 +30,7 @@ export const IMAGE_TOOLS = ["umoci", "apt-get", "dpkg-deb", "tar"];
 /** Builds the image and returns its path in `outdir`. */
 export function buildReleaseImage(image: ReleaseImage, outdir: string): string {
   const { architecture, version, createdAtSeconds } = image;
-  const packages = fetchDebianPackages(architecture, resolve(image.cache));
+  const packages = fetchDebianPackages(architecture, join(CHECKOUT, ".cache/debian"));
   const names = listDebianPackages(architecture).map((one) => `${one.name} ${one.version}`);
   const outfile = join(outdir, `claviger-${version}-oci-${architecture}.tar`);
   const work = mkdtempSync(join(resolve(outdir), "image-"));
