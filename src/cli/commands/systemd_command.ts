@@ -1,9 +1,10 @@
-/** `claviger systemd`: prints the unit with which systemd runs the service. */
+/** `claviger systemd`: prints the units with which systemd runs the service and its backup. */
 import { InvalidArgumentError } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import { parseSetting, refuseSameAddress, settingOf } from "../../config/mod.ts";
 import { findSystemUser, type SystemUser } from "../../host/mod.ts";
 import { wholeNumber } from "../../rule.ts";
+import { readOrigin } from "../../version.ts";
 import { command } from "../command.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
 import { settingText } from "../options.ts";
@@ -15,8 +16,19 @@ const PATH = matching(/^\/[\w./+@-]+$/, "must be an absolute path of letters, di
 const HOST = matching(/^[\w.:-]{1,255}$/, "must be an address or host name");
 const GROUP = matching(/^[a-z_][a-z0-9_-]{0,31}$/, "must be the name of a group");
 
+const BACKUP_UNITS = [
+  "claviger-backup.service",
+  "claviger-backup.timer",
+  "claviger-failed@.service",
+] as const;
+
+const OF_SERVICE = ["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"];
+
 const OPTIONS = {
-  binary: option("the path of the executable", PATH, { as: "path", default: "/usr/local/bin/claviger" }),
+  binary: option("the path of the executable; a package knows its own", PATH, {
+    as: "path",
+    default: readOrigin() === "package" ? process.execPath : "/usr/local/bin/claviger",
+  }),
   host: option("the address to listen on", HOST),
   port: option(
     "the port to listen on; below 1024 the unit gets the capability for it",
@@ -42,8 +54,16 @@ const OPTIONS = {
     PATH,
     { as: "file" },
   ),
+  unit: option(
+    "print a unit of the nightly backup instead, or the unit that tells people when it failed",
+    BACKUP_UNITS,
+    {
+      as: "name",
+      conflicts: [...OF_SERVICE, "sysusers"],
+    },
+  ),
   sysusers: flag("print the line for sysusers.d that creates the service's user, instead of the unit", {
-    conflicts: ["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"],
+    conflicts: OF_SERVICE,
   }),
 };
 
@@ -52,6 +72,7 @@ export const systemd = command({
   description: "print a hardened systemd unit for this service",
   options: OPTIONS,
   run(values, { invocation, print }) {
+    if (values.unit !== undefined) return invocation.out(renderBackupUnit(values.unit, values.binary));
     invocation.out(values.sysusers ? SYSUSERS_LINE : renderUnit(values));
     const warning = values.sysusers ? undefined : warnOfUser(findSystemUser("claviger"));
     if (warning !== undefined) print.note(`claviger: ${warning}`);
@@ -59,6 +80,7 @@ export const systemd = command({
 });
 
 const STATE_FOLDER = "/var/lib/claviger";
+const BACKUPS_FOLDER = "/var/backups/claviger";
 
 /** Names no shell: systemd's default is a shell that does not allow a login. Source: sysusers.d(5). */
 const SYSUSERS_LINE = `u claviger - "Claviger, licensing and model registry" ${STATE_FOLDER}\n`;
@@ -113,8 +135,8 @@ function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
   const credentials = tlsCert === undefined || tlsGroup !== undefined ? [] : ["cert", "key"];
 
   return `${[
-    `# Printed by \`claviger systemd\`, version ${packageJson.version}. Put it into`,
-    "# /etc/systemd/system/claviger.service, then",
+    `# Printed by \`claviger systemd\`, version ${packageJson.version}. A unit of your own goes into`,
+    "# /etc/systemd/system/claviger.service; then",
     "#   systemctl daemon-reload && systemctl enable --now claviger",
     "# Settings are in /etc/claviger/claviger.env. Commands of the user claviger read the file, too.",
     "",
@@ -209,6 +231,49 @@ const HARDENING = [
   "SystemCallFilter=~@privileged @resources",
   "SystemCallErrorNumber=EPERM",
 ];
+
+/** The backup must see the process of the service, and the shared memory of its PostgreSQL. */
+const HIDES_SERVICE = ["ProtectProc=invisible", "PrivateIPC=yes"];
+
+/** Writes a unit of the nightly backup, which is verified and keeps one file for each day of the week. */
+function renderBackupUnit(name: (typeof BACKUP_UNITS)[number], binary: string): string {
+  const command = `${binary} backup ${BACKUPS_FOLDER}/$$(date +%%u).tar.zst --force --with-secret --with-models`;
+  const texts = {
+    "claviger-backup.service": `[Unit]
+Description=Backup of Claviger, one file for each day of the week
+OnFailure=claviger-failed@%N.service
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -ec 'exec ${command}'
+User=claviger
+UMask=0077
+ReadWritePaths=${BACKUPS_FOLDER} ${STATE_FOLDER}
+CapabilityBoundingSet=
+PrivateUsers=yes
+${HARDENING.filter((line) => !HIDES_SERVICE.includes(line)).join("\n")}
+`,
+    "claviger-backup.timer": `[Unit]
+Description=Backup of Claviger every night
+
+[Timer]
+OnCalendar=03:15
+RandomizedDelaySec=10min
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+`,
+    "claviger-failed@.service": `[Unit]
+Description=Tell everyone who is logged in that %i failed
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/systemd-cat -t claviger -p emerg /bin/echo '%i failed: see journalctl -u %i'
+`,
+  };
+  return texts[name];
+}
 
 function listenOption(text: string): string {
   const { must, parse } = settingText("CLAVIGER_ADMIN_LISTEN");
