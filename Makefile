@@ -73,7 +73,7 @@ build: dist/claviger ## Compile the one executable, dist/claviger.
 dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
 
-release: $(INSTALLED) ## Build a release, dist/release: executables, images, SBOM, sums, notices (ARGS="--sign-key FILE").
+release: $(INSTALLED) ## Build a release, dist/release: executables, packages, images, SBOM, sums, notices (ARGS="--sign-key FILE").
 	$(BUN) src/build/release.ts --outdir dist/release $(ARGS)
 
 prove-release: $(INSTALLED) ## Build a release twice, in two folders, and compare every file byte for byte.

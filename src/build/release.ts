@@ -1,8 +1,8 @@
 /**
  * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
- * A release has an executable for each platform, each with a PostgreSQL for that platform, an image for each machine, the
- * SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the
+ * A release has an executable for each platform, each with a PostgreSQL for that platform, a Debian package and an image
+ * for each machine, the SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the
  * runtimes for other platforms come from the package registry. The machine and the glibc that this prints are read from
  * the headers of the finished executable.
  */
@@ -13,6 +13,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { packPostgres } from "../platform/bun/pack_postgres.ts";
 import { readCommit, readSourceDate } from "./commit.ts";
 import { compileExecutable, glibcOfPostgres } from "./compile.ts";
+import { buildDebianPackage } from "./debian_package.ts";
 import { type Architecture, listDebianPackages } from "./debian_packages.ts";
 import { type Machine, readElfNeeds } from "./elf.ts";
 import { renderNotices } from "./notices.ts";
@@ -30,7 +31,7 @@ interface Target {
   readonly machine: Machine;
   /** The npm package of the Bun inside. */
   readonly runtime: string;
-  /** The architecture whose image has this executable: the baseline one, because an image does not know its host. */
+  /** The architecture whose package and image have this executable: the baseline one, for neither knows its host. */
   readonly architecture?: Architecture;
 }
 
@@ -61,16 +62,20 @@ async function release(outdir: string): Promise<void> {
   const { version } = packageJson;
   const about = { version, commit: readCommit(), createdAtSeconds: readSourceDate() };
   const files: ReleaseFile[] = [];
+  let notices = "";
   for (const target of TARGETS) {
     const file = await build(target, outdir);
     files.push(file);
+    notices ||= renderNotices({ postgresPackage: file.postgres.folder });
     const { architecture } = target;
     if (architecture === undefined) continue;
-    const path = buildReleaseImage({ ...about, executable: file.path, architecture }, outdir);
-    files.push({ ...file, path, debian: listDebianPackages(architecture) });
+    const inside = { ...about, executable: file.path, architecture, notices };
+    files.push({ ...file, path: buildDebianPackage(inside, outdir) });
+    const image = buildReleaseImage(inside, outdir);
+    files.push({ ...file, path: image, debian: listDebianPackages(architecture) });
   }
   const texts = {
-    "NOTICES.txt": renderNotices({ postgresPackage: files[0]?.postgres.folder ?? "" }),
+    "NOTICES.txt": notices,
     [`claviger-${version}.cdx.json`]: renderSbom({ ...about, files }),
     [`claviger-${version}.openvex.json`]: renderVex(),
   };

@@ -13,6 +13,7 @@ import monitoring from "./monitoring.md" with { type: "text" };
 import node from "./node.md" with { type: "text" };
 import offline from "./offline.md" with { type: "text" };
 import operators from "./operators.md" with { type: "text" };
+import debianPackage from "./package.md" with { type: "text" };
 import postgres from "./postgres.md" with { type: "text" };
 import replicas from "./replicas.md" with { type: "text" };
 import repositoryTokens from "./repository-tokens.md" with { type: "text" };
@@ -35,6 +36,7 @@ export const PAGES: readonly GuidePage[] = [
   { name: "first-key", summary: "from the file to a first key, in five minutes", text: firstKey },
   { name: "verify", summary: "check who made a release, and what is in it", text: verify },
   { name: "service", summary: "a service with TLS, a model and a nightly backup", text: service },
+  { name: "package", summary: "the Debian package: install, upgrade, remove", text: debianPackage },
   { name: "systemd", summary: "the unit: what it restricts, and how to change it", text: systemd },
   { name: "containers", summary: "podman, Docker, a compose file, Kubernetes", text: containers },
   { name: "postgres", summary: "the PostgreSQL inside, or your own, and failover", text: postgres },
