@@ -123,17 +123,6 @@ describe("claviger keys issue", () => {
       );
     }
   });
-
-  test("issues a second key to a known e-mail, and refuses another name for it", async () => {
-    const args = ["keys", "issue", "--email", "known@example.org", "--tier", "free"];
-    const first = await line.json([...args, "--name", "Known"]);
-    const second = await line.json(args);
-    expect(second.user_id).toBe(first.user_id);
-    expect(second.id).not.toBe(first.id);
-    expect(refusalOf(await line.here([...args, "--name", "Other"]))).toContain(
-      "`claviger accounts update known@example.org`",
-    );
-  });
 });
 
 describe("claviger keys list, show and find", () => {
@@ -196,12 +185,8 @@ describe("claviger keys revoke", () => {
 });
 
 describe("claviger accounts", () => {
-  test("lists the oldest first, with their keys", async () => {
+  test("lists the accounts in columns, with their number of keys", async () => {
     await line.json(["keys", "issue", "--email", "b@accounts.example", "--tier", "free", "--name", "Bea"]);
-    await line.json(["keys", "issue", "--email", "a@accounts.example", "--tier", "free"]);
-    const accounts: { email: string }[] = await line.json(["accounts", "list", ...ALL_ROWS]);
-    const emails = accounts.map(({ email }) => email);
-    expect(emails.indexOf("b@accounts.example")).toBeLessThan(emails.indexOf("a@accounts.example"));
     const { out } = await line.here(["accounts", "list", ...ALL_ROWS]);
     expect(out).toMatch(/^ID +EMAIL +NAME +ORGANIZATION +KEYS +CREATED AT\n/);
     expect(out).toMatch(/b@accounts\.example +Bea +- +1 +\d{4}/);

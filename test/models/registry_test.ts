@@ -65,35 +65,6 @@ describe("listFor()", () => {
     await add({ downloadUrl: null, hostedBytes: 1_234, sizeMb: 0 });
     expect(await list()).toMatchObject([{ size_mb: 0.001234 }]);
   });
-
-  test("listFor() lists for each tier the models up to that tier", async () => {
-    const tiers: Tier[] = ["enterprise", "commercial", "research", "free"];
-    for (const requiresLicense of tiers) await add({ name: requiresLicense, requiresLicense });
-    expect(await names({ tier: "free" })).toEqual(["free"]);
-    expect(await names({ tier: "research" })).toEqual(["free", "research"]);
-    expect(await names({ tier: "commercial" })).toEqual(["commercial", "free", "research"]);
-    expect(await names({ tier: "enterprise" })).toEqual(["commercial", "enterprise", "free", "research"]);
-  });
-
-  test("listFor() lists a custom model only for its owner, and only if the owner's tier allows it", async () => {
-    const [owner, other] = [await account(), await account()];
-    await add({ name: "custom", requiresLicense: "commercial", ownerUuid: owner });
-    expect(await names({ accountUuid: owner, tier: "commercial" })).toEqual(["custom"]);
-    expect(await names({ accountUuid: owner, tier: "research" })).toEqual([]);
-    expect(await names({ accountUuid: other, tier: "enterprise" })).toEqual([]);
-  });
-
-  test("listFor() orders by the bytes of the name and filters by paradigm and type", async () => {
-    await add({ name: "b", paradigm: "p300" });
-    await add({ name: "B", type: "SvcQDA" });
-    await add({ name: "a_1", paradigm: "p300", type: "SvcQDA" });
-    await add({ name: "a1" });
-    expect(await names()).toEqual(["B", "a1", "a_1", "b"]);
-    expect(await names({ paradigm: "p300" })).toEqual(["a_1", "b"]);
-    expect(await names({ type: "SvcQDA" })).toEqual(["B", "a_1"]);
-    expect(await names({ paradigm: "p300", type: "SvcQDA" })).toEqual(["a_1"]);
-    expect(await names({ paradigm: "P300" })).toEqual([]);
-  });
 });
 
 describe("addModel()", () => {
