@@ -171,20 +171,4 @@ describe("models", () => {
     const { status, body } = await add("wrong", { owner: toId("usr", newUuid()) });
     expect({ status, field: body.details?.[0]?.field }).toEqual({ status: 400, field: "requires_license" });
   });
-
-  test("are refused if they exist, belong to another owner, or are retired already", async () => {
-    await add("known");
-    const again = await add("known");
-    expect({ status: again.status, code: again.body.code }).toEqual({ status: 409, code: "ALREADY_EXISTS" });
-    const { userId: owner } = await admin.issue();
-    const foreign = await add("known", { version: "2", owner, requires_license: "enterprise" });
-    expect({ status: foreign.status, code: foreign.body.code }).toEqual({ status: 409, code: "CONFLICT" });
-    await answer("POST", "/models/known/1.0.0/retire", {});
-    const twice = await answer("POST", "/models/known/1.0.0/retire", {});
-    expect(twice).toEqual({
-      status: 409,
-      body: { code: "CONFLICT", error: "Cannot retire model: known 1.0.0 is retired already" },
-    });
-    expect((await answer("DELETE", "/models/known")).status).toBe(404);
-  });
 });

@@ -176,9 +176,11 @@ describe("claviger tokens", () => {
         `Cannot ${command} token shop: it is revoked, which is final; issue a token with another name`,
       );
     }
-    expect(refusalOf(await line.here(["tokens", "revoke", "none"]))).toBe(
-      "Cannot revoke token none: no token has this name; see `claviger tokens list`",
-    );
+    for (const command of ["renew", "revoke"]) {
+      expect(refusalOf(await line.here(["tokens", command, "none"]))).toBe(
+        `Cannot ${command} token none: no token has this name; see \`claviger tokens list\``,
+      );
+    }
     expect(refusalOf(await line.here(["tokens", "issue", "--name", "shop", "--scope", "keys:read"]))).toBe(
       "Cannot issue token: the name shop was used before; choose another name",
     );

@@ -119,18 +119,12 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     await log(apiKey, "a", { fields: full });
     expect(await log(apiKey, "a", { fields: { ...full, ...changed } })).toMatchObject({
       status: 422,
-      body: { error: expect.stringContaining(`another event, whose ${field} differs:`) },
+      body: {
+        code: "INVALID_REQUEST",
+        error: expect.stringContaining(`another event, whose ${field} differs:`),
+      },
     });
     expect((await countStored(licenseUuid)).events).toBe(1);
-  });
-
-  test("names the field that differs if both events arrive at the same time", async () => {
-    const { apiKey } = await service.issue();
-    const answers = await Promise.all(
-      ["m", "n"].map((name) => log(apiKey, "a", { fields: { model_name: name } })),
-    );
-    const [refused] = answers.filter(({ status }) => status === 422);
-    expect(refused?.body.error).toContain("whose model_name differs");
   });
 
   test("counts an event once if the API key was rotated between the requests", async () => {
@@ -184,21 +178,15 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 0, used: 0, claims: 0 });
   });
 
-  test("refuses another event with 422 INVALID_REQUEST and stores nothing", async () => {
-    const { apiKey, licenseUuid } = await service.issue();
-    await log(apiKey, "a", { fields: { duration_ms: 1 } });
-    const refused = await log(apiKey, "a", { fields: { duration_ms: 2 } });
-    expect(refused).toMatchObject({ status: 422, body: { code: "INVALID_REQUEST" } });
-    expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
-  });
-
   test("accepts one of several different events that arrive at the same time, and answers 422 to the others", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => log(apiKey, "a", { fields: { duration_ms: index } })),
     );
     expect(answers.filter(({ status }) => status === 202)).toHaveLength(1);
-    expect(answers.filter(({ status }) => status === 422)).toHaveLength(7);
+    const refused = answers.filter(({ status }) => status === 422);
+    expect(refused).toHaveLength(7);
+    for (const { body } of refused) expect(body.error).toContain("whose duration_ms differs");
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 

@@ -125,18 +125,13 @@ for (const reason of [undefined, null]) {
   });
 }
 
-for (const reason of ["ü".repeat(2_000), `${"x".repeat(1_980)} ${"🧠".repeat(9)}`]) {
+for (const reason of ["ü".repeat(2_000), "🧠".repeat(2_000), `${"x".repeat(1_980)} ${"🧠".repeat(9)}`]) {
   test(`POST /v1/auth/revoke keeps a reason of 2,000 characters, such as ${reason.slice(-3)}`, async () => {
     const key = await service.issue();
     expect(await revoke(key.apiKey, reason)).toMatchObject({ status: 200 });
     expect((await auditOf(key))[0]?.reason).toBe(reason);
   });
 }
-
-test("POST /v1/auth/revoke counts the characters of a reason, not its bytes", async () => {
-  const key = await service.issue();
-  expect(await revoke(key.apiKey, "🧠".repeat(2_000))).toMatchObject({ status: 200 });
-});
 
 for (const [what, reason] of [
   ["of 2,001 characters", "x".repeat(2_001)],

@@ -39,14 +39,6 @@ describe("issueKey()", () => {
     expect(found).toMatchObject({ email, name: email.slice(0, 200) });
   });
 
-  test("issueKey() uses the e-mail as the account's name if no name is given", async () => {
-    const { apiKey } = await issue(server.database, { email: "nameless@example.org" });
-    expect(await findKey(server.database, { hash: hashApiKey(apiKey) }, { now: NOW })).toMatchObject({
-      name: "nameless@example.org",
-      organization: "",
-    });
-  });
-
   test("issueKey() adds a new license to the existing account of an e-mail", async () => {
     const first = await issue(server.database, { email: "twice@example.org", name: "Twice" });
     const second = await issue(server.database, { email: "twice@example.org" });

@@ -141,15 +141,6 @@ describe("renewToken()", () => {
     await renew("short", null);
     expect(await expiryOf("short")).toBeNull();
   });
-
-  test("refuses unknown and revoked tokens", async () => {
-    await issue({ name: "gone" });
-    await revokeToken(server.database, "gone", BY);
-    const attempt = async (name: string) =>
-      sentenceOf(await renewToken(server.database, { name }, { ...BY, brand: BRAND }));
-    expect(await attempt("none")).toContain("no token has this name");
-    expect(await attempt("gone")).toContain("it is revoked, which is final");
-  });
 });
 
 describe("revokeToken() and resumeToken()", () => {
