@@ -1,40 +1,9 @@
-/** The tables of tiers and features, copied literally from the contract and its decisions. */
-import { describe, expect, test } from "bun:test";
-import { effectiveLimit, featuresOf, includesTier, monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
+/** The tiers and their limits, copied literally from the contract. `http/validate_test.ts` has their features. */
+import { expect, test } from "bun:test";
+import { effectiveLimit, includesTier, TIERS } from "../../src/licensing/mod.ts";
 import { useTestDatabase } from "../support/use.ts";
 
-const TABLE = {
-  free: { limit: 10_000, features: ["batch_inference"] },
-  research: {
-    limit: 50_000,
-    features: ["batch_inference", "streaming", "training", "calibration", "model_export"],
-  },
-  commercial: {
-    limit: 500_000,
-    features: [
-      "batch_inference",
-      "streaming",
-      "training",
-      "calibration",
-      "model_export",
-      "custom_models",
-      "priority_support",
-    ],
-  },
-  enterprise: {
-    limit: null,
-    features: [
-      "batch_inference",
-      "streaming",
-      "training",
-      "calibration",
-      "model_export",
-      "custom_models",
-      "priority_support",
-      "on_premise",
-    ],
-  },
-};
+const LIMITS = { free: 10_000, research: 50_000, commercial: 500_000, enterprise: null };
 
 const server = useTestDatabase({ empty: true });
 
@@ -42,26 +11,19 @@ test("TIERS lists the four tiers of the contract, from the lowest to the highest
   expect([...TIERS]).toEqual(["free", "research", "commercial", "enterprise"]);
 });
 
-describe.each([...TIERS])("%s", (tier) => {
-  test("monthlyLimitOf() returns the limit in the table", () => {
-    expect(monthlyLimitOf(tier)).toBe(TABLE[tier].limit);
-  });
-
-  test("featuresOf() returns the features in the table, in its order", () => {
-    expect(featuresOf(tier)).toEqual(TABLE[tier].features);
-  });
-
-  test("effectiveLimit() returns the license's own limit, even 0, and otherwise the tier's limit", async () => {
+test.each([...TIERS])(
+  "effectiveLimit() of %s is the license's own limit, even 0, and otherwise the tier's",
+  async (tier) => {
     for (const own of [null, 0, 7]) {
       const [row] = await server.database.query<{ limit: number | null }>(
         (sql) => sql`
-          select ${effectiveLimit(sql)} as limit
-            from (select ${tier}::text as tier, ${own}::bigint as monthly_limit) as l`,
+        select ${effectiveLimit(sql)} as limit
+          from (select ${tier}::text as tier, ${own}::bigint as monthly_limit) as l`,
       );
-      expect(row?.limit).toBe(own ?? TABLE[tier].limit);
+      expect(row?.limit).toBe(own ?? LIMITS[tier]);
     }
-  });
-});
+  },
+);
 
 test("includesTier() compares by the order of the tiers", () => {
   for (const [held, heldTier] of TIERS.entries()) {
