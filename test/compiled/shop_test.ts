@@ -42,6 +42,8 @@ test("A shop has exactly one key for each of 100 orders, although its script and
     const orders = 25 * part - Math.floor(Math.random() * 20);
     await until(() => shop.delivered().length >= orders, { limitMs: 30_000 });
     if (part === 2) {
+      // On a busy machine, the script would end before its copy has started.
+      script.kill("SIGSTOP");
       expect(await shop.start().exited).toBe(1);
       script.kill("SIGKILL");
       await script.exited;
