@@ -58,7 +58,7 @@ const FIRST_ATTEMPTS = 6;
 const COUNTS_KEPT_MS = 45_000;
 /** If more rows than this change at once (an import, for example), the whole cache is dropped instead. */
 const MAX_CHANGES = 2_000;
-/** Four pulses a second end, at the latest at their deadline. */
+/** The longest time without the end of a pulse. Four begin each second, and each ends within its deadline of 900 ms. */
 const STUCK_MS = 10_000;
 /** As long as rows of `usage_changes` are kept. */
 const READ_OWN_MS = 60_000;
@@ -142,7 +142,8 @@ export function createPulse(options: PulseOptions): Pulse {
   let lastConnection: string | undefined;
   let readsOwnUntilMs = Number.NEGATIVE_INFINITY;
   let freshSinceMs = Number.NEGATIVE_INFINITY;
-  let endedMs = clock.monotonicMs();
+  let hasEnded = true;
+  let aliveMs = Number.NEGATIVE_INFINITY;
   let repetition: Repetition | undefined;
   let running: Promise<void> | undefined;
   let stopped = false;
@@ -187,7 +188,7 @@ export function createPulse(options: PulseOptions): Pulse {
       await running;
     } finally {
       running = undefined;
-      endedMs = clock.monotonicMs();
+      hasEnded = true;
     }
   }
 
@@ -227,7 +228,12 @@ export function createPulse(options: PulseOptions): Pulse {
       repetition?.stop();
     },
     isFresh,
-    isAlive: () => clock.monotonicMs() - endedMs < STUCK_MS,
+    isAlive() {
+      // A process that was frozen is asked before its next pulse ends: a pulse since the last question is enough.
+      if (hasEnded) aliveMs = clock.monotonicMs();
+      hasEnded = false;
+      return clock.monotonicMs() - aliveMs < STUCK_MS;
+    },
     beat,
     readOwnCounts() {
       readsOwnUntilMs = clock.monotonicMs() + READ_OWN_MS;

@@ -9,6 +9,7 @@ import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { createTestClock } from "../support/clock.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 import { startTestService } from "../support/service.ts";
@@ -256,6 +257,21 @@ describe("createPulse()", () => {
          where license_id = ${key.licenseUuid}::uuid`,
     );
     expect(await timeUntil(key, { status: 200 })).toBeLessThan(WITHIN_MS);
+  });
+
+  test("isAlive() is true in a process that was frozen after a pulse, and false after ten seconds without one", async () => {
+    const clock = createTestClock(undefined, { stands: true });
+    const { pulse } = createLonePulse(service.database, clock);
+    expect(pulse.isAlive()).toBe(true);
+    clock.advance(10_000);
+    expect(pulse.isAlive()).toBe(false);
+    await pulse.beat();
+    clock.advance(15_000);
+    expect(pulse.isAlive()).toBe(true);
+    clock.advance(9_999);
+    expect(pulse.isAlive()).toBe(true);
+    clock.advance(1);
+    expect(pulse.isAlive()).toBe(false);
   });
 });
 
