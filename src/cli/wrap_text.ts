@@ -4,13 +4,18 @@ import { Help } from "commander";
 /** Stands for a blank at which no line may break: the word joiner of Unicode, which is not a blank. */
 export const NO_BREAK = "\u2060";
 
-/** The help of commands is broken by the same function, which leaves narrow texts as they are by default. */
+/** Puts blanks in place of {@linkcode NO_BREAK} in lines that are broken. */
+export function withBlanks(text: string): string {
+  return text.replaceAll(NO_BREAK, " ");
+}
+
+/** The help of commands is broken by the same function, which by default breaks no line below 40 columns. */
 const help = Object.assign(new Help(), { minWidthToWrap: 1 });
 
-/** Returns the lines of a text, each of at most `width` characters. Styles of a terminal have no width. */
+/** Returns the lines of a text, of at most `width` characters where words allow it. Styles of a terminal have no width. */
 export function wrapText(text: string, width: number): string[] {
   const lines = text.length <= width ? [text] : help.boxWrap(text, width).split("\n");
-  return lines.map((line) => line.trimEnd().replaceAll(NO_BREAK, " "));
+  return lines.map((line) => line.trimEnd());
 }
 
 /** Breaks a text that begins behind `indent` characters of a line. Its further lines begin there, too. */

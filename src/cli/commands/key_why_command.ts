@@ -17,7 +17,7 @@ import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";
 import type { Printer } from "../print.ts";
 import { orRefuse } from "../run.ts";
-import { hangText, NO_BREAK, wrapText } from "../wrap_text.ts";
+import { hangText, NO_BREAK, withBlanks, wrapText } from "../wrap_text.ts";
 
 type Limits = Config["limits"];
 
@@ -59,7 +59,7 @@ function printPage(
     if (value === "") continue;
     const words = escapeControls(value).replaceAll(LONG_WORD, "$& ");
     const text = hangText(words, { indent: INDENT, columns: WIDTH });
-    out(`${name.padEnd(INDENT)}${text}\n`);
+    out(`${name.padEnd(INDENT)}${withBlanks(text)}\n`);
   }
   if (refusals.length > 0) {
     out("\n");
@@ -83,8 +83,8 @@ function printPage(
 
 const WIDTH = 80;
 const INDENT = 13;
-/** The part of a word that fills a line: the page has no longer lines, so the word goes on in the next one. */
-const LONG_WORD = new RegExp(`\\S{${WIDTH - INDENT}}`, "g");
+/** As much of a word as fits in a line. The rest goes on in the next line, since no line may be longer. */
+const LONG_WORD = new RegExp(`\\S{${WIDTH - INDENT}}`, "gu");
 
 function renderQuota({ key, resetsAt }: KeyExplanation): string {
   const used = renderCount(key.used);

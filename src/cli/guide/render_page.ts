@@ -6,7 +6,7 @@
  */
 import { stripVTControlCharacters, styleText } from "node:util";
 import { lexer, type Token, type Tokens } from "marked";
-import { NO_BREAK, wrapText } from "../wrap_text.ts";
+import { NO_BREAK, withBlanks, wrapText } from "../wrap_text.ts";
 
 export interface PageForm {
   /** The width of the terminal. Code is never wrapped. */
@@ -178,7 +178,7 @@ function wordsOf(text: string): string[] {
 /** Breaks a text into lines at its blanks. Code that is longer than the width breaks at its own blanks. */
 function wrap(text: string, width: number): string[] {
   const words = wordsOf(text).map((word) => (lengthOf(word) > width ? word.replaceAll(NO_BREAK, " ") : word));
-  return wrapText(words.join(" "), width);
+  return wrapText(words.join(" "), width).map(withBlanks);
 }
 
 function lengthOf(text: string): number {
