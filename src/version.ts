@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import packageJson from "../package.json" with { type: "json" };
 
 /** The version of the program, for `claviger version` and the metrics. */
@@ -32,6 +32,8 @@ export const ORIGINS: Readonly<Record<Origin, string>> = {
  */
 export function readOrigin(commit = COMMIT, executable = process.execPath): Origin {
   if (commit === "source") return "source";
+  // The file is about the executable beside it, not about a bundle that Node runs.
+  if (basename(executable) === "node") return "file";
   try {
     const text = readFileSync(join(executable, "../../lib/claviger/origin"), "utf8").trim();
     return text === "image" || text === "package" ? text : "file";

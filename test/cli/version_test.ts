@@ -38,6 +38,7 @@ test("readOrigin() reads from the file beside the executable how the program cam
   for (const kind of ["image", "package"] as const) {
     writeFileSync(file, `${kind}\n`);
     expect(origin()).toBe(kind);
+    expect(readOrigin("0123456789ab", join(root, "bin/node"))).toBe("file");
   }
   writeFileSync(file, "elsewhere\n");
   expect(origin()).toBe("file");
