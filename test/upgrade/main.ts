@@ -25,7 +25,11 @@ async function prove(version: Version): Promise<void> {
   try {
     const filled = await fill(installation);
     console.log(`${version.version}  has all but: ${filled.lacking.join(", ") || "nothing"}`);
+    // Otherwise nothing would be compared where the version's help was misread, or its files were not served.
+    if (!Bun.deepEquals(filled.lacking, version.lacks))
+      throw new Error(`It lacks ${version.lacks.join(", ")}`);
     const answers = await recordAnswers(installation, filled);
+    if (![...answers.keys()].some((name) => name.includes(" file of "))) throw new Error("It served no file");
     // The service writes last uses behind, and all of them when it stops.
     await installation.stop();
     await installation.start();
@@ -54,5 +58,7 @@ async function prove(version: Version): Promise<void> {
 }
 
 const only = process.argv.slice(2);
-for (const version of VERSIONS) if (only.length === 0 || only.includes(version.version)) await prove(version);
+const chosen = VERSIONS.filter(({ version }) => only.length === 0 || only.includes(version));
+if (chosen.length === 0) throw new Error(`No version is named ${only.join(" or ")}`);
+for (const version of chosen) await prove(version);
 process.exit(failed === 0 ? 0 : 1);

@@ -6,12 +6,24 @@ import { CHECKOUT } from "../../src/build/parts.ts";
 export interface Version {
   readonly version: string;
   readonly commit: string;
+  /** The commands that came later, of those that fill an installation. */
+  readonly lacks: readonly string[];
 }
 
 /** An installation of each of these must work with this program. Add each release here. */
 export const VERSIONS: readonly Version[] = [
-  { version: "0.1.0", commit: "b81f0f6f" },
-  { version: "0.2.0", commit: "b6d83d72" },
+  {
+    version: "0.1.0",
+    commit: "b81f0f6f",
+    lacks: [
+      "keys issue --external-id",
+      "models retire",
+      "operators login",
+      "tokens issue",
+      "licenses export",
+    ],
+  },
+  { version: "0.2.0", commit: "b6d83d72", lacks: [] },
 ];
 
 /** Returns the executable of a version. It is built once, in a clone, as the version's Makefile says. */
