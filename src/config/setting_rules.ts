@@ -12,9 +12,9 @@ import { SettingError } from "./setting_error.ts";
 export interface SettingRule<Value> {
   /** The allowed values, as the words that follow "must be". */
   readonly allowed: string;
-  /** Returns the value of a text that is not empty; undefined for a wrong text. */
+  /** Returns the value of a text; undefined for a wrong text. Throws a {@linkcode SettingError} for a reason of its own. */
   readonly parse: (text: string) => Value | undefined;
-  /** What a refusal says after the allowed values. By default it repeats the wrong text, which may hold no secret then. */
+  /** What a refusal says after the allowed values. By default it repeats the wrong text: a rule for a secret must not. */
   readonly ending?: (text: string) => string;
 }
 

@@ -241,7 +241,7 @@ export function unknown(name: string): string {
   return `${name} is not a setting: ${nearest === undefined ? "" : `the nearest is ${nearest}; `}${known}`;
 }
 
-/** Returns the value of a setting's text; undefined for an empty text. Throws a {@linkcode SettingError} for a wrong text. */
+/** Returns the value of a setting's text; undefined for an empty text without a default. Throws a {@linkcode SettingError} for a wrong text. */
 export function parseSetting<Name extends SettingName>(name: Name, text: string): SettingValue<Name> {
   const { default: standard, allowed, parse, ending } = settingOf(name);
   // An empty text is wrong only for a setting with a default.

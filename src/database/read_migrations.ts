@@ -18,11 +18,13 @@ export interface Migration {
  */
 export function readMigrations(): Migration[] {
   const folder = join(import.meta.dirname, "../../sql");
-  const files = readdirSync(folder).sort();
+  const files = readdirSync(folder)
+    .filter((file) => file.endsWith(".sql"))
+    .sort();
   return files.map((file) => {
     const text = readFileSync(join(folder, file), "utf8");
-    // PostgreSQL refuses this statement in a transaction.
-    const isConcurrent = /^create index concurrently /m.test(text);
+    // PostgreSQL refuses these statements in a transaction.
+    const isConcurrent = /^(create|drop|reindex) .*\bconcurrently\b/m.test(text);
     return { number: Number.parseInt(file, 10), name: file.slice(0, -".sql".length), text, isConcurrent };
   });
 }

@@ -74,7 +74,7 @@ async function examineVersion(context: ServerContext): Promise<CheckResult> {
   }
   const [major = "", minor] = version.split(".");
   const known = KNOWN_MINORS[major];
-  // What matters of the one inside, vex.json says; an operator can only replace it.
+  // An operator cannot update the PostgreSQL inside, and the VEX of the release says which faults matter there.
   return known !== undefined && Number(minor) < known && !programs?.isInside
     ? warn(
         `${message}, older than ${major}.${known}, which was known when Claviger ${VERSION} was made`,

@@ -25,7 +25,7 @@ const BACKUP_UNITS = [
 const OF_SERVICE = ["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"];
 
 const OPTIONS = {
-  binary: option("the path of the executable; a package knows its own", PATH, {
+  binary: option("the path of the executable; by default where its package or the manual installs it", PATH, {
     as: "path",
     default: readOrigin() === "package" ? process.execPath : "/usr/local/bin/claviger",
   }),
@@ -69,7 +69,7 @@ const OPTIONS = {
 
 export const systemd = command({
   name: "systemd",
-  description: "print a hardened systemd unit for this service",
+  description: "print a hardened systemd unit for this service or its backup",
   options: OPTIONS,
   run(values, { invocation, print }) {
     if (values.unit !== undefined) return invocation.out(renderBackupUnit(values.unit, values.binary));
