@@ -1,5 +1,5 @@
 /** Renders use as JSON, and the use of a month for accounting also as CSV: commands and the API show the same. */
-import type { Month } from "../calendar.ts";
+import { type Month, toMonthText } from "../calendar.ts";
 import { toCsvLine } from "../text/mod.ts";
 import type { MonthOfUse, UsageByDay, UseOfMonth } from "./report_usage.ts";
 
@@ -19,7 +19,7 @@ const COLUMNS = [
 /** Renders the use of a license in a month as JSON. */
 export function renderUsage(use: MonthOfUse, month: Month) {
   return {
-    month: month.firstDay.slice(0, 7),
+    month: toMonthText(month),
     license_id: use.licenseId,
     user_id: use.userId,
     email: use.email,
@@ -59,7 +59,7 @@ export function renderUsageByDay(
   return {
     id: key.id,
     license_id: key.licenseId,
-    month: month.firstDay.slice(0, 7),
+    month: toMonthText(month),
     monthly_limit: key.monthlyLimit,
     ...use,
   };

@@ -1,5 +1,5 @@
 /** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
-import { daysOf, type Month, toMonth } from "../calendar.ts";
+import { daysOf, type Month, toMonth, toMonthText } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
@@ -68,7 +68,7 @@ export async function findUsageByMonth(
   );
   const found = new Map(rows.map(({ month, used }) => [month, used]));
   return Array.from({ length: MONTHS }, (_, index) => {
-    const month = toMonth(first + index).firstDay.slice(0, 7);
+    const month = toMonthText(toMonth(first + index));
     return { month, used: found.get(month) ?? 0 };
   });
 }
