@@ -71,7 +71,7 @@ export function renderOpenApi(operations: readonly DescribedOperation[], facts: 
 
 /** Renders an operation. Adds its refusals to `shared` if the operations of the document share them. */
 function renderOperation(operation: DescribedOperation, facts: Facts, shared: Record<string, Json>): Json {
-  const { id, summary, description, tag, scope, security, parameters = [], request } = operation;
+  const { id, about, parameters = [], request } = operation;
   const responses: Record<string, Json> = {};
   for (const answer of [operation.success, ...(operation.others ?? [])])
     responses[answer.status ?? 200] = renderAnswer(answer, operation, facts);
@@ -83,11 +83,7 @@ function renderOperation(operation: DescribedOperation, facts: Facts, shared: Re
   }
   return {
     operationId: id,
-    summary,
-    description,
-    tags: [tag],
-    "x-required-scope": scope,
-    security,
+    ...about,
     parameters: parameters.length > 0 ? parameters : undefined,
     requestBody: request && {
       required: request.required,

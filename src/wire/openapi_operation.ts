@@ -24,6 +24,19 @@ export interface DescribedAnswer {
   readonly headers?: readonly string[];
 }
 
+/** What the document says about an operation, by OpenAPI's names. They keep the order in which the listener gives them. */
+interface About {
+  /** One sentence without a period. */
+  readonly summary: string;
+  readonly description?: string | undefined;
+  /** The group to which it belongs. */
+  readonly tags: readonly [string];
+  /** Where the key may be; by default as the document says. */
+  readonly security?: readonly Json[];
+  /** The scope that a token needs. */
+  readonly "x-required-scope"?: string | undefined;
+}
+
 /** One method of one path. */
 export interface DescribedOperation {
   /** The path, with its parameters in braces. */
@@ -31,15 +44,7 @@ export interface DescribedOperation {
   readonly method: "get" | "head" | "post" | "patch" | "delete";
   /** Its name in generated clients. */
   readonly id: string;
-  /** One sentence without a period. */
-  readonly summary: string;
-  readonly description?: string | undefined;
-  /** The name of the group to which it belongs. */
-  readonly tag: string;
-  /** Where the key may be; by default as the document says. */
-  readonly security?: readonly Json[];
-  /** The scope that a token needs. */
-  readonly scope?: string | undefined;
+  readonly about: About;
   readonly parameters?: readonly Json[];
   readonly request?: RequestBody | undefined;
   /** True if its requests are counted in a window, which the headers of the answers show. */

@@ -134,6 +134,19 @@ describe("The document", () => {
     }
   });
 
+  test("keeps the order of names, so that a stored document shows only real changes", () => {
+    expect(Object.keys(document.paths["/keys"].post)).toEqual([
+      "operationId",
+      "summary",
+      "description",
+      "tags",
+      "x-required-scope",
+      "parameters",
+      "requestBody",
+      "responses",
+    ]);
+  });
+
   test("contains no key, no token, and no keyword that only the program knows", () => {
     expect(text).not.toMatch(/_(live|test|op)_[0-9a-f]{8}/i);
     expect(text).not.toContain('"jsonSchema"');

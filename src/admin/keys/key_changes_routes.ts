@@ -1,4 +1,4 @@
-/** Changes keys: suspend, resume, revoke, rotate. */
+/** Changes keys: suspend, resume, rotate, revoke. */
 import * as v from "valibot";
 import { SPAN, toTimestamp } from "../../calendar.ts";
 import { toId } from "../../ids.ts";
@@ -55,11 +55,6 @@ export const KEY_CHANGE_ROUTES = [
 
   changeOfState("resume", "keys:manage", { summary: "Resume a suspended key", perform: resumeKey }),
 
-  changeOfState("revoke", "keys:revoke", {
-    summary: "Revoke a key for good",
-    perform: (changes, uuid, call) => revokeKey(changes, { uuid }, call),
-  }),
-
   route("POST /keys/:id/rotate", "keys:manage", {
     id: "rotateKey",
     summary: "Issue a second key for the same license; the old key works until the overlap ends",
@@ -104,5 +99,10 @@ export const KEY_CHANGE_ROUTES = [
         old_works_until: toTimestamp(rotated.oldWorksUntil),
       };
     },
+  }),
+
+  changeOfState("revoke", "keys:revoke", {
+    summary: "Revoke a key for good",
+    perform: (changes, uuid, call) => revokeKey(changes, { uuid }, call),
   }),
 ];

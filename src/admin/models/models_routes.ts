@@ -109,19 +109,6 @@ export const MODEL_ROUTES = [
       }),
   }),
 
-  route("GET /models/:name", "models:read", {
-    id: "getModel",
-    summary: "Show a model with its versions, also if it is not listed",
-    path: modelFor("show model"),
-    success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
-    async run({ database }, { name }) {
-      const found = await findRegistered(database, name);
-      return found === undefined
-        ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
-        : renderRegistered(found);
-    },
-  }),
-
   route("POST /models", "models:write", {
     id: "addModel",
     summary: "Add a version of a model whose file is elsewhere; the list then shows this version",
@@ -157,6 +144,19 @@ export const MODEL_ROUTES = [
       );
       if (isRefusal(model)) return model;
       return (await addModel(database, model, { actor, now })) ?? renderAddedModel(model);
+    },
+  }),
+
+  route("GET /models/:name", "models:read", {
+    id: "getModel",
+    summary: "Show a model with its versions, also if it is not listed",
+    path: modelFor("show model"),
+    success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
+    async run({ database }, { name }) {
+      const found = await findRegistered(database, name);
+      return found === undefined
+        ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
+        : renderRegistered(found);
     },
   }),
 

@@ -96,14 +96,17 @@ export function renderDocument({ brand, limits, publicUrl }: DocumentOptions): s
 
 /** Adds what follows from the path, the method and the limit of an endpoint. */
 function toOperation(operation: EndpointOperation, limits: DocumentOptions["limits"]): DescribedOperation {
-  const { path, description, limit, codes } = operation;
+  const { path, summary, description, limit, codes } = operation;
   const perMinute = limit === undefined ? 0 : limits[limit];
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   return {
     ...operation,
-    description: sentences.filter((sentence) => sentence !== undefined).join(" ") || undefined,
-    tag: limit === undefined ? "service" : (path.split("/")[2] ?? ""),
-    security: securityOf(operation),
+    about: {
+      summary,
+      tags: [limit === undefined ? "service" : (path.split("/")[2] ?? "")],
+      description: sentences.filter((sentence) => sentence !== undefined).join(" ") || undefined,
+      security: securityOf(operation),
+    },
     // The headers are listed also if the limit is off: a client that is generated now must handle a limit set later.
     isCounted: limit !== undefined,
     codes: [...codes, ...EVERYWHERE],

@@ -4,7 +4,9 @@ import type { ClientCode } from "../../refusal.ts";
 import type { DescribedOperation, Json } from "../../wire/mod.ts";
 
 /** An operation without what `document.ts` adds to each. */
-export interface EndpointOperation extends Omit<DescribedOperation, "tag" | "security" | "isCounted"> {
+export interface EndpointOperation
+  extends Omit<DescribedOperation, "about" | "isCounted">,
+    Pick<DescribedOperation["about"], "summary" | "description"> {
   readonly limit?: LimitedEndpoint;
   /** True if a signed address works in place of a key. */
   readonly isLink?: boolean;

@@ -69,7 +69,7 @@ export function renderDocument({ brand, adminUrl = "", routes }: DocumentOptions
 /** Describes the operation of a route. A schema without a title gets the name of its operation. */
 function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOperation {
   const { method, scope, operation } = route;
-  const { id, description, path, query, success, needsIdempotencyKey } = operation;
+  const { id, summary, description, path, query, success, needsIdempotencyKey } = operation;
   const body = bodyFor(operation, brand);
   const request = body && {
     schema: nameOf(body, `${toPascalCase(id)}Request`),
@@ -81,9 +81,12 @@ function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOpera
     ...operation,
     path: route.path.replace(/:(\w+)/g, "{$1}"),
     method: method.toLowerCase() as DescribedOperation["method"],
-    description: description === undefined ? needs : `${description} ${needs}`,
-    tag: tagOf(route),
-    scope: scope === "any" ? undefined : scope,
+    about: {
+      summary,
+      description: description === undefined ? needs : `${description} ${needs}`,
+      tags: [tagOf(route)],
+      "x-required-scope": scope === "any" ? undefined : scope,
+    },
     parameters: [
       ...(path?.parameters ?? []),
       ...queryParameters(query),
@@ -102,7 +105,7 @@ function toHead(get: DescribedOperation): DescribedOperation {
     ...get,
     method: "head",
     id: `head${toPascalCase(get.id)}`,
-    summary: `${get.summary}: the headers alone`,
+    about: { ...get.about, summary: `${get.about.summary}: the headers alone` },
     others: [{ status: "default", description: "The status and the headers of GET, without its body" }],
     codes: [],
   };

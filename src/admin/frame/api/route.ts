@@ -46,7 +46,8 @@ export interface Operation<
   Path extends object = object,
   Query extends Fields = Fields,
   Body extends Fields = Fields,
-> extends Pick<DescribedOperation, "id" | "summary" | "description" | "others"> {
+> extends Pick<DescribedOperation, "id" | "others">,
+    Pick<DescribedOperation["about"], "summary" | "description"> {
   /** Reads what the path names. `run` gets it with the call. */
   readonly path?: PathReader<Path>;
   readonly query?: Query;
