@@ -28,6 +28,7 @@ const suspend: KeyAction = action({
   scope: "keys:manage",
   label: "Suspend",
   submit: "Suspend the key",
+  toMany: true,
   fits: isActive,
   Form: () => <p>The service refuses the key until someone resumes it.</p>,
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
@@ -39,6 +40,7 @@ export const resume: KeyAction = action({
   scope: "keys:manage",
   label: "Resume",
   submit: "Resume the key",
+  toMany: true,
   fits: (of) => of.key.state === "suspended" && mayStay(of),
   Form: () => <p>The service accepts the key again.</p>,
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
@@ -50,6 +52,7 @@ export const renew: KeyAction = action({
   scope: "keys:manage",
   label: "Renew",
   submit: "Renew the license",
+  toMany: true,
   fits: mayStay,
   Form({ of: { key }, field, now }) {
     const at = key.licenseExpiresAt;
@@ -79,6 +82,7 @@ const changeTier: KeyAction = action({
   scope: "keys:manage",
   label: "Change tier",
   submit: "Change the tier",
+  toMany: true,
   fits: mayStay,
   Form: ({ of, field }) => (
     <>
@@ -96,6 +100,7 @@ export const changeLimit: KeyAction = action({
   scope: "keys:manage",
   label: "Change limit",
   submit: "Change the limit",
+  toMany: true,
   fits: mayStay,
   Form: ({ of, field }) => (
     <>

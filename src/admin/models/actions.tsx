@@ -13,6 +13,7 @@ const remove: ModelAction = action({
   scope: "models:write",
   label: "Take off the list",
   submit: "Take it off the list",
+  toMany: true,
   fits: ({ model }) => model.listedVersion !== null,
   Form: () => (
     <p>

@@ -1,6 +1,7 @@
 /**
- * An action of the console is one record: who may use it, when a page offers it, its form, the change, and what the page
- * says afterwards. `detail_page.tsx` makes the route, the button and the answer from the record.
+ * An action of the console is one record: who may use it, when a page offers it, its form, whether it can be done to many
+ * things at once, the change, and what the page says afterwards. `detail_page.tsx` makes the route, the button and the
+ * answer from the record.
  */
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
@@ -28,6 +29,11 @@ interface Described<Thing> {
   readonly isFinal?: true;
   /** The change gives lasting access, so it needs a fresh proof of who the operator is. */
   readonly needsFreshProof?: true;
+  /**
+   * It can be done to many things at once: one form, sent for each of them, makes the same change to each, and the page can
+   * say one sentence afterwards. So no text that names one thing is repeated, and the answer is neither a page nor a file.
+   */
+  readonly toMany?: true;
   /** The answer is a file, so the page stays. */
   readonly isDownload?: true;
   /**
@@ -60,6 +66,11 @@ interface Specification<Thing, Entries extends v.ObjectEntries> extends Describe
   perform(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): Promise<Result>;
 }
 
+/** An action with `toMany` has one sentence, asks for no text to repeat, and answers no file. */
+type OneOrMany =
+  | { readonly toMany?: never }
+  | { readonly toMany: true; readonly done: string; readonly repeat?: never; readonly isDownload?: never };
+
 export interface Change<Thing> {
   readonly of: Thing;
   readonly by: By;
@@ -76,7 +87,7 @@ export function action<Thing, Entries extends v.ObjectEntries>({
   entries,
   perform,
   ...described
-}: Specification<Thing, Entries>): Action<Thing> {
+}: Specification<Thing, Entries> & OneOrMany): Action<Thing> {
   const { repeat, needsFreshProof } = described;
   return {
     ...described,

@@ -1,0 +1,56 @@
+/** An action that can be done to many things at once makes the same change to each of them with one form. */
+import { expect, test } from "bun:test";
+import { OPERATOR_PAGE } from "../../src/admin/access/operator.tsx";
+import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
+import { ACCOUNT_PAGE } from "../../src/admin/accounts/account.tsx";
+import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
+import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
+import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
+import { listAudit } from "../../src/audit/mod.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { makeVisit } from "./sample_visits.ts";
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+
+const ACTIONS = [KEY_PAGE, ACCOUNT_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE].flatMap((page) =>
+  page.actions.map(({ name, toMany }) => ({ name, toMany, path: `${page.path}/${name}` })),
+);
+const TO_MANY = ACTIONS.filter(({ toMany }) => toMany);
+
+test("these actions can be done to many things at once", () => {
+  expect(TO_MANY.map(({ path }) => path)).toEqual([
+    "/keys/:id/suspend",
+    "/keys/:id/resume",
+    "/keys/:id/renew",
+    "/keys/:id/tier",
+    "/keys/:id/limit",
+    "/models/:name/remove",
+    "/access/operators/:name/role",
+  ]);
+  const forms = CONSOLE_ROUTES.filter(({ method }) => method === "POST").map(({ path }) => path);
+  const others = ["/keys/issue", "/access/sessions/:id/end", "/logout"];
+  expect([...ACTIONS.map(({ path }) => path), ...others].toSorted()).toEqual(forms.toSorted());
+});
+
+for (const { name, path } of TO_MANY) {
+  test(`one form of ${path} changes two things, each with a row of its own and the same reason`, async () => {
+    const { cookie } = await client.logIn();
+    const visits = [
+      await makeVisit(admin, { method: "POST", path }),
+      await makeVisit(admin, { method: "POST", path }),
+    ];
+    const form = { ...visits[0]?.form, reason: `for all: ${path}` };
+    for (const visit of visits) {
+      const { status, location } = await client.send(visit.path, { cookie, form });
+      const page = visit.path.replace(`/${name}`, "");
+      expect({ status, location }).toEqual({ status: 303, location: `/console${page}?done=${name}` });
+    }
+    const rows = (await listAudit(admin.database)).filter(({ reason }) => reason === form.reason);
+    expect(rows).toHaveLength(2);
+    for (const { before, after } of rows) expect(after).not.toEqual(before);
+    const changed = new Set(rows.map(({ keyId, after }) => JSON.stringify({ keyId, after })));
+    expect(changed.size).toBe(2);
+  });
+}
