@@ -1,7 +1,7 @@
 /**
- * An action of the console is one record: who may use it, when a page offers it, its form, whether it can be done to many
- * things at once, the change, and what the page says afterwards. `detail_page.tsx` makes the route, the button and the
- * answer from the record.
+ * An action of the console is one record: who may use it, when a page offers it, its form, whether it can be done to
+ * many things at once, the change, and what the page says afterwards. `detail_page.tsx` makes the route, the button and
+ * the answer from the record.
  */
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
@@ -30,8 +30,9 @@ interface Described<Thing> {
   /** The change gives lasting access, so it needs a fresh proof of who the operator is. */
   readonly needsFreshProof?: true;
   /**
-   * It can be done to many things at once: one form, sent for each of them, makes the same change to each, and the page can
-   * say one sentence afterwards. So no text that names one thing is repeated, and the answer is neither a page nor a file.
+   * It can be done to many things at once: one form, sent for each of them, makes the same change to each, and the page
+   * can say one sentence afterwards. So people repeat no text that names one thing, and the answer is neither a page nor
+   * a file.
    */
   readonly toMany?: true;
   /** The answer is a file, so the page stays. */
