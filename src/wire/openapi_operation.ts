@@ -24,7 +24,7 @@ export interface DescribedAnswer {
   readonly headers?: readonly string[];
 }
 
-/** What the document says about an operation, by OpenAPI's names. They keep the order in which the listener gives them. */
+/** What the document says about an operation, by OpenAPI's names and in the order in which the listener gives them. */
 interface About {
   /** One sentence without a period. */
   readonly summary: string;

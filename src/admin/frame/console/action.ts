@@ -31,8 +31,8 @@ interface Described<Thing> {
   readonly needsFreshProof?: true;
   /**
    * It can be done to many things at once: one form, sent for each of them, makes the same change to each, and the page
-   * can say one sentence afterwards. So people repeat no text that names one thing, and the answer is neither a page nor
-   * a file.
+   * can say one sentence afterwards. So people repeat no text that names one thing, and the answer is neither a page
+   * nor a file.
    */
   readonly toMany?: true;
   /** The answer is a file, so the page stays. */
