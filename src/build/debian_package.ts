@@ -3,17 +3,19 @@
  * and changelog are what the commands of the program print. The same source gives the same bytes: owner, mode and time of
  * each file come from here.
  */
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { chmodSync, mkdtempDisposableSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Architecture } from "./debian_packages.ts";
 import { CHECKOUT } from "./parts.ts";
-import { requireTools, run } from "./run.ts";
+import { run } from "./run.ts";
 
-export interface ReleasePackage {
+/** The program as a package and an image contain it. */
+export interface ReleaseProgram {
   readonly executable: string;
   readonly architecture: Architecture;
   readonly version: string;
+  readonly commit: string;
   readonly createdAtSeconds: number;
   /** The licences of everything inside. */
   readonly notices: string;
@@ -24,44 +26,37 @@ const SCRIPTS = ["postinst", "prerm", "postrm"];
 const BACKUP_UNITS = ["claviger-backup.service", "claviger-backup.timer", "claviger-failed@.service"];
 
 /** Builds the package and returns its path in `outdir`. */
-export function buildDebianPackage(about: ReleasePackage, outdir: string): string {
-  requireTools(["dpkg-deb"]);
-  const { executable, architecture, version, createdAtSeconds } = about;
+export async function buildDebianPackage(program: ReleaseProgram, outdir: string): Promise<string> {
+  const { executable, architecture, version, createdAtSeconds } = program;
   const outfile = join(resolve(outdir), `claviger_${version}_${architecture}.deb`);
-  const root = mkdtempSync(join(resolve(outdir), "package-"));
-  try {
-    const files = { ...listFiles(about), [BINARY]: readFileSync(executable) };
-    for (const [path, content] of Object.entries(files)) write(root, path, content);
-    const kilobytes = Object.values(files).reduce(
-      (sum, content) => sum + Math.ceil(content.length / 1024),
-      0,
-    );
-    const control = textOf("control").replace("@SIZE@", String(kilobytes));
-    write(
-      root,
-      "DEBIAN/control",
-      control.replace("@VERSION@", version).replace("@ARCHITECTURE@", architecture),
-    );
-    write(root, "DEBIAN/conffiles", "/etc/claviger/claviger.env\n");
-    for (const name of SCRIPTS) write(root, `DEBIAN/${name}`, textOf(name));
-    run(["sh", "-ec", "find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums"], root);
-    for (const path of [BINARY, ...SCRIPTS.map((name) => `DEBIAN/${name}`)])
-      chmodSync(join(root, path), 0o755);
-    run(["chmod", "-R", "ug-s,u=rwX,go=rX", "."], root);
-    chmodSync(join(root, "etc/claviger"), 0o750);
-    chmodSync(join(root, "etc/claviger/claviger.env"), 0o640);
-    run(["find", ".", "-exec", "touch", `--date=@${createdAtSeconds}`, "{}", "+"], root);
-    const time = `SOURCE_DATE_EPOCH=${createdAtSeconds}`;
-    run(["env", time, "dpkg-deb", "--root-owner-group", "-Zxz", "--build", ".", outfile], root);
-  } finally {
-    rmSync(root, { recursive: true, force: true });
-  }
+  using work = mkdtempDisposableSync(join(resolve(outdir), "package-"));
+  const root = work.path;
+  const content = { ...listFiles(program), [BINARY]: readFileSync(executable) };
+  const kilobytes = Object.values(content).reduce((sum, { length }) => sum + Math.ceil(length / 1024), 0);
+  const files = {
+    ...content,
+    "DEBIAN/control": textOf("control")
+      .replace("@SIZE@", String(kilobytes))
+      .replace("@VERSION@", version)
+      .replace("@ARCHITECTURE@", architecture),
+    "DEBIAN/conffiles": "/etc/claviger/claviger.env\n",
+    ...Object.fromEntries(SCRIPTS.map((name) => [`DEBIAN/${name}`, textOf(name)])),
+  };
+  for (const [path, text] of Object.entries(files)) await Bun.write(join(root, path), text);
+  run(["sh", "-ec", "find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums"], root);
+  for (const path of [BINARY, ...SCRIPTS.map((name) => `DEBIAN/${name}`)]) chmodSync(join(root, path), 0o755);
+  run(["chmod", "-R", "ug-s,u=rwX,go=rX", "."], root);
+  chmodSync(join(root, "etc/claviger"), 0o750);
+  chmodSync(join(root, "etc/claviger/claviger.env"), 0o640);
+  run(["find", ".", "-exec", "touch", `--date=@${createdAtSeconds}`, "{}", "+"], root);
+  const time = `SOURCE_DATE_EPOCH=${createdAtSeconds}`;
+  run(["env", time, "dpkg-deb", "--root-owner-group", "-Zxz", "--build", ".", outfile], root);
   console.log(`${outfile}: ${(statSync(outfile).size / 1e6).toFixed(1)} MB`);
   return outfile;
 }
 
 /** Returns the content of each file but the executable, by its path. */
-function listFiles({ version, createdAtSeconds, notices }: ReleasePackage): Record<string, string | Buffer> {
+function listFiles({ version, createdAtSeconds, notices }: ReleaseProgram): Record<string, string | Buffer> {
   const print = (...args: string[]) =>
     run([process.execPath, join(CHECKOUT, "src/main.ts"), ...args], CHECKOUT);
   const unit = (...args: string[]) => print("systemd", "--binary", `/${BINARY}`, ...args);
@@ -88,7 +83,7 @@ function listFiles({ version, createdAtSeconds, notices }: ReleasePackage): Reco
 /** Returns the changes of a version as an entry of a changelog of Debian, which needs an author and a time. */
 function toChangelog(
   page: string,
-  { version, createdAtSeconds }: Pick<ReleasePackage, "version" | "createdAtSeconds">,
+  { version, createdAtSeconds }: Pick<ReleaseProgram, "version" | "createdAtSeconds">,
 ) {
   const [, own] = page.split(`\n${version}\n`);
   const [changes] = own?.split(/^\d+\.\d+\.\d+$/m) ?? [];
@@ -106,9 +101,4 @@ function textOf(name: string): string {
 
 function gzip(text: string): Buffer {
   return gzipSync(text, { level: 9 });
-}
-
-function write(root: string, path: string, content: string | Buffer): void {
-  mkdirSync(dirname(join(root, path)), { recursive: true });
-  writeFileSync(join(root, path), content);
 }

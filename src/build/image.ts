@@ -5,7 +5,7 @@
  * The same folders give the same bytes: each entry has the time that the caller names, an owner and a mode from here,
  * and a fixed place.
  */
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempDisposableSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Architecture } from "./debian_packages.ts";
@@ -25,11 +25,13 @@ export interface Image {
 /** The user and the group as which the container runs. */
 export const USER_ID = 10_001;
 
+const USUAL_RIGHTS = ["--owner=0", "--group=0", "--mode=u+rw,go=u,go-w"];
+
 /** The folders that have another owner or mode than the rest. */
 const SPECIAL = [
-  { path: "data", owner: USER_ID, mode: "0755" },
-  { path: "tmp", owner: 0, mode: "1777" },
-] as const;
+  { path: "data", rights: [`--owner=${USER_ID}`, `--group=${USER_ID}`, "--mode=0755"] },
+  { path: "tmp", rights: ["--owner=0", "--group=0", "--mode=1777"] },
+];
 
 const CONFIG = [
   `--config.user=${USER_ID}:${USER_ID}`,
@@ -49,53 +51,28 @@ const CONFIG = [
 
 /** Writes the image to `outfile`. */
 export function writeImage(image: Image, outfile: string): void {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-image-"));
-  try {
-    const created = new Date(image.createdAtSeconds * 1000).toISOString();
-    const at = `--image=layout:${image.name}`;
-    run(["umoci", "init", "--layout=layout"], folder);
-    run(["umoci", "new", at], folder);
-    for (const layer of image.layers) {
-      const archive = join(folder, "layer.tar");
-      packLayer(layer.folder, { archive, seconds: image.createdAtSeconds });
-      const history = [`--history.created=${created}`, `--history.created_by=${layer.comment}`];
-      run(["umoci", "raw", "add-layer", at, ...history, archive], folder);
-    }
-    const labels = Object.entries(image.labels).map(([name, value]) => `--config.label=${name}=${value}`);
-    const platform = ["--os=linux", `--architecture=${image.architecture}`, `--created=${created}`];
-    run(["umoci", "config", at, "--no-history", ...platform, ...CONFIG, ...labels], folder);
-    run(["umoci", "gc", "--layout=layout"], folder);
-    pack(["."], {
-      from: join(folder, "layout"),
-      archive: resolve(outfile),
-      seconds: image.createdAtSeconds,
-    });
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  using work = mkdtempDisposableSync(join(tmpdir(), "claviger-image-"));
+  const umoci = (...args: string[]) => run(["umoci", ...args], work.path);
+  // No archive depends on umask, user, time or the order of a folder.
+  const fixed = ["--format=gnu", "--sort=name", `--mtime=@${image.createdAtSeconds}`, "--numeric-owner"];
+  const pack = (from: string, archive: string, args: readonly string[]) =>
+    run(["tar", `--file=${archive}`, ...fixed, ...args], from);
+
+  const created = new Date(image.createdAtSeconds * 1000).toISOString();
+  const at = `--image=layout:${image.name}`;
+  umoci("init", "--layout=layout");
+  umoci("new", at);
+  for (const { folder, comment } of image.layers) {
+    const archive = join(work.path, "layer.tar");
+    const special = SPECIAL.filter(({ path }) => existsSync(join(folder, path)));
+    const rest = [...special.map(({ path }) => `--exclude=./${path}`), "."];
+    pack(folder, archive, ["--create", ...USUAL_RIGHTS, ...rest]);
+    for (const { path, rights } of special) pack(folder, archive, ["--append", ...rights, `./${path}`]);
+    umoci("raw", "add-layer", at, `--history.created=${created}`, `--history.created_by=${comment}`, archive);
   }
-}
-
-function packLayer(from: string, { archive, seconds }: { archive: string; seconds: number }): void {
-  const special = SPECIAL.filter(({ path }) => existsSync(join(from, path)));
-  pack([...special.map(({ path }) => `--exclude=./${path}`), "."], { from, archive, seconds });
-  for (const { path, owner, mode } of special) {
-    pack([`./${path}`], { from, archive, seconds, owner, mode, action: "--append" });
-  }
-}
-
-interface PackOptions {
-  readonly from: string;
-  readonly archive: string;
-  readonly seconds: number;
-  readonly owner?: number;
-  readonly mode?: string;
-  readonly action?: "--create" | "--append";
-}
-
-/** Packs paths so that the archive does not depend on umask, user, time or the order of a folder. */
-function pack(paths: readonly string[], options: PackOptions): void {
-  const { from, archive, seconds, owner = 0, mode = "u+rw,go=u,go-w", action = "--create" } = options;
-  const fixed = ["--format=gnu", "--sort=name", `--mtime=@${seconds}`, "--numeric-owner"];
-  const owners = [`--owner=${owner}`, `--group=${owner}`, `--mode=${mode}`];
-  run(["tar", action, `--file=${archive}`, ...fixed, ...owners, ...paths], from);
+  const labels = Object.entries(image.labels).map(([name, value]) => `--config.label=${name}=${value}`);
+  const platform = ["--os=linux", `--architecture=${image.architecture}`, `--created=${created}`];
+  umoci("config", at, "--no-history", ...platform, ...CONFIG, ...labels);
+  umoci("gc", "--layout=layout");
+  pack(join(work.path, "layout"), resolve(outfile), ["--create", ...USUAL_RIGHTS, "."]);
 }

@@ -2,7 +2,7 @@
  * Fetches packages for other machines than this one, which `bun install` leaves out, from the package registry into
  * `.cache/packages`. Their versions are pinned in package.json, their digests in `integrity.txt` and `bun.lock`.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempDisposableSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { CHECKOUT } from "./parts.ts";
 
@@ -32,39 +32,35 @@ export async function fetchPackage(
   const folder = join(cache, integrity.replaceAll(/\W/g, "").slice(0, 32), name);
   if (existsSync(folder)) return folder;
   mkdirSync(cache, { recursive: true });
-  const workFolder = mkdtempSync(join(cache, "fetch-"));
-  try {
-    const dependencies = { [name]: version };
-    const lock = {
-      lockfileVersion: 1,
-      workspaces: { "": { dependencies } },
-      packages: { [name]: [`${name}@${version}`, "", {}, integrity] },
-    };
-    writeFileSync(join(workFolder, "package.json"), JSON.stringify({ private: true, dependencies }));
-    writeFileSync(join(workFolder, "bun.lock"), JSON.stringify(lock));
-    const install = Bun.spawn(
-      [process.execPath, "install", "--frozen-lockfile", "--ignore-scripts"],
-      // Bun checks the digest of a download, but not of a package in its cache. So the cache starts empty.
-      {
-        cwd: workFolder,
-        env: { ...process.env, BUN_INSTALL_CACHE_DIR: join(workFolder, "cache") },
-        stdout: "ignore",
-        stderr: "pipe",
-      },
-    );
-    const errorOutput = await new Response(install.stderr).text();
-    const fetched = join(workFolder, "node_modules", name);
-    if ((await install.exited) !== 0 || !existsSync(fetched)) {
-      const why = errorOutput.trim();
-      const mismatch = /integrity/i.test(why) ? "the registry sent bytes that do not have the digest: " : "";
-      throw new Error(`Cannot fetch ${name}@${version}: ${mismatch}${why}`);
-    }
-    mkdirSync(dirname(folder), { recursive: true });
-    renameSync(fetched, folder);
-    return folder;
-  } finally {
-    rmSync(workFolder, { recursive: true, force: true });
+  using work = mkdtempDisposableSync(join(cache, "fetch-"));
+  const dependencies = { [name]: version };
+  const lock = {
+    lockfileVersion: 1,
+    workspaces: { "": { dependencies } },
+    packages: { [name]: [`${name}@${version}`, "", {}, integrity] },
+  };
+  await Bun.write(join(work.path, "package.json"), JSON.stringify({ private: true, dependencies }));
+  await Bun.write(join(work.path, "bun.lock"), JSON.stringify(lock));
+  const install = Bun.spawn(
+    [process.execPath, "install", "--frozen-lockfile", "--ignore-scripts"],
+    // Bun checks the digest of a download, but not of a package in its cache. So the cache starts empty.
+    {
+      cwd: work.path,
+      env: { ...process.env, BUN_INSTALL_CACHE_DIR: join(work.path, "cache") },
+      stdout: "ignore",
+      stderr: "pipe",
+    },
+  );
+  const errorOutput = await new Response(install.stderr).text();
+  const fetched = join(work.path, "node_modules", name);
+  if ((await install.exited) !== 0 || !existsSync(fetched)) {
+    const why = errorOutput.trim();
+    const mismatch = /integrity/i.test(why) ? "the registry sent bytes that do not have the digest: " : "";
+    throw new Error(`Cannot fetch ${name}@${version}: ${mismatch}${why}`);
   }
+  mkdirSync(dirname(folder), { recursive: true });
+  renameSync(fetched, folder);
+  return folder;
 }
 
 /** Returns the digest of a package from `integrity.txt` or, for a package in package.json, from `bun.lock`. */

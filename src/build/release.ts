@@ -70,8 +70,8 @@ async function release(outdir: string): Promise<void> {
     const { architecture } = target;
     if (architecture === undefined) continue;
     const inside = { ...about, executable: file.path, architecture, notices };
-    files.push({ ...file, path: buildDebianPackage(inside, outdir) });
-    const image = buildReleaseImage(inside, outdir);
+    files.push({ ...file, path: await buildDebianPackage(inside, outdir) });
+    const image = await buildReleaseImage(inside, outdir);
     files.push({ ...file, path: image, debian: listDebianPackages(architecture) });
   }
   const texts = {

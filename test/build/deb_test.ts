@@ -25,7 +25,7 @@ let path: string;
 let content: string;
 
 /** Builds the package in a folder of that name. */
-function build(name: string): string {
+function build(name: string): Promise<string> {
   const outdir = join(folder, name);
   mkdirSync(outdir);
   const executable = join(folder, "executable");
@@ -35,6 +35,7 @@ function build(name: string): string {
       executable,
       architecture: "arm64",
       version: packageJson.version,
+      commit: "unknown",
       createdAtSeconds: 1_700_000_000,
       notices: "These are the notices.\n",
     },
@@ -46,10 +47,10 @@ const read = (name: string) => readFileSync(join(content, name), "utf8");
 const print = (...args: string[]) =>
   run([process.execPath, join(CHECKOUT, "src/main.ts"), ...args], CHECKOUT);
 
-beforeAll(() => {
+beforeAll(async () => {
   if (!makesPackages) return;
   folder = mkdtempSync(join(tmpdir(), "claviger-deb-test-"));
-  path = build("one");
+  path = await build("one");
   content = join(folder, "content");
   run(["dpkg-deb", "--raw-extract", path, content], folder);
 });
@@ -149,10 +150,10 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
     expect(unzip("usr/share/man/man1/claviger.1.gz")).toBe(print("guide", "--man"));
   });
 
-  test("gives the same bytes in a folder of another length, with another umask and time zone", () => {
+  test("gives the same bytes in a folder of another length, with another umask and time zone", async () => {
     const before = process.umask(0o077);
     try {
-      const other = build("another-and-longer");
+      const other = await build("another-and-longer");
       expect(readFileSync(other).equals(readFileSync(path))).toBe(true);
     } finally {
       process.umask(before);

@@ -149,7 +149,7 @@ describe.skipIf(!makesImages)("writeImage()", () => {
 });
 
 describe.skipIf(!makesImages)("the image of a release", () => {
-  test("holds libraries, shell, time zones, certificates, copyrights and users, and nothing else", () => {
+  test("holds libraries, shell, time zones, certificates, copyrights and users, and nothing else", async () => {
     const content = join(folder, "package");
     const files = {
       "DEBIAN/control":
@@ -174,7 +174,7 @@ describe.skipIf(!makesImages)("the image of a release", () => {
     run(["chmod", "-R", "u=rwX,go=rX", content], folder);
     run(["dpkg-deb", "--root-owner-group", "--build", content, join(folder, "it.deb")], folder);
     const base = join(folder, "base");
-    makeBaseRoot(base, [join(folder, "it.deb")]);
+    await makeBaseRoot(base, [join(folder, "it.deb")]);
     const found = run(["find", ".", "-not", "-type", "d"], base).trim().split("\n").sort();
     expect(found).toEqual([
       "./bin/dash",
@@ -205,10 +205,10 @@ describe.skipIf(!makesImages)("the image of a release", () => {
     ]);
   });
 
-  test("says that the program came in an image", () => {
+  test("says that the program came in an image", async () => {
     const executable = join(folder, "claviger");
     writeFileSync(executable, "a program");
-    makeProgramRoot(join(folder, "program"), executable);
+    await makeProgramRoot(join(folder, "program"), executable);
     const found = run(["find", ".", "-type", "f", "-printf", "%m %p\\n"], join(folder, "program"));
     expect(found).toContain("755 ./usr/bin/claviger\n");
     expect(readFileSync(join(folder, "program/usr/lib/claviger/origin"), "utf8")).toBe("image\n");
