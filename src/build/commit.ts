@@ -1,5 +1,6 @@
 /** Reads the commit that a build is made from, for `claviger version`, and its time, for the files of a release. */
 import { realpathSync } from "node:fs";
+import { dirname } from "node:path";
 import { CHECKOUT } from "./parts.ts";
 
 /**
@@ -26,15 +27,12 @@ export function readSourceDate(folder: string = CHECKOUT): number {
 
 /** Returns what git prints; undefined if it fails or is missing, or if the folder is not the top of a repository. */
 function askGit(folder: string, ...command: string[]): string | undefined {
-  const ask = (...args: string[]): string | undefined => {
-    try {
-      const run = Bun.spawnSync(["git", ...args], { cwd: folder, stderr: "ignore" });
-      return run.exitCode === 0 ? run.stdout.toString().trim() : undefined;
-    } catch {
-      return undefined; // git is not installed.
-    }
-  };
-  const top = ask("rev-parse", "--show-toplevel");
   // The sources may be unpacked inside another repository, whose commit is not theirs.
-  return top !== undefined && realpathSync(top) === realpathSync(folder) ? ask(...command) : undefined;
+  const env = { ...process.env, GIT_CEILING_DIRECTORIES: dirname(realpathSync(folder)) };
+  try {
+    const run = Bun.spawnSync(["git", ...command], { cwd: folder, env, stderr: "ignore" });
+    return run.exitCode === 0 ? run.stdout.toString().trim() : undefined;
+  } catch {
+    return undefined; // git is not installed.
+  }
 }

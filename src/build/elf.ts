@@ -6,17 +6,14 @@ import { readFileSync } from "node:fs";
 
 export type Machine = "x64" | "arm64";
 
-export interface ElfNeeds {
-  readonly machine: Machine;
-  /** The version, such as `2.27`; undefined for a file that needs no glibc. */
-  readonly glibc: string | undefined;
-}
-
 const MACHINES: Readonly<Record<number, Machine>> = { 62: "x64", 183: "arm64" };
 const SHT_GNU_VERNEED = 0x6ffffffe;
 
-/** Reads the needs of one file; undefined for a file of another format or machine. */
-export function readElfNeeds(bytes: Uint8Array): ElfNeeds | undefined {
+/**
+ * Reads the machine of one file and the glibc that it needs, such as `2.27`; undefined for a file that needs none.
+ * Returns undefined for a file of another format or machine.
+ */
+export function readElfNeeds(bytes: Uint8Array) {
   if (bytes.length < 64 || bytes[0] !== 0x7f || String.fromCharCode(...bytes.subarray(1, 4)) !== "ELF") {
     return undefined;
   }

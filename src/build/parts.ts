@@ -44,14 +44,11 @@ export const POSTGRES_PARTS: readonly Part[] = PARTS.trim()
 /** The dependencies that only the bundle for Node holds. */
 const ONLY_ON_NODE = ["@hono/node-server"];
 
-interface Manifest {
+export interface NpmPackage {
+  readonly name: string;
   readonly version: string;
   readonly license?: string;
   readonly dependencies?: Readonly<Record<string, string>>;
-}
-
-export interface NpmPackage extends Manifest {
-  readonly name: string;
   readonly folder: string;
 }
 
@@ -62,7 +59,9 @@ export function listPackages(bundle: "bun" | "node"): NpmPackage[] {
   for (let name = left.pop(); name !== undefined; name = left.pop()) {
     if (found.has(name) || (bundle === "bun" && ONLY_ON_NODE.includes(name))) continue;
     const folder = join(CHECKOUT, "node_modules", name);
-    const manifest: Manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const manifest: Omit<NpmPackage, "folder"> = JSON.parse(
+      readFileSync(join(folder, "package.json"), "utf8"),
+    );
     found.set(name, { ...manifest, name, folder });
     left.push(...Object.keys(manifest.dependencies ?? {}));
   }
