@@ -13,12 +13,6 @@ import type { DatabaseUrl } from "./database_url.ts";
  */
 export type Protection = "plain" | "opportunistic" | "unverified" | "verified";
 
-export interface DatabaseTls {
-  readonly protection: Protection;
-  /** The file with the only certificates to trust; undefined to trust the system's certificates. */
-  readonly rootCertFile: string | undefined;
-}
-
 /** Two differences from libpq: `verify-ca` also checks the host, and `allow` always encrypts, as `require` does. */
 const MODES: Readonly<Record<string, Protection>> = {
   disable: "plain",
@@ -32,8 +26,12 @@ const MODES: Readonly<Record<string, Protection>> = {
   true: "verified",
 };
 
-/** Reads the parameters of an address. Returns a text with the reason if they cannot be used; it repeats no value. */
-export function parseDatabaseTls({ first: { searchParams: query } }: DatabaseUrl): DatabaseTls | string {
+/**
+ * Reads the parameters of an address. Returns the protection, and the file with the only certificates to trust; without
+ * that file the system's certificates are trusted. Returns a text with the reason if the parameters cannot be used; it
+ * repeats no value.
+ */
+export function parseDatabaseTls({ first: { searchParams: query } }: DatabaseUrl) {
   const rootCert = query.get("sslrootcert") ?? undefined;
   const mode =
     query.get("sslmode") ?? query.get("ssl") ?? (rootCert === "system" ? "verify-full" : "disable");

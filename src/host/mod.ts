@@ -6,6 +6,5 @@ export {
   findSystemUser,
   findTool,
   nameOfUser,
-  type SystemUser,
   TOOL_FOLDERS,
 } from "./system_users.ts";

@@ -5,12 +5,6 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
-export interface SystemUser {
-  readonly name: string;
-  readonly uid: number;
-  readonly gid: number;
-}
-
 /** The folders of root's tools. The PATH of the caller is not used. */
 export const TOOL_FOLDERS: readonly string[] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
@@ -18,10 +12,7 @@ const LOOK_UP_LIMIT_MS = 5_000;
 const NOT_FOUND = 2;
 
 /** Finds a user by name or by number; undefined if there is none. */
-export function findSystemUser(
-  key: string | number,
-  folders: readonly string[] = TOOL_FOLDERS,
-): SystemUser | undefined {
+export function findSystemUser(key: string | number, folders: readonly string[] = TOOL_FOLDERS) {
   const [name = "", , uid, gid] = findEntry("passwd", key, folders) ?? [];
   return name === "" ? undefined : { name, uid: Number(uid), gid: Number(gid) };
 }

@@ -6,14 +6,11 @@
  * the `Range` of a request that gets the whole file, and accepts them.
  */
 
-export interface ByteRange {
-  readonly first: number;
-  /** The last byte of the range, included. */
-  readonly last: number;
-}
-
-/** Returns the range; `all` for the whole file; `none` if the file has no byte of the range. */
-export function parseRange(header: string | null, sizeBytes: number): ByteRange | "all" | "none" {
+/**
+ * Returns the first byte of the range and the last one, included; `all` for the whole file; `none` if the file has no
+ * byte of the range.
+ */
+export function parseRange(header: string | null, sizeBytes: number) {
   const match = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? "");
   if (match === null) return "all";
   const [, from = "", to = ""] = match;

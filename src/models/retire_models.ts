@@ -52,18 +52,12 @@ export async function retireVersion(
 /** A file is kept this long after its last version was retired, or after it was written. */
 const KEPT_MS = DAY_MS;
 
-export interface Purge {
-  readonly files: number;
-  readonly bytes: number;
-  /** Files that no version needs since less than a day. */
-  readonly waiting: number;
-}
-
 /**
  * Deletes files that no version has needed for a day: those of retired versions, and those of an interrupted add. The
- * rows are deleted first, so that an interrupted purge leaves only files, which the next purge deletes.
+ * rows are deleted first, so that an interrupted purge leaves only files, which the next purge deletes. Returns how many
+ * files and bytes it deleted, and how many files wait because no version needs them since less than a day.
  */
-export async function purgeFiles(database: Database, dataDir: string, { actor, now }: By): Promise<Purge> {
+export async function purgeFiles(database: Database, dataDir: string, { actor, now }: By) {
   const until = new Date(now.getTime() - KEPT_MS);
   await database.query(
     (sql) => sql`

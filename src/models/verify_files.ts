@@ -16,18 +16,15 @@ export interface CheckedFile extends StoredFile {
   readonly problem: FileProblem | undefined;
 }
 
-export interface Verification {
-  readonly files: readonly CheckedFile[];
-  /** Files in the store that belong to no version, by their paths below it. */
-  readonly unnamed: readonly string[];
-}
-
-/** Reads every stored file and compares it with the registry. Changes nothing. */
+/**
+ * Reads every stored file and compares it with the registry. Changes nothing. `unnamed` are the files in the store that
+ * belong to no version, by their paths below it.
+ */
 export async function verifyFiles(
   database: Database,
   folder: string,
   { onProgress }: { readonly onProgress: OnProgress },
-): Promise<Verification> {
+) {
   // In this order, so that a file that is added in the meantime is not reported as unnamed.
   const stored = await listStored(folder);
   const hosted = await listFiles(database);

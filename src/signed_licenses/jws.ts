@@ -15,18 +15,6 @@ import {
 } from "node:crypto";
 import * as v from "valibot";
 
-/** A public key as JWK (RFC 8037). */
-export interface PublicJwk {
-  readonly kty: "OKP";
-  readonly crv: "Ed25519";
-  /** 32 bytes as base64url. */
-  readonly x: string;
-  /** The thumbprint of the key (RFC 7638). */
-  readonly kid: string;
-  readonly use: "sig";
-  readonly alg: "EdDSA";
-}
-
 export interface NewKeyPair {
   readonly kid: string;
   /** 32 bytes as base64url. */
@@ -48,8 +36,8 @@ export function generateKeyPair(): NewKeyPair {
   };
 }
 
-/** Returns a public key of 32 bytes (base64url) as JWK. */
-export function toJwk(publicKey: string): PublicJwk {
+/** Returns a public key of 32 bytes (base64url) as JWK (RFC 8037). Its `kid` is its thumbprint (RFC 7638). */
+export function toJwk(publicKey: string) {
   return { kty: "OKP", crv: "Ed25519", x: publicKey, kid: thumbprintOf(publicKey), use: "sig", alg: "EdDSA" };
 }
 

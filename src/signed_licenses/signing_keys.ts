@@ -135,19 +135,15 @@ async function rotate(
     : { ...row, successor: next.kid };
 }
 
-export interface Retirement {
-  /** The number of keys with a license that the retired key signed and that is still valid. */
-  readonly stillValid: number;
-  /** The new signing key, if the retired key was the signing key. */
-  readonly rotation: Rotation | undefined;
-}
-
 /** How long a retirement may pause between two statements. */
 const LONGEST_PAUSE_MS = 2_000;
 
 /**
  * Retires an old key: it is not published any more. Refuses the signing key, its successor, and a key whose licenses
  * are still valid. `isLeaked` retires each of them; for the signing key, the successor is promoted first.
+ *
+ * Returns `stillValid`, the number of keys with a license that the retired key signed and that is still valid, and
+ * `rotation`, the new signing key if the retired key was the signing key.
  *
  * A transaction, so only for commands. It locks the row of the key, so that no process signs with the key while the
  * licenses are counted. The server ends a transaction whose process or connection hangs: signatures wait for it.
@@ -156,7 +152,7 @@ export async function retireSigningKey(
   session: DatabaseSession,
   kid: string,
   options: ChangeBy & { readonly isLeaked: boolean; readonly longestPauseMs?: number },
-): Promise<Retirement | Refusal> {
+) {
   const { actor, now, isLeaked, secrets, longestPauseMs = LONGEST_PAUSE_MS } = options;
   return await session.transaction(async (sql) => {
     await sql`select set_config('idle_in_transaction_session_timeout', ${`${longestPauseMs}ms`}, true)`;

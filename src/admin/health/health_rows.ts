@@ -44,17 +44,12 @@ export function listExpiries(
   return [...(certificate ? [certificate] : []), ...shown.slice(0, MOST_TOKENS)];
 }
 
-interface Summary {
-  readonly tone: "good" | "warning" | "bad";
-  readonly sentence: string;
-}
-
-/** Returns one line about everything. */
+/** Returns one line about everything, with its tone. */
 export function summarize(
   findings: readonly Finding[],
   expiries: readonly Expiry[],
   processes: readonly ServingProcess[],
-): Summary {
+) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
   const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];
   const lost = processes.filter(({ isLost }) => isLost).length;
@@ -64,10 +59,10 @@ export function summarize(
     ...(soon.length > 0 ? [`Needs attention: ${soon.join(", ")}.`] : []),
   ];
   if (sentences.length > 0) {
-    return { tone: wrong.length > 0 ? "bad" : "warning", sentence: sentences.join(" ") };
+    return { tone: wrong.length > 0 ? "bad" : "warning", sentence: sentences.join(" ") } as const;
   }
   const serving = processes.length === 1 ? "1 process serves" : `${processes.length} processes serve`;
-  return { tone: "good", sentence: `Everything works. ${serving} this database.` };
+  return { tone: "good", sentence: `Everything works. ${serving} this database.` } as const;
 }
 
 const namesOf = (findings: readonly Finding[], state: Finding["state"]) =>

@@ -2,7 +2,7 @@
 import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
 import { isReadable } from "../../doctor/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
+import { isRefusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
 import { command, group } from "../command.ts";
@@ -34,14 +34,11 @@ const check = command({
 
 export const config = group("config", "check the settings", [check]);
 
-interface FilesChecked {
-  readonly warnings: readonly string[];
-  /** The first refusal that a service would give at start; undefined if it would start. */
-  readonly fault?: Refusal;
-}
-
-/** Reads the files that the settings name. Opens no database. */
-export function checkFiles(config: Config, { clock }: Pick<Invocation, "clock">): FilesChecked {
+/**
+ * Reads the files that the settings name. Opens no database. `fault` is the first refusal that a service would give at
+ * start; undefined if it would start.
+ */
+export function checkFiles(config: Config, { clock }: Pick<Invocation, "clock">) {
   const warnings: string[] = [];
   const { unseen } = config;
   if (unseen !== undefined)

@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import { parseSetting, refuseSameAddress, settingOf } from "../../config/mod.ts";
-import { findSystemUser, type SystemUser } from "../../host/mod.ts";
+import { findSystemUser } from "../../host/mod.ts";
 import { wholeNumber } from "../../rule.ts";
 import { readOrigin } from "../../version.ts";
 import { command } from "../command.ts";
@@ -89,7 +89,7 @@ const SYSUSERS_LINE = `u claviger - "Claviger, licensing and model registry" ${S
 const DYNAMIC_UIDS = [61_184, 65_519] as const;
 
 /** Returns why the unit cannot start on this host yet, from the user of the name `claviger`; undefined if it can. */
-export function warnOfUser(user: Pick<SystemUser, "uid"> | undefined): string | undefined {
+export function warnOfUser(user: { readonly uid: number } | undefined): string | undefined {
   const create = "create it with the line that `claviger systemd --sysusers` prints";
   if (user === undefined)
     return `The user claviger is missing on this host: before you start this unit, ${create}; see \`claviger guide service\``;

@@ -6,14 +6,11 @@ import { hasCode } from "../../system_error.ts";
 
 const LIMIT_BYTES = 64 * 1024;
 
-export interface PostmasterFile {
-  readonly pid: number;
-  /** `starting`, `ready` (which means that it accepts connections) or `stopping`; empty at first. */
-  readonly status: string;
-}
-
-/** Reads the file; undefined if there is no such file or it names no process. */
-export function readPostmasterFile(cluster: string): PostmasterFile | undefined {
+/**
+ * Reads the file; undefined if there is no such file or it names no process. The status is `starting`, `ready` (which
+ * means that it accepts connections) or `stopping`; empty at first.
+ */
+export function readPostmasterFile(cluster: string) {
   let lines: string[];
   try {
     lines = readRegularFile(pathIn(cluster), LIMIT_BYTES, constants.O_NOFOLLOW).split("\n");
