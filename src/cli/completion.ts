@@ -80,16 +80,52 @@ function valuesOf(argument: Argument): readonly string[] | "file" {
 
 const RENDERERS: Readonly<Record<Shell, (commands: readonly Completed[]) => string>> = {
   bash: renderBash,
-  zsh: (commands) =>
-    `#compdef claviger\nautoload -U +X bashcompinit && bashcompinit\n${renderBash(commands)}`,
+  zsh: renderZsh,
   fish: renderFish,
 };
 
 /**
- * The script finds the command from the words without options and their values. A `case` then has its candidates: after
- * an option, or for an argument by the number of arguments before it.
+ * readline splits a word at `=`, also after an option: the function for both shells gets `--tier=free` as three words.
+ * The names of commands are not marked as files: next to a folder `keys`, readline would complete them to `keys/`.
  */
 function renderBash(commands: readonly Completed[]): string {
+  return `# Completion of claviger. In bash: source <(claviger completion bash)
+${renderFind(commands)}
+_claviger() {
+  local candidates= files= current=\${COMP_WORDS[COMP_CWORD]}
+  if [ "$current" = = ]; then current=; fi
+  _claviger_find "$current" "\${COMP_WORDS[@]:1:COMP_CWORD-1}"
+  COMPREPLY=($(compgen -W "$candidates" -- "$current"))
+  local IFS=$'\\n'
+  if [ -n "$files" ]; then
+    compopt -o filenames 2> /dev/null
+    COMPREPLY+=($(compgen -f -- "$current"))
+  fi
+}
+complete -F _claviger claviger
+`;
+}
+
+/** zsh runs this file as the function `_claviger` at the first Tab of a shell: the file must complete, too. */
+function renderZsh(commands: readonly Completed[]): string {
+  return `#compdef claviger
+# Completion of claviger. In zsh, after compinit: source <(claviger completion zsh)
+${renderFind(commands)}
+_claviger() {
+  local candidates= files=
+  _claviger_find "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}"
+  if [ -n "$files" ]; then _files; fi
+  compadd -- \${=candidates}
+}
+if [ "\${funcstack[1]}" = _claviger ]; then _claviger; else compdef _claviger claviger; fi
+`;
+}
+
+/**
+ * Renders a function for bash and zsh. It finds the command from the words without options and their values. A `case`
+ * then has its candidates: after an option, or for an argument by the number of arguments before it.
+ */
+function renderFind(commands: readonly Completed[]): string {
   const cases = commands.map(({ words, options, arguments: given }) => {
     const places = [
       ...given.map((values, index) => ({ place: String(index), values })),
@@ -98,24 +134,26 @@ function renderBash(commands: readonly Completed[]): string {
       if (values === "file") return [`        ${place}) files=1 ;;`];
       return typeof values === "string" || values.length === 0
         ? []
-        : [`        ${place}) words=${quote(values.join(" "))} ;;`];
+        : [`        ${place}) candidates=${quote(values.join(" "))} ;;`];
     });
     return [
       `    ${quote(words.join(" "))})`,
-      `      options=${quote(options.map(({ name }) => name).join(" "))}`,
+      `      flags=${quote(options.map(({ name }) => name).join(" "))}`,
       ...(places.length > 0 ? [`      case \${before:-$given} in`, ...places, "      esac"] : []),
       "      ;;",
     ].join("\n");
   });
-  return `# Completion of claviger. In bash: source <(claviger completion bash)
-_claviger() {
-  local word before= command= given=0 words= options= files= skip= index
-  local current=\${COMP_WORDS[COMP_CWORD]}
-  for ((index = 1; index < COMP_CWORD; index++)); do
-    word=\${COMP_WORDS[index]}
-    if [ -n "$skip" ]; then skip=; continue; fi
+  return `# Gets the current word and the words before it. Sets candidates, and files if a file may follow.
+_claviger_find() {
+  local current=$1 word= before= command= given=0 flags=
+  shift
+  for word in "$@"; do
+    if [ -n "$before" ]; then
+      if [ "$word" != = ]; then before=; fi
+      continue
+    fi
     case $word in
-      ${optionsWithValue(commands).join("|")}) skip=1 ;;
+      ${optionsWithValue(commands).join("|")}) before=$word ;;
       -*) ;;
       *)
         case "$command" in
@@ -125,17 +163,11 @@ _claviger() {
         ;;
     esac
   done
-  [ -n "$skip" ] && before=\${COMP_WORDS[COMP_CWORD-1]}
   case "$command" in
 ${cases.join("\n")}
   esac
-  case $current in -*) [ -n "$before" ] || words=$options ;; esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-  local IFS=$'\\n'
-  if [ -n "$files" ]; then COMPREPLY+=($(compgen -f -- "$current")); fi
-}
-complete -o filenames -F _claviger claviger
-`;
+  case $current in -*) [ -n "$before" ] || candidates=$flags ;; esac
+}`;
 }
 
 function renderFish(commands: readonly Completed[]): string {
