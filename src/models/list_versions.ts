@@ -39,17 +39,9 @@ const MAX_VERSIONS = 100;
 type Row = Omit<RegisteredModel, "owner" | "shown"> &
   ModelVersion & { readonly ownerUuid: string | null; readonly email: string | null };
 
-/** Lists a part of all models, newest first. `afterUuid` is the UUID of a model. */
-export async function listRegistered(
-  database: Database,
-  { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit: number },
-): Promise<RegisteredModel[]> {
-  return await select(database, { afterUuid, limit });
-}
-
 /** Finds a model by its name, with its versions, newest first; undefined if there is none. */
 export async function findRegistered(database: Database, name: string): Promise<FoundModel | undefined> {
-  const [model] = isStorableText(name) ? await select(database, { name, limit: 1 }) : [];
+  const [model] = isStorableText(name) ? await listRegistered(database, { name, limit: 1 }) : [];
   if (model === undefined) return undefined;
   const versions = await database.query<ModelVersion>(
     (sql) => sql`
@@ -70,11 +62,16 @@ function columns(sql: Sql): Fragment {
 
 interface Selection {
   readonly name?: string;
+  /** Only models after the model with this UUID. */
   readonly afterUuid?: string | undefined;
   readonly limit: number;
 }
 
-async function select(database: Database, { name, afterUuid, limit }: Selection): Promise<RegisteredModel[]> {
+/** Lists a part of all models, newest first. */
+export async function listRegistered(
+  database: Database,
+  { name, afterUuid, limit }: Selection,
+): Promise<RegisteredModel[]> {
   const rows = await database.query<Row>(
     (sql) => sql`
       select m.id as uuid, m.name, m.listed_version as "listedVersion", a.id as "ownerUuid", a.email,
