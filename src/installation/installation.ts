@@ -6,28 +6,17 @@
  */
 import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../clock.ts";
 import type { Config, GivenSecret } from "../config/mod.ts";
-import { openEmbedded } from "../database/embedded/mod.ts";
+import { type EmbeddedOptions, openEmbedded } from "../database/embedded/mod.ts";
 import { type DatabaseAddress, nameOfDatabase } from "../database/mod.ts";
-import type { Log } from "../log.ts";
-import type { Platform } from "../platform/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../secrets/mod.ts";
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
-export interface InstallationOptions {
+export interface InstallationOptions
+  extends Pick<EmbeddedOptions, "platform" | "clock" | "log" | "holder" | "create" | "isInterrupted"> {
   readonly config: Config;
-  readonly platform: Platform;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** A service holds the data folder while it runs; a command works whether the service runs or not. */
-  readonly holder: "serve" | "command";
-  /** True initialises a folder without data; false refuses it. */
-  readonly create: boolean;
-  /** Asked while the database inside starts; true stops the start. */
-  readonly isInterrupted?: () => boolean;
 }
 
 export interface Installation {

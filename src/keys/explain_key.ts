@@ -1,4 +1,5 @@
 /** Explains why a key works or does not work, as data and codes with which support can answer a customer. */
+import type { AuditRow } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyState, Reading } from "../licensing/mod.ts";
@@ -13,15 +14,7 @@ import { listRefusals, type RefusalCount } from "./refusals.ts";
 export type Obstacle = "revoked" | "replaced" | "suspended" | "expired" | "quota_used_up";
 
 /** The change after which a key has its state, from the audit log. */
-export interface StateChange {
-  readonly at: Date;
-  /** As the audit log names it: `http:203.0.113.7`, `command:root`, `token:shop` or `operator:olga`. */
-  readonly actor: string;
-  /** Such as `key.suspend`. */
-  readonly action: string;
-  /** The reason that the actor gave. */
-  readonly reason: string | null;
-}
+type StateChange = Pick<AuditRow, "at" | "actor" | "action" | "reason">;
 
 export interface KeyExplanation {
   readonly key: KeySummary;

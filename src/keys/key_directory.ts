@@ -1,5 +1,4 @@
 /** Finds keys by their hash: in the cache while the cache can be trusted, otherwise in the database. */
-import type { Clock } from "../clock.ts";
 import {
   createLookUpQueue,
   type Database,
@@ -8,7 +7,6 @@ import {
   type LookUpStats,
 } from "../database/mod.ts";
 import type { LicenseCache } from "../licensing/mod.ts";
-import type { Log } from "../log.ts";
 import type { Refusal } from "../refusal.ts";
 import { findKeysByHash } from "./find_keys.ts";
 import { createKeyCache, type KeyCache } from "./key_cache.ts";
@@ -16,16 +14,12 @@ import { type KeyHash, renderKeyHash } from "./key_hash.ts";
 import { createKeyHashByUuid } from "./key_hash_by_uuid.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
-import { createPulse, type Pulse, TRUST_MS } from "./pulse.ts";
+import { createPulse, type Pulse, type PulseOptions, TRUST_MS } from "./pulse.ts";
 import { createRefusals } from "./refusals.ts";
 
-export interface KeyDirectoryOptions {
-  readonly database: Database;
+export interface KeyDirectoryOptions extends Omit<PulseOptions, "cache" | "onOtherServer"> {
   /** The database for the pulse: a separate connection, so that the pulse does not wait behind other statements. */
   readonly pulseDatabase?: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly processUuid: string;
   readonly maxKeys?: number;
 }
 

@@ -7,7 +7,7 @@
  * than the rest of the answer. So at run time a record is one flat object; its type has one interface per owner.
  */
 import type { Month } from "../calendar.ts";
-import type { KeyState, Tier } from "../licensing/mod.ts";
+import type { Account, KeyState, Tier } from "../licensing/mod.ts";
 import type { Sender } from "../limits/mod.ts";
 import type { KeyHash } from "./key_hash.ts";
 
@@ -55,11 +55,7 @@ interface RenderedAnswer {
   isUsedUp: boolean;
 }
 
-export interface AccountNames {
-  readonly email: string;
-  readonly name: string;
-  readonly organization: string;
-}
+export type AccountNames = Pick<Account, "email" | "name" | "organization">;
 
 /** The units that a license has used in a month. */
 export interface UsageCount {

@@ -125,12 +125,7 @@ async function select(
   return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));
 }
 
-export interface UpdatedAccount {
-  readonly email: string;
-  readonly name: string;
-  readonly organization: string;
-  readonly isChanged: boolean;
-}
+type UpdatedAccount = Pick<Account, "email" | "name" | "organization"> & { readonly isChanged: boolean };
 
 /**
  * Updates an account's name or organization, and tells whether a value changed. Refuses an account that does not

@@ -21,10 +21,7 @@ export interface Token {
   readonly sources: readonly string[] | undefined;
 }
 
-export interface TokenRequest {
-  readonly name: string;
-  readonly scopes: readonly Scope[];
-  readonly restriction: Restriction;
+export interface TokenRequest extends Pick<Token, "name" | "scopes" | "restriction"> {
   readonly sources?: readonly string[] | undefined;
   readonly expiresAt?: Date | undefined;
 }

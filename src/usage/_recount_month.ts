@@ -56,11 +56,7 @@ export async function findTierChange(database: Database, from: Date): Promise<Da
 /** The use by day, tier and mode. The day is the day of the month from 1 on, or 0 for imported use. */
 type Counted = ReadonlyMap<number, ReadonlyMap<string, CountedRow>>;
 
-interface CountedRow {
-  readonly tier: string;
-  readonly mode: string;
-  readonly used: number;
-}
+type CountedRow = Pick<Group, "tier" | "mode" | "used">;
 
 interface Group {
   readonly tier: string;

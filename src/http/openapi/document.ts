@@ -5,23 +5,17 @@
  * and numbers from the limits in the settings. Facts that the program states nowhere else, such as the codes that an
  * endpoint may answer, are in `operations.ts`.
  */
-import type { Brand } from "../../brand.ts";
-import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { ClientCode } from "../../refusal.ts";
 import { COMMON_CONDITIONS, type DescribedOperation, type Json, renderOpenApi } from "../../wire/mod.ts";
+import type { AppOptions } from "../app_options.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { HEADERS } from "./headers.ts";
 import type { EndpointOperation } from "./operation.ts";
 import { operations } from "./operations.ts";
 import { createSchemas } from "./schemas.ts";
 
-interface DocumentOptions {
-  readonly brand: Brand;
-  /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
-  readonly publicUrl: string | undefined;
-  /** The limits in requests a minute; 0 means no limit. */
-  readonly limits: Readonly<Record<LimitedEndpoint, number>>;
-}
+/** The limits are requests a minute; 0 means no limit. */
+export type DocumentOptions = Pick<AppOptions, "brand" | "publicUrl" | "limits">;
 
 /** The condition under which each code is answered. */
 const CONDITIONS: Readonly<Record<ClientCode, string>> = {
