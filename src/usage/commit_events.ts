@@ -91,7 +91,13 @@ export async function commitEvents(
                coalesce(sum(granted), 0) as units
           from granted
       ),
-      ${hasClaims ? acceptedWithClaims(sql) : acceptedWithoutClaims(sql)},
+      -- Ranks are compared only if a license was granted fewer units than its events ask for.
+      accepted as (
+        select * from ${hasClaims ? sql`fresh` : sql`event`} as event
+         where event_type <> 'inference'
+            or (select units from tally) = (select sum(units) from wanted)
+            or rank <= (select granted from granted where granted.license_id = event.license_id)
+      ),
       stored as (
         insert into events (id, received_at, key_id, license_id, event_type, model_name, inference_type,
                             duration_ms, success, error_message, metadata)
@@ -215,19 +221,6 @@ function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
 }
 
 /**
- * Returns the CTE `accepted`, which compares ranks only if a license was granted fewer units than its events ask for.
- */
-function acceptedWithoutClaims(sql: Sql): Fragment {
-  return sql`
-      accepted as (
-        select * from event
-         where rank = 0
-            or (select units from tally) = (select sum(units) from wanted)
-            or rank <= (select granted from granted where granted.license_id = event.license_id)
-      )`;
-}
-
-/**
  * Returns the CTEs `event`, `known` (the events whose claim is known), `fresh` (all other events) and `wanted`.
  * Claims are looked up one by one: a join would read the whole table if the statement was planned while the table
  * had few rows. Claims of earlier versions contain the key in place of the license.
@@ -256,16 +249,6 @@ function ctesWithClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
       ),
       wanted as (
         select license_id, count(*) as units from fresh where event_type = 'inference' group by license_id
-      )`;
-}
-
-function acceptedWithClaims(sql: Sql): Fragment {
-  return sql`
-      accepted as (
-        select * from fresh
-         where event_type <> 'inference'
-            or (select units from tally) = (select sum(units) from wanted)
-            or rank <= (select granted from granted where granted.license_id = fresh.license_id)
       )`;
 }
 
