@@ -13,10 +13,7 @@ export interface GivenSecret {
 }
 
 /** Finds a credential in the folder that systemd provides, else at the path that the unit names. */
-export function findCredential(
-  name: string,
-  { env, unit }: ConfigSource,
-): { readonly path: string; readonly exists: boolean } {
+export function findCredential(name: string, { env, unit }: ConfigSource) {
   const folder = env.CREDENTIALS_DIRECTORY;
   const path = folder ? join(folder, name) : (unit?.credentials.get(name) ?? name);
   return { path, exists: path !== name && existsSync(path) };

@@ -84,10 +84,7 @@ async function examineVersion(context: ServerContext): Promise<CheckResult> {
 }
 
 /** Finds the folder of the programs that run a private cluster. Only the cluster's own user may query it. */
-async function findPrograms({
-  database,
-  config,
-}: ServerContext): Promise<{ readonly bin: string; readonly isInside: boolean } | undefined> {
+async function findPrograms({ database, config }: ServerContext) {
   const [row] = await database.query<{ bin: string }>(
     (sql) => sql`select setting as bin from pg_config where name = 'BINDIR'`,
   );

@@ -141,10 +141,7 @@ function tokensOf(sql: Sql, name: Fragment): Fragment {
                where t.created_by in ('operator:' || ${name}, 'command:' || ${name}) and t.state <> 'revoked'), '[]')`;
 }
 
-async function findOperator(
-  database: Database,
-  name: string,
-): Promise<{ readonly role: Role; readonly removedAt: Date | null } | undefined> {
+async function findOperator(database: Database, name: string) {
   const [row] = await database.query<{ role: Role; removedAt: Date | null }>(
     (sql) => sql`select role, removed_at as "removedAt" from operators where name = ${name}`,
     { isRead: true },

@@ -58,10 +58,7 @@ interface SigningKeyChange {
  * keys, which a restore left out: then clients that pinned the earlier keys refuse new licenses. Two processes that start
  * at once agree, because the numbers of the keys are unique.
  */
-export async function ensureSigningKeys(
-  database: Database,
-  { secrets, now }: SigningKeyChange,
-): Promise<{ readonly isMade: boolean; readonly replacesEarlier: boolean }> {
+export async function ensureSigningKeys(database: Database, { secrets, now }: SigningKeyChange) {
   const [first, second] = [generateKeyPair(), generateKeyPair()];
   const [made] = await database.query<{ replacesEarlier: boolean }>(
     (sql) => sql`

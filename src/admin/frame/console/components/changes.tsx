@@ -39,10 +39,7 @@ export function Changes(row: Pick<AuditRow, "before" | "after">) {
 const MOST_CHARACTERS = 900;
 
 /** Returns the changed fields, and whether some were left out because their values are too long. */
-export function changesOf(
-  before: unknown,
-  after: unknown,
-): { readonly changes: readonly FieldChange[]; readonly isCut: boolean } {
+export function changesOf(before: unknown, after: unknown) {
   const changes: FieldChange[] = [];
   let left = MOST_CHARACTERS;
   for (const { field, ...values } of describeChanges(before, after)) {
