@@ -3,7 +3,15 @@
  * it is missing, CI fails and others leave the tests out. lintian and shellcheck judge the package where they are, and in CI.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -167,6 +175,26 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
         run(["shellcheck", "-s", "sh", join(content, "DEBIAN", name)], folder);
       expect(read(`DEBIAN/${name}`)).not.toMatch(/^[^#]*(systemctl|invoke) (enable|start|restart)/m);
     }
+  });
+
+  test("purges also if an empty folder cannot be removed because a disk is mounted there, and says that it is kept", () => {
+    const root = join(folder, "purged");
+    const data = join(root, "var/lib/claviger");
+    const backups = join(root, "var/backups/claviger");
+    for (const each of [data, backups]) mkdirSync(each, { recursive: true });
+    const script = read("DEBIAN/postrm").replaceAll(/(?<=[ "])\/(?=etc|var)/g, `${root}/`);
+    // What the kernel answers for a mount point, also for an empty one.
+    const mounted = `rmdir() {
+      case $* in *${data}) echo "rmdir: failed to remove '${data}': Device or resource busy" >&2; return 1 ;; esac
+      command rmdir "$@"
+    }`;
+    const { exitCode, stdout, stderr } = Bun.spawnSync(["sh", "-c", `${mounted}\n${script}`, "sh", "purge"]);
+    expect([exitCode, stdout.toString(), stderr.toString()]).toEqual([
+      0,
+      `claviger: ${data} is kept; remove it yourself if you need it no more\n`,
+      "",
+    ]);
+    expect([existsSync(data), existsSync(backups)]).toEqual([true, false]);
   });
 
   test.skipIf(!isInCi && Bun.which("lintian") === null)("is accepted by lintian", () => {
