@@ -10,26 +10,11 @@ import { createProgram } from "../../src/cli/program.ts";
 import { createCommandLine, createTestInvocation } from "../cli/command_line.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { AFTER, CONSOLE_CONDITIONS, KEY_CONDITIONS, type Wrong } from "./console_conditions.ts";
 
 const ACTOR_FORM =
   "must be a kind and a name, such as token:shop; the kinds are http, command, token, operator";
 
-/** A value, or several, for each condition. */
-type Wrong = Readonly<Record<string, string | readonly string[]>>;
-
-/** A value that cannot be read, for each condition of the keys in the API and in the console. */
-const KEYS: Wrong = {
-  search: "two\nlines",
-  account: "Grace",
-  tier: "gold",
-  state: "live",
-  mode: "demo",
-  expiring_within: "30 days",
-  external_id: "x".repeat(256),
-  near_quota: "79",
-  unused_for: "31",
-};
-const AFTER: Wrong = { after: "next" };
 /** The limit of pages of the API; an empty condition is none in the console, where a form sends it. */
 const PAGES: Wrong = { ...AFTER, limit: ["all", "0", "101", "-1", "1e1", "2.5", "", "9".repeat(30)] };
 const MONTHS = ["2026-13", "2026", "2026-2", "26-10", "\u00b22026-10", "now", ""];
@@ -65,25 +50,6 @@ function casesOf(wrong: Wrong, { isFree = [] as readonly string[] } = {}) {
 }
 
 describe("the console", () => {
-  const LISTS: Readonly<Record<string, Wrong>> = {
-    "/keys": { ...KEYS, ...AFTER },
-    "/keys.csv": KEYS,
-    "/keys/:id": { month: "2026-13" },
-    "/accounts": { search: "!!", ...AFTER },
-    "/models": AFTER,
-    "/audit": {
-      account: "Grace",
-      key: "svc_test_…ce05",
-      actor: "olga",
-      action: "key.revoked",
-      since: "yesterday",
-      until: "2026-11-31",
-      ...AFTER,
-    },
-    "/usage": { month: "November", ...AFTER },
-    "/usage.csv": { month: "2026-00" },
-    "/activity": { by: "tier", step: "week", to: "now" },
-  };
   /** Pages without a condition, and forms. */
   const OTHERS = ["/overview", "/keys/issue", "/accounts/:id", "/models/:name", "/health", "/access"];
   OTHERS.push("/access/operators/:name", "/access/tokens/:name");
@@ -92,10 +58,10 @@ describe("the console", () => {
 
   test("has no other list", () => {
     const pages = CONSOLE_ROUTES.filter(({ method }) => method === "GET").map(({ path }) => path);
-    expect(pages.toSorted()).toEqual([...Object.keys(LISTS), ...OTHERS].toSorted());
+    expect(pages.toSorted()).toEqual([...Object.keys(CONSOLE_CONDITIONS), ...OTHERS].toSorted());
   });
 
-  for (const [path, wrong] of Object.entries(LISTS)) {
+  for (const [path, wrong] of Object.entries(CONSOLE_CONDITIONS)) {
     for (const { name, text, query } of casesOf(wrong)) {
       test(`GET ${path}?${query.slice(0, 60)} shows nothing, and names the condition`, async () => {
         const answer = await client.send(`${path.replace(":id", keyId)}?${query}`, { cookie });
@@ -151,7 +117,7 @@ describe("the console", () => {
 describe("the API", () => {
   const LISTS: Readonly<Record<string, Wrong>> = {
     "/keys": {
-      ...{ ...KEYS, ...PAGES },
+      ...{ ...KEY_CONDITIONS, ...PAGES },
       search: ["two\nlines", "", "x".repeat(201)],
       account: ["Grace", "nobody"],
       expiring_within: ["30 days", "-1", "36501"],

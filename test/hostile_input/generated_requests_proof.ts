@@ -1,8 +1,13 @@
-/** The generated requests reach every code of the contract. `HOSTILE_SEED` sets the seed, which is printed. */
+/**
+ * The generated requests reach every code of the contract, and none makes the operators' API fail. `HOSTILE_SEED` sets the
+ * seed, which is printed.
+ */
 import { expect, test } from "bun:test";
 import { sendGenerated } from "./generated_run.ts";
+import { sendToOperators } from "./operator_run.ts";
 
 const REQUESTS = 20_000;
+const OPERATOR_REQUESTS = 6_000;
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 /** The codes that so many requests get with any seed. A run without one of them did not try it. */
@@ -35,4 +40,10 @@ test("Every generated request gets a documented answer in time, and together the
   expect(requests).toBe(REQUESTS);
   expect(Object.keys(codes).toSorted()).toEqual(CODES);
   for (const status of [200, 202, 206, 304, 422]) expect(statuses[status]).toBeGreaterThan(0);
+});
+
+test("Every generated request to the operators' API is answered without a failure", async () => {
+  const { failure, secrets } = await sendToOperators({ requests: OPERATOR_REQUESTS, seed });
+  if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
+  expect(secrets.known).toBeGreaterThan(OPERATOR_REQUESTS);
 });

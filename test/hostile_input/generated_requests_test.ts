@@ -9,7 +9,7 @@ import { sendGeneratedWithMinting } from "./minting_run.ts";
 setDefaultTimeout(30_000);
 
 const REQUESTS = 4_000;
-const MINTING_REQUESTS = 1_200;
+const MINTING_REQUESTS = 500;
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 /** The codes that so many requests get with any seed; `generated_requests_proof.ts` awaits every code. */
