@@ -1,6 +1,14 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
@@ -53,6 +61,26 @@ describe("stopLeftovers()", () => {
       rmSync(folder, { recursive: true, force: true });
     }
     expect([...ends]).toEqual(["SIGQUIT"]);
+  });
+
+  test("stops a process that an emulator runs: only its name is PostgreSQL's, its program is the emulator", async () => {
+    const folder = mkdtempSync(join(testFolder(), "leftovers-"));
+    const cluster = join(folder, "cluster");
+    mkdirSync(cluster);
+    const name = join(folder, "postgres");
+    symlinkSync("/bin/sleep", name);
+    const emulated = spawn(name, ["60"], { cwd: cluster, stdio: "ignore" });
+    const other = spawn("/bin/sleep", ["60"], { cwd: cluster, stdio: "ignore" });
+    try {
+      const ended = new Promise((resolve) => emulated.once("exit", (_, signal) => resolve(signal)));
+      expect(await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 })).toBe(1);
+      expect(await ended).toBe("SIGQUIT");
+      expect(isRunning(other.pid ?? 0)).toBe(true);
+    } finally {
+      emulated.kill("SIGKILL");
+      other.kill("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   test("waits for a killed session that still gives back its memory", async () => {

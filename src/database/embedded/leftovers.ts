@@ -3,11 +3,11 @@
  * that a killed postmaster left behind, which would prevent the next start ("pre-existing shared memory block is still
  * in use").
  *
- * The processes are found by their program and by their working folder, which is the folder of the cluster.
+ * The processes are found by their program or name and by their working folder, which is the folder of the cluster.
  * `postmaster.pid` only tells which of them is the postmaster. So it does no harm if the file has an old number that
  * another program has now.
  */
-import { readdirSync, readlinkSync, rmSync, type Stats, statSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, rmSync, type Stats, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
@@ -67,10 +67,17 @@ function isClusterProcess(pid: number, folder: Stats): boolean {
   try {
     const cwd = statSync(`/proc/${pid}/cwd`);
     if (cwd.ino !== folder.ino || cwd.dev !== folder.dev) return false;
-    return programOf(pid)?.startsWith("postgres") ?? true;
+    return isPostgres(pid);
   } catch {
     return false;
   }
+}
+
+/** Where the processor is emulated, the program of every process is the emulator, and only its name is PostgreSQL's. */
+function isPostgres(pid: number): boolean {
+  const program = programOf(pid);
+  if (program === undefined || program.startsWith("postgres")) return true;
+  return readFileSync(`/proc/${pid}/comm`, "utf8") === "postgres\n";
 }
 
 /**
