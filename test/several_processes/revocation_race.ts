@@ -1,7 +1,7 @@
 /**
  * Promise 2: a revoked key is refused after the answer to the revoke; in other processes within a second. Two services
  * in this process share one database and stand for two processes. Only the database connects them, and their
- * common clock orders requests and answers to the millisecond, hundreds or thousands of times. `changes_test.ts` tests
+ * common clock orders requests and answers to the millisecond, hundreds or thousands of times. `changes_proof.ts` tests
  * the same with real processes.
  */
 import { expect } from "bun:test";
