@@ -5,6 +5,7 @@ import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -40,6 +41,13 @@ beforeAll(async () => {
       insert into keys (id, license_id, hash, hint, mode, created_at)
       select gen_random_uuid(), license, sha256(number::text::bytea), '', 'live', now() from number`,
   );
+  // While a transaction of another test is open that began before, each pulse reads these rows again.
+  await until(async () => {
+    const newer = await database.query(
+      (sql) => sql`select from keys where changed_xid >= pg_snapshot_xmin(pg_current_snapshot()) limit 1`,
+    );
+    return newer.length === 0;
+  });
 });
 afterAll(async () => {
   await database.close();
