@@ -2,11 +2,9 @@
 import { expect, test } from "bun:test";
 import { findKey, resumeKey, revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges, type LicenseChanges } from "../../src/licensing/mod.ts";
-import { countWaiting } from "../support/count_waiting.ts";
-import { inTransaction } from "../support/in_transaction.ts";
+import { overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
-import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
@@ -25,13 +23,12 @@ for (const [name, change] of Object.entries(CHANGES)) {
     const changes = createLicenseChanges(server.database);
     const uuid = uuidOf(await issue(server.database));
     if (name === "resumeKey()") await suspendKey(changes, uuid, BY);
-    let changing: Promise<unknown> | undefined;
-    await inTransaction(server.address, async (sql) => {
-      await sql`update keys set state = 'revoked', revoked_at = ${NOW} where id = ${uuid}::uuid`;
-      changing = change(changes, uuid);
-      await until(async () => (await countWaiting(server.database)) > 0);
-    });
-    expect(await changing).toMatchObject({ code: "CONFLICT" });
+    const outcome = await overtake(
+      server,
+      (sql) => sql`update keys set state = 'revoked', revoked_at = ${NOW} where id = ${uuid}::uuid`,
+      () => change(changes, uuid),
+    );
+    expect(outcome).toMatchObject({ code: "CONFLICT" });
     expect(await findKey(server.database, { uuid }, { now: NOW })).toMatchObject({ state: "revoked" });
     const logged = await server.database.query(
       (sql) => sql`select action from audit where key_id = ${uuid}::uuid`,

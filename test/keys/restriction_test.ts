@@ -15,11 +15,9 @@ import {
 } from "../../src/keys/mod.ts";
 import { createLicenseChanges, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countWaiting } from "../support/count_waiting.ts";
-import { inTransaction } from "../support/in_transaction.ts";
+import { overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, countRows, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
-import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
@@ -86,13 +84,12 @@ for (const [name, change] of CHANGES) {
     test(`${name} refuses a key whose license becomes enterprise at the same moment`, async () => {
       const key = await keyFor(name, { tier: "free" });
       const [before, rows] = [await stateOf(key), await countRows(server.database)];
-      let changing: Promise<unknown> | undefined;
-      await inTransaction(server.address, async (sql) => {
-        await sql`update licenses set tier = 'enterprise' where id = ${key.licenseUuid}::uuid`;
-        changing = change(uuidOf(key), FREE);
-        await until(async () => (await countWaiting(server.database)) > 0);
-      });
-      expect(await changing).toMatchObject({ code: "NOT_ALLOWED" });
+      const outcome = await overtake(
+        server,
+        (sql) => sql`update licenses set tier = 'enterprise' where id = ${key.licenseUuid}::uuid`,
+        () => change(uuidOf(key), FREE),
+      );
+      expect(outcome).toMatchObject({ code: "NOT_ALLOWED" });
       expect([await stateOf(key), await countRows(server.database)]).toEqual([before, rows]);
     });
   });

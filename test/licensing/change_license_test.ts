@@ -10,6 +10,7 @@ import {
   oneYearAfter,
   type Restriction,
 } from "../../src/licensing/mod.ts";
+import { overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useTestDatabase } from "../support/use.ts";
@@ -51,6 +52,30 @@ describe("changeLicense()", () => {
       },
     ]);
   });
+
+  test.each(["keyUuid", "licenseUuid"] as const)(
+    "changeLicense() by its %s keeps another value that changes at the same moment, and logs it as the state before",
+    async (by) => {
+      const key = await issue(server.database);
+      const name = by === "keyUuid" ? { keyUuid: uuidOf(key) } : { licenseUuid: key.licenseUuid };
+      const changed = await overtake(
+        server,
+        (sql) => sql`update licenses set tier = 'commercial' where id = ${key.licenseUuid}::uuid`,
+        () =>
+          changeLicense(createLicenseChanges(server.database), name, {
+            ...{ change: { monthlyLimit: 7 }, actor: ACTOR, now: NOW },
+          }),
+      );
+      expect(changed).toMatchObject({ isChanged: true });
+      expect(await find(key)).toMatchObject({ tier: "commercial", monthlyLimit: 7 });
+      expect(await auditOf(key)).toMatchObject([
+        {
+          before: { tier: "commercial", monthly_limit: null },
+          after: { tier: "commercial", monthly_limit: 7 },
+        },
+      ]);
+    },
+  );
 
   test("changeLicense() writes the same row for the license's id as for its key, with the value's own action", async () => {
     const [byId, byKey] = [await issue(server.database), await issue(server.database)];

@@ -1,4 +1,7 @@
 import { type DatabaseAddress, openSession, type Sql } from "../../src/database/mod.ts";
+import { countWaiting } from "./count_waiting.ts";
+import type { TestDatabase } from "./database.ts";
+import { until } from "./until.ts";
 
 /** Runs `work` in a transaction on a connection of its own, as another process would, and closes the connection. */
 export async function inTransaction<Result>(
@@ -11,4 +14,22 @@ export async function inTransaction<Result>(
   } finally {
     await session.close();
   }
+}
+
+/**
+ * Makes the change `first` in a transaction, starts `second`, and commits when `second` waits for a lock. So `second`
+ * begins before the change and ends after it. Returns its outcome.
+ */
+export async function overtake<Outcome>(
+  { address, database }: Pick<TestDatabase, "address" | "database">,
+  first: (sql: Sql) => Promise<unknown>,
+  second: () => Promise<Outcome>,
+): Promise<Outcome> {
+  const waiting = await inTransaction(address, async (sql) => {
+    await first(sql);
+    const outcome = second();
+    await until(async () => (await countWaiting(database)) > 0);
+    return { outcome };
+  });
+  return await waiting.outcome;
 }
