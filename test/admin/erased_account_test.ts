@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import type { Database, Sql } from "../../src/database/mod.ts";
 import { parseId, toId } from "../../src/ids.ts";
 import {
   generateApiKey,
@@ -23,7 +22,7 @@ import {
   renewAccount,
   updateAccount,
 } from "../../src/licensing/mod.ts";
-import { overtake } from "../support/in_transaction.ts";
+import { databaseOf, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
@@ -38,10 +37,6 @@ const BY = { actor: ACTOR, now: NOW };
 const LATER = new Date("2027-05-01T00:00:00Z");
 const accountOf = ({ userId }: IssuedKey) => parseId("usr", userId) ?? "";
 const emailOf = (key: IssuedKey) => `erased-${accountOf(key)}@erased.invalid`;
-
-/** Returns the test's database, whose statements are then part of a transaction. */
-const databaseOn = (sql: Sql) =>
-  ({ ...admin.database, query: (build: (sql: Sql) => unknown) => build(sql) }) as Database;
 
 /** Issues a key for an account that is erased, as earlier versions did. */
 async function keyOfErased(): Promise<IssuedKey> {
@@ -137,7 +132,7 @@ describe("An erased account", () => {
     await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
     const outcome = await overtake(
       admin.testDatabase,
-      (sql) => issue(databaseOn(sql), { email }),
+      (sql) => issue(databaseOf(sql, admin.database), { email }),
       () => eraseAccount(admin.database, accountOf(old), BY),
     );
     expect(outcome).toMatchObject({ code: "CONFLICT", sentence: expect.stringContaining("try again") });
@@ -152,7 +147,7 @@ describe("An erased account", () => {
     await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
     const outcome = await overtake(
       admin.testDatabase,
-      (sql) => eraseAccount(databaseOn(sql), accountOf(old), BY),
+      (sql) => eraseAccount(databaseOf(sql, admin.database), accountOf(old), BY),
       () => tryToIssue(admin.database, { email }),
     );
     expect(outcome).toMatchObject({ userId: expect.not.stringContaining(toId("usr", accountOf(old))) });
@@ -164,7 +159,7 @@ describe("An erased account", () => {
     const uuid = accountOf(old);
     const outcome = await overtake(
       admin.testDatabase,
-      (sql) => eraseAccount(databaseOn(sql), uuid, BY),
+      (sql) => eraseAccount(databaseOf(sql, admin.database), uuid, BY),
       () => updateAccount(admin.database, { uuid, name: "Late", ...BY }),
     );
     expect(outcome).toMatchObject({ code: "CONFLICT" });

@@ -8,9 +8,11 @@ import {
   listAllModels,
   parseNewModel,
   removeModel,
+  retireVersion,
 } from "../../src/models/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { databaseOf, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 import { useForEach } from "../support/use.ts";
@@ -19,10 +21,10 @@ const BY = { actor: ACTOR, now: NOW };
 
 const server = useForEach(createTestDatabase);
 
-function add(fields: object): Promise<Refusal | undefined> {
+function add(fields: object, database = server.database): Promise<Refusal | undefined> {
   const model = parseNewModel(newModel(fields), BRAND);
   if (isRefusal(model)) throw new Error(model.sentence);
-  return addModel(server.database, model, BY);
+  return addModel(database, model, BY);
 }
 
 async function list(query: { tier?: Tier; accountUuid?: string; paradigm?: string; type?: string } = {}) {
@@ -125,5 +127,35 @@ describe("removeModel()", () => {
       (sql) => sql`select action from audit order by id`,
     );
     expect(rows.map(({ action }) => action)).toEqual(["model.add", "model.remove", "model.add"]);
+  });
+
+  test("removeModel() takes a version off the list that is added at the same moment, and logs that one", async () => {
+    await add({ version: "1" });
+    const removed = await overtake(
+      server,
+      (sql) => add({ version: "2" }, databaseOf(sql, server.database)),
+      () => removeModel(server.database, "motor_imagery_4class_v1", BY),
+    );
+    expect(removed).toEqual({ version: "2" });
+    const [row] = await server.database.query(
+      (sql) => sql`select before from audit where action = 'model.remove'`,
+    );
+    expect(row).toMatchObject({ before: { listed_version: "2" } });
+  });
+});
+
+describe("retireVersion()", () => {
+  test("retireVersion() refuses a version that is retired at the same moment", async () => {
+    await add({ version: "1" });
+    const version = { name: "motor_imagery_4class_v1", version: "1" };
+    const refused = await overtake(
+      server,
+      (sql) => retireVersion(databaseOf(sql, server.database), version, BY),
+      () => retireVersion(server.database, version, BY),
+    );
+    expect(refused).toMatchObject({ code: "CONFLICT" });
+    expect(
+      await server.database.query((sql) => sql`select from audit where action = 'model.retire'`),
+    ).toHaveLength(1);
   });
 });

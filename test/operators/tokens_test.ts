@@ -14,7 +14,7 @@ import {
 } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { dumpText } from "../support/dump.ts";
-import { inTransaction } from "../support/in_transaction.ts";
+import { inTransaction, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
 import { enter, login } from "./login.ts";
@@ -166,6 +166,25 @@ describe("revokeToken() and resumeToken()", () => {
     expect(await listAudit(server.database)).toEqual(rows);
     for (const change of [revokeToken, resumeToken]) {
       expect(sentenceOf(await change(server.database, "none", BY))).toContain("no token has this name");
+    }
+  });
+
+  test("resumeToken() and renewToken() refuse a token that is revoked at the same moment, and it stays revoked", async () => {
+    const changes: Readonly<Record<string, () => Promise<unknown>>> = {
+      "late-resume": () => resumeToken(server.database, "late-resume", BY),
+      "late-renewal": () => renewToken(server.database, { name: "late-renewal" }, { ...BY, brand: BRAND }),
+    };
+    for (const [name, change] of Object.entries(changes)) {
+      await issue({ name });
+      if (name === "late-resume") await disableAll();
+      const outcome = await overtake(
+        server,
+        (sql) => sql`update tokens set state = 'revoked' where name = ${name}`,
+        change,
+      );
+      expect(outcome).toMatchObject({ code: "CONFLICT" });
+      expect(await stateOf(name)).toBe("revoked");
+      expect(await newestAudit()).toMatchObject({ action: "token.issue" });
     }
   });
 

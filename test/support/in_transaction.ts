@@ -1,4 +1,4 @@
-import { type DatabaseAddress, openSession, type Sql } from "../../src/database/mod.ts";
+import { type Database, type DatabaseAddress, openSession, type Sql } from "../../src/database/mod.ts";
 import { countWaiting } from "./count_waiting.ts";
 import type { TestDatabase } from "./database.ts";
 import { until } from "./until.ts";
@@ -14,6 +14,11 @@ export async function inTransaction<Result>(
   } finally {
     await session.close();
   }
+}
+
+/** Returns a database whose statements are part of a transaction. */
+export function databaseOf(sql: Sql, database: Database): Database {
+  return { ...database, query: (build: (sql: Sql) => unknown) => build(sql) } as Database;
 }
 
 /**
