@@ -5,7 +5,7 @@
  * other rooms a CTE for their statements. Failed logins have rows, too, although they change nothing.
  */
 export { ACTIONS, type AuditAction } from "./actions.ts";
-export { ACTOR_TEXT, type Actor, type By, nameOfActor, REASON_TEXT } from "./actor.ts";
+export { ACTOR_TEXT, type Actor, type By, DOORS, nameOfActor, REASON_TEXT } from "./actor.ts";
 export { auditCte } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";

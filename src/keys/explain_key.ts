@@ -7,11 +7,12 @@ import { findKey, type KeySummary } from "./list_keys.ts";
 import { listRefusals, type RefusalCount } from "./refusals.ts";
 
 /**
- * A reason for which the service refuses a key. `revoked` and `replaced` (the key was rotated and the overlap is over)
- * cannot be undone for this key. `suspended`, `expired` (the license expired) and `quota_used_up` can be undone, and
- * several of them can hold at once.
+ * The reasons for which the service refuses a key. `revoked` and `replaced` (the key was rotated and the overlap is
+ * over) cannot be undone for this key. `suspended`, `expired` (the license expired) and `quota_used_up` can be undone,
+ * and several of them can hold at once.
  */
-export type Obstacle = "revoked" | "replaced" | "suspended" | "expired" | "quota_used_up";
+export const OBSTACLES = ["revoked", "replaced", "suspended", "expired", "quota_used_up"] as const;
+export type Obstacle = (typeof OBSTACLES)[number];
 
 /** The change after which a key has its state, from the audit log. */
 type StateChange = Pick<AuditRow, "at" | "actor" | "action" | "reason">;

@@ -12,7 +12,7 @@ export {
   toHint,
 } from "./api_key.ts";
 export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
-export { explainKey, type KeyExplanation, type Obstacle } from "./explain_key.ts";
+export { explainKey, type KeyExplanation, OBSTACLES, type Obstacle } from "./explain_key.ts";
 export {
   IMPORT_FIELDS,
   type ImportedKey,

@@ -1,6 +1,6 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
-import { ACTIONS, ACTOR_TEXT, AUDIT_POSITION, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { ACTIONS, ACTOR_TEXT, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
 import { TIMESTAMP } from "../../calendar.ts";
 import { idRule } from "../../ids.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
@@ -24,7 +24,7 @@ const AUDIT_ROW = titled("AuditRow", {
   id: count(1),
   at: timestamp(),
   actor: v.pipe(v.string(), v.examples(["token:shop"])),
-  door: v.nullable(oneOfThese(["client", "command", "api", "console"])),
+  door: v.nullable(oneOfThese(Object.values(DOORS))),
   action: v.pipe(v.string(), v.examples(["key.revoke"])),
   user_id: v.nullable(identifier("usr")),
   license_id: v.nullable(identifier("lic")),

@@ -1,6 +1,7 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
 
 import * as v from "valibot";
+import { OBSTACLES } from "../../keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { titled } from "../frame/api/route.ts";
@@ -75,7 +76,7 @@ export const EXPLANATION = titled("KeyExplanation", {
     }),
   ),
   obstacles: v.pipe(
-    v.array(oneOfThese(["revoked", "replaced", "suspended", "expired", "quota_used_up"])),
+    v.array(oneOfThese(OBSTACLES)),
     v.description("All reasons for which the key is refused now; empty for a key that works"),
   ),
   expires_at: timestamp(),

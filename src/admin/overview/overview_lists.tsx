@@ -3,7 +3,7 @@
 import type { Child } from "hono/jsx";
 import type { ActivityCount } from "../../activity/mod.ts";
 import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
-import { TIERS, type Tier } from "../../licensing/mod.ts";
+import { LISTED_STATES, TIERS, type Tier } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
@@ -13,7 +13,6 @@ import { Customer, Day, Lines, Used } from "../frame/console/components/values.t
 
 /** Rows of a list. */
 const ROWS = 10;
-const STATES = ["active", "suspended", "expired", "revoked"] as const;
 
 interface Shown {
   readonly now: Date;
@@ -47,7 +46,7 @@ export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
     rows
       .filter((row) => (tier ?? row.tier) === row.tier && (state ?? row.state) === row.state)
       .reduce((sum, { count }) => sum + count, 0);
-  const numbers = [...STATES, undefined].map((state) =>
+  const numbers = [...LISTED_STATES, undefined].map((state) =>
     numeric(state ?? "all", (tier: string | undefined) => (
       <Keys count={countOf(tier, state)} conditions={{ tier, state }} />
     )),
