@@ -14,7 +14,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { LimitedEndpoint } from "../endpoints.ts";
-import { createKeyHasher, type KeyHash, type KeyRecord, keyPattern } from "../keys/mod.ts";
+import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../keys/mod.ts";
 import { toClientGroup } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { JsonObject } from "../wire/mod.ts";
@@ -126,11 +126,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   const { directory, limiter, trustedProxies, clock } = options;
   const pattern = keyPattern(options.brand);
   const hashKey = createKeyHasher(options.sha256);
-  const { name } = options.brand;
-  const invalidFormat = refuse(
-    "INVALID_FORMAT",
-    `The API key must be ${name}_live_ or ${name}_test_ and 48 lowercase hexadecimal digits`,
-  );
+  const invalidFormat = refuse("INVALID_FORMAT", `The API key must be ${keyForm(options.brand)}`);
 
   const groups = new LRUCache<string, string>({ max: MAX_GROUPS });
 

@@ -7,7 +7,7 @@
 
 import { hash, randomBytes } from "node:crypto";
 import type { Brand } from "../brand.ts";
-import type { KeyMode } from "../licensing/mod.ts";
+import { type KeyMode, MODES } from "../licensing/mod.ts";
 
 /** How many hexadecimal digits a key has after its prefix. */
 const DIGITS = 48;
@@ -32,7 +32,13 @@ export function generateApiKey(
 
 /** Returns the pattern of a brand's keys: no white space, no uppercase digits, no text before or after the key. */
 export function keyPattern(brand: Brand): RegExp {
-  return new RegExp(`^${brand.name}_(live|test)_[0-9a-f]{${DIGITS}}$`);
+  return new RegExp(`^${brand.name}_(${MODES.join("|")})_[0-9a-f]{${DIGITS}}$`);
+}
+
+/** Describes this pattern in a refusal: `svc_live_ or svc_test_ and 48 lowercase hexadecimal digits`. */
+export function keyForm({ name }: Brand): string {
+  const prefixes = MODES.map((mode) => `${name}_${mode}_`).join(" or ");
+  return `${prefixes} and ${DIGITS} lowercase hexadecimal digits`;
 }
 
 /** Returns the SHA-256 of a key: 64 lowercase hexadecimal digits. */

@@ -27,7 +27,7 @@ import {
 import { type Refusal, refuse } from "../refusal.ts";
 import { numberField, parsedField, wordField } from "../rule.ts";
 import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
-import { hashApiKey, keyPattern, modeOf, type NewApiKey, toHint } from "./api_key.ts";
+import { hashApiKey, keyForm, keyPattern, modeOf, type NewApiKey, toHint } from "./api_key.ts";
 
 /** The fields of a line. A line has either the key, or its hash and the mode. */
 const importLine = v.strictObject({
@@ -96,9 +96,7 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   if ((apiKey === undefined) === (sha256 === undefined))
     return wrong("it needs api_key or sha256, and not both");
   if (apiKey !== undefined && !keyPattern(brand).test(apiKey)) {
-    return wrong(
-      `api_key must be ${brand.name}_live_ or ${brand.name}_test_ and 48 lowercase hexadecimal digits`,
-    );
+    return wrong(`api_key must be ${keyForm(brand)}`);
   }
   if (sha256 !== undefined && mode === undefined) return wrong("sha256 needs mode, live or test");
   if (apiKey !== undefined && mode !== undefined && mode !== modeOf(apiKey))

@@ -6,6 +6,7 @@
 export {
   generateApiKey,
   hashApiKey,
+  keyForm,
   keyPattern,
   modeOf,
   type NewApiKey,

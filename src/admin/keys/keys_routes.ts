@@ -8,6 +8,7 @@ import {
   hashApiKey,
   type IssuedKey,
   issueKey,
+  keyForm,
   keyPattern,
   renderExplanation,
   renderKey,
@@ -53,8 +54,6 @@ export function withoutHiddenId(refusal: Refusal, { token }: Call): Refusal {
     ? refusal
     : refuse(refusal.code, refusal.sentence);
 }
-
-const WRONG_KEY = "must be a key: its prefix and 48 lowercase hexadecimal digits";
 
 export const KEY_ROUTES = [
   route("POST /keys", "keys:issue", {
@@ -109,8 +108,10 @@ export const KEY_ROUTES = [
     id: "findKey",
     summary: "Find a key by its text",
     description: "The key is in the body, because addresses are logged.",
-    body: (brand) =>
-      v.strictObject({ api_key: v.pipe(v.string(WRONG_KEY), v.regex(keyPattern(brand), WRONG_KEY)) }),
+    body(brand) {
+      const must = `must be ${keyForm(brand)}`;
+      return v.strictObject({ api_key: v.pipe(v.string(must), v.regex(keyPattern(brand), must)) });
+    },
     success: { schema: KEY, description: "The key, without the key itself" },
     codes: ["KEY_NOT_FOUND"],
     async run({ database }, call) {

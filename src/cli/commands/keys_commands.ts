@@ -8,6 +8,7 @@ import {
   importKeys,
   issueKey,
   type KeySummary,
+  keyForm,
   keyPattern,
   listKeys,
   renderKey,
@@ -187,8 +188,7 @@ const find = command({
     const input = await invocation.readInput(KEY_INPUT_LIMIT_BYTES);
     const key = input?.trim() ?? "";
     if (!keyPattern(config.brand).test(key)) {
-      const form = `${config.brand.name}_live_ or ${config.brand.name}_test_ and 48 lowercase hexadecimal digits`;
-      throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
+      throw new CommandRefused(`Cannot find key: standard input must hold one key, ${keyForm(config.brand)}`);
     }
     await withDatabase(invocation, { config }, async (context) => {
       const found = await findKey(context.database, { hash: hashApiKey(key) }, context);
