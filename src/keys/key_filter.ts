@@ -1,5 +1,9 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import type { KeyMode, ListedState, ListPart, Restriction, Tier } from "../licensing/mod.ts";
+import { wholeNumber } from "../rule.ts";
+
+/** The rule for the days of a condition: at most a hundred years. */
+export const DAYS_OF_FILTER = wholeNumber(0, 36_500);
 
 /** The conditions of a list: it contains the keys that meet all given conditions. */
 export interface KeyFilter extends ListPart {

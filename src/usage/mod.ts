@@ -20,7 +20,7 @@ export {
 } from "./render_usage.ts";
 export {
   completePeriod,
-  MAX_USAGE_DAYS,
+  MUST_BE_NEAR,
   renderUsageDays,
   USAGE_NAMES,
   type UsageName,

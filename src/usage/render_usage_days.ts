@@ -17,7 +17,9 @@ export interface Period {
 /** The days without `from`. */
 const DAYS = 30;
 /** The most days of a period. */
-export const MAX_USAGE_DAYS = 400;
+const MAX_USAGE_DAYS = 400;
+/** The end of a refusal, after the names of both days. */
+export const MUST_BE_NEAR = `must be at most ${MAX_USAGE_DAYS} days apart`;
 
 /** Fills in the period: by default the thirty days until today. Undefined for more than 400 days. */
 export function completePeriod(

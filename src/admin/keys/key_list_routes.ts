@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { listKeys, renderKey } from "../../keys/mod.ts";
+import { DAYS_OF_FILTER, listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber, wordField } from "../../rule.ts";
@@ -51,7 +51,7 @@ export const KEY_CONDITIONS = {
   state: v.optional(wordField(LISTED_STATES)),
   mode: v.optional(MODE_FIELD),
   expiring_within: v.optional(
-    parsedField(wholeNumber(0, 36_500), {
+    parsedField(DAYS_OF_FILTER, {
       description: "Only keys that expire within this many days after the first page",
     }),
   ),

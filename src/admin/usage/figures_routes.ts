@@ -8,7 +8,7 @@ import { refuse } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
 import {
   completePeriod,
-  MAX_USAGE_DAYS,
+  MUST_BE_NEAR,
   readUsageDays,
   renderUsageDays,
   USAGE_NAMES,
@@ -23,7 +23,7 @@ const ofUse = {
   used: count(),
 };
 
-const FAR_APART = `from and to must be at most ${MAX_USAGE_DAYS} days apart`;
+const FAR_APART = `from and to ${MUST_BE_NEAR}`;
 const TOO_LONG = refuse("INVALID_REQUEST", `Cannot show use by day: ${FAR_APART}`, {
   fields: [{ field: "from", error: FAR_APART }],
 });

@@ -2,6 +2,7 @@
 import { monthOf, toTimestamp } from "../../calendar.ts";
 import { openSession } from "../../database/mod.ts";
 import {
+  DAYS_OF_FILTER,
   findKey,
   findRevocable,
   hashApiKey,
@@ -38,9 +39,6 @@ import { showProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
 import { why } from "./key_why_command.ts";
-
-/** The most days of a filter: a hundred years, as in the API. */
-const MAX_DAYS = 36_500;
 
 const issue = databaseCommand({
   name: "issue",
@@ -119,14 +117,12 @@ const list = databaseCommand({
     tier: option("only keys of this tier", TIERS),
     state: option("only keys in this state", LISTED_STATES),
     mode: option("only keys of this mode", MODES),
-    expiringWithin: option("only keys that expire within this many days", wholeNumber(0, MAX_DAYS), {
+    expiringWithin: option("only keys that expire within this many days", DAYS_OF_FILTER, {
       as: "days",
     }),
-    unusedFor: option(
-      "only keys that were neither used nor issued in this many days",
-      wholeNumber(0, MAX_DAYS),
-      { as: "days" },
-    ),
+    unusedFor: option("only keys that were neither used nor issued in this many days", DAYS_OF_FILTER, {
+      as: "days",
+    }),
     nearQuota: option(
       "only keys whose license has used at least this percentage of its monthly limit",
       wholeNumber(1, 100),

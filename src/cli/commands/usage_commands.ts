@@ -4,7 +4,7 @@ import { renderCount } from "../../render_count.ts";
 import {
   completePeriod,
   listUsage,
-  MAX_USAGE_DAYS,
+  MUST_BE_NEAR,
   readUsageDays,
   renderUsage,
   renderUsageCsv,
@@ -39,7 +39,7 @@ const exporting = databaseCommand({
   },
 });
 
-const TOO_LONG = `Cannot show use by day: --from and --to must be at most ${MAX_USAGE_DAYS} days apart`;
+const TOO_LONG = `Cannot show use by day: --from and --to ${MUST_BE_NEAR}`;
 
 const daily = databaseCommand({
   name: "daily",
