@@ -1,8 +1,7 @@
 /** What lists share: the options `--search`, `--limit` and `--after`, and the note about further rows. */
 import type { Database } from "../database/mod.ts";
 import { type IdKind, idRule } from "../ids.ts";
-import { type ListPart, MAX_SEARCHED, SEARCH_TEXT, searchAccounts } from "../licensing/mod.ts";
-import { renderCount } from "../render_count.ts";
+import { type ListPart, SEARCH_TEXT, searchAccounts, TOO_WIDE } from "../licensing/mod.ts";
 import { wholeNumber } from "../rule.ts";
 import { option, type ValuesOf } from "./parameter.ts";
 import type { Printer } from "./print.ts";
@@ -32,10 +31,7 @@ export async function partOf(
   { search, limit, after }: ValuesOf<ReturnType<typeof listOptions>>,
 ): Promise<ListPart> {
   const found = search === undefined ? undefined : await searchAccounts(database, search);
-  if (found?.isTooWide) {
-    const most = renderCount(MAX_SEARCHED);
-    print.warn(`More than ${most} accounts match, and only ${most} of them are searched: narrow the search`);
-  }
+  if (found?.isTooWide) print.warn(TOO_WIDE);
   return { search: found, limit: limit + 1, afterUuid: after };
 }
 

@@ -46,7 +46,7 @@ export {
   refuseRestricted,
   UNRESTRICTED,
 } from "./restriction.ts";
-export { MAX_SEARCHED, SEARCH_TEXT, type Search, searchAccounts } from "./search_accounts.ts";
+export { SEARCH_TEXT, type Search, searchAccounts, TOO_MANY_MATCH, TOO_WIDE } from "./search_accounts.ts";
 export { ACCOUNT, TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";

@@ -1,4 +1,5 @@
 import { type Database, lineOf } from "../database/mod.ts";
+import { renderCount } from "../render_count.ts";
 import type { Rule } from "../rule.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
@@ -13,7 +14,14 @@ export interface Search {
 }
 
 /** A search follows at most this many accounts. */
-export const MAX_SEARCHED = 1_000;
+const MAX_SEARCHED = 1_000;
+const MOST = renderCount(MAX_SEARCHED);
+
+/** Says that more accounts match. */
+export const TOO_MANY_MATCH = `more than ${MOST} accounts match`;
+
+/** Warns of a list that is too short, because more accounts match. */
+export const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are searched: narrow the search`;
 
 /** Blanks and ASCII punctuation separate words, as in the function `account_words` of the database. */
 const SEPARATORS = /[\s!-/:-@[-`{-~]+/;

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { idRule } from "../../ids.ts";
-import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../licensing/mod.ts";
+import { type Account, listAccounts, searchAccounts, TOO_WIDE } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
@@ -13,9 +13,6 @@ import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { List } from "../frame/console/list_page.tsx";
 
 const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(parsedField(idRule("usr"))) } as const;
-
-const MOST = renderCount(MAX_SEARCHED);
-const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are listed: narrow the search`;
 
 /** The list of accounts. */
 export const ACCOUNTS: List<typeof ENTRIES, Account> = {

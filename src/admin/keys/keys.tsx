@@ -6,10 +6,10 @@ import { KEYS_CSV_HEADING, type KeySummary, listKeys, renderKeysCsv } from "../.
 import {
   findAccountNamed,
   LISTED_STATES,
-  MAX_SEARCHED,
   MODES,
   searchAccounts,
   TIERS,
+  TOO_WIDE,
 } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -24,9 +24,6 @@ import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { KEY_CONDITIONS } from "./key_list_routes.ts";
 import { findStoredConditions } from "./stored_conditions.ts";
-
-const MOST_SEARCHED = renderCount(MAX_SEARCHED);
-const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
 const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(idRule("key"))) } as const;
 

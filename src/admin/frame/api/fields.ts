@@ -2,7 +2,16 @@
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
 import { MONTH } from "../../../calendar.ts";
-import { ACCOUNT, EXPIRY, MODES, MONTHLY_LIMIT, SEARCH_TEXT, TEXTS, TIERS } from "../../../licensing/mod.ts";
+import {
+  ACCOUNT,
+  EXPIRY,
+  MODES,
+  MONTHLY_LIMIT,
+  SEARCH_TEXT,
+  TEXTS,
+  TIERS,
+  TOO_MANY_MATCH,
+} from "../../../licensing/mod.ts";
 import { inJsonSchema, numberField, parsedField, wordField } from "../../../rule.ts";
 
 /** The reason of a change, for the audit log. */
@@ -46,7 +55,7 @@ export const MONTH_ENTRY = { month: v.optional(parsedField(MONTH)) } as const;
 export const SEARCH_FIELD = parsedField(SEARCH_TEXT, {
   description:
     "Only rows where words of e-mail, name or organization begin like these words, or a key ends with these four " +
-    "characters; refused if more than 1,000 accounts match",
+    `characters; refused if ${TOO_MANY_MATCH}`,
 });
 
 /** An account, by its id or its e-mail. */

@@ -1,7 +1,6 @@
 import type { Database } from "../../../database/mod.ts";
-import { MAX_SEARCHED, type Search, searchAccounts } from "../../../licensing/mod.ts";
+import { type Search, searchAccounts, TOO_MANY_MATCH } from "../../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
-import { renderCount } from "../../../render_count.ts";
 
 /**
  * Searches for the parameter `search` of a list. Refuses a text that too many accounts match: a program would not see
@@ -13,6 +12,6 @@ export async function findSearch(
 ): Promise<Search | undefined | Refusal> {
   const search = text === undefined ? undefined : await searchAccounts(database, text);
   if (!search?.isTooWide) return search;
-  const error = `more than ${renderCount(MAX_SEARCHED)} accounts match: search for more or longer words`;
+  const error = `${TOO_MANY_MATCH}: search for more or longer words`;
   return refuse("INVALID_REQUEST", `Cannot search: ${error}`, { fields: [{ field: "search", error }] });
 }
