@@ -7,7 +7,7 @@
  */
 import { DAY_MS, monthOf } from "../calendar.ts";
 import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
-import { effectiveLimit } from "../licensing/mod.ts";
+import { effectiveLimit, listedState } from "../licensing/mod.ts";
 import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
 
 /** The most rows that a figure lists. */
@@ -26,8 +26,7 @@ export const STATEMENTS: Readonly<Record<FigureName, Statement>> = {
 function countKeys(sql: Sql, now: Date): PendingRows {
   return sql`
     with counted as (
-      select tier, case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end as state,
-             count(*)
+      select tier, ${listedState(sql, { state: sql`state`, endsAt: sql`expires_at`, now })} as state, count(*)
         from listed_keys group by 1, 2 order by 1, 2
     )
     ${storeFigure(sql, "keys", { now, value: sql`jsonb_build_object('rows', ${rowsOf(sql, "counted")})` })}`;

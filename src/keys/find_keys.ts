@@ -1,6 +1,6 @@
 import { monthOf } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
-import { monthlyLimitOf } from "../licensing/mod.ts";
+import { keyEnd, monthlyLimitOf } from "../licensing/mod.ts";
 import { parseKeyHash } from "./key_hash.ts";
 import type { AccountNames, KeyRecord } from "./key_record.ts";
 
@@ -26,7 +26,7 @@ export async function findKeysByHash(
     (sql) => sql`
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
              a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
-             l.monthly_limit as "monthlyLimit", least(l.expires_at, k.own_expires_at) as "expiresAt",
+             l.monthly_limit as "monthlyLimit", ${keyEnd(sql)} as "expiresAt",
              coalesce(u.used, 0) as used
         from keys k
         join licenses l on l.id = k.license_id

@@ -5,7 +5,9 @@ import {
   allowsRow,
   effectiveLimit,
   type KeyMode,
+  keyEnd,
   type ListedState,
+  listedState,
   monthlyLimitOf,
   type Reading,
   type Tier,
@@ -97,10 +99,9 @@ async function select(
     (sql) => sql`
       select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
              a.organization, l.external_id as "externalId", l.tier, k.mode,
-             case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
-               then 'expired' else k.state end as state,
+             ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state,
              l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
-             least(l.expires_at, k.own_expires_at) as "expiresAt", l.expires_at as "licenseExpiresAt",
+             ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt",
              k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
         from keys k
         join licenses l on l.id = k.license_id

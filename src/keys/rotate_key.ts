@@ -9,6 +9,7 @@ import {
   isErased,
   isLiving,
   type KeyMode,
+  keyEnd,
   type LicenseChanges,
   REVOKED,
   type RestrictedBy,
@@ -103,7 +104,7 @@ function rotateStatement(
       select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
         from keys k join licenses l on l.id = k.license_id
        where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
-         and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
+         and k.replaced_by is null and ${keyEnd(sql)} > ${now}::timestamptz
          and ${allowsRow(sql, restriction)} and ${isLiving(sql, sql`l.account_id`)}
          for update of k for share of l
     ),

@@ -1,7 +1,7 @@
 import { monthOf, toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import type { ListedState } from "./key_states.ts";
+import { keyEnd, type ListedState, listedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
@@ -53,8 +53,7 @@ export async function findLicense(
              l.expires_at as "expiresAt", l.created_at as "createdAt",
              (select coalesce(json_agg(newest), '[]')
                 from (select id as uuid, mode,
-                             case when state = 'active' and least(l.expires_at, own_expires_at) <= ${now}::timestamptz
-                               then 'expired' else state end as state
+                             ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state
                         from keys k where license_id = l.id and ${allowsRow(sql, restriction)}
                        order by id desc limit ${MAX_KEYS}) newest) as keys
         from licenses l

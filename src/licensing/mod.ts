@@ -18,7 +18,14 @@ export { changeLicense, type LicenseChange } from "./change_license.ts";
 export { eraseAccount } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
 export { findLicense, renderLicense } from "./find_license.ts";
-export { KEY_STATES, type KeyState, LISTED_STATES, type ListedState } from "./key_states.ts";
+export {
+  KEY_STATES,
+  type KeyState,
+  keyEnd,
+  LISTED_STATES,
+  type ListedState,
+  listedState,
+} from "./key_states.ts";
 export { createLicenseChanges, type LicenseCache, type LicenseChanges } from "./license_changes.ts";
 export {
   EXPIRY,

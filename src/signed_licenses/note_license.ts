@@ -6,6 +6,7 @@ import {
   allowsRow,
   effectiveLimit,
   type KeyMode,
+  keyEnd,
   type OfflineDays,
   type Restriction,
   TIERS,
@@ -131,7 +132,7 @@ export function noteLicense(
     subject as (
       select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
              coalesce(u.used, 0) as used, l.expires_at as license_expires_at,
-             least(l.expires_at, k.own_expires_at) as ends_at, ${days} as days, ${allowed} as is_allowed
+             ${keyEnd(sql)} as ends_at, ${days} as days, ${allowed} as is_allowed
         from keys k
         join licenses l on l.id = k.license_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
