@@ -9,7 +9,7 @@ import { pipeline } from "node:stream";
 import * as zlib from "node:zlib";
 import * as v from "valibot";
 import { isLockTimeout } from "../database/mod.ts";
-import type { StoredFile } from "../models/mod.ts";
+import { isSha256, type StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf } from "../system_error.ts";
 import { BackupFailure, BadBackup, DAMAGED } from "./_errors.ts";
@@ -156,7 +156,7 @@ export async function* readBackup(path: string): AsyncGenerator<Section> {
   while (head.models && entry?.name.startsWith(modelName(""))) {
     const { name, size: sizeBytes } = entry;
     const sha256 = name.slice(modelName("").length);
-    if (!/^[0-9a-f]{64}$/.test(sha256)) throw new BadBackup(`${name} is not a model file: ${DAMAGED}`);
+    if (!isSha256(sha256)) throw new BadBackup(`${name} is not a model file: ${DAMAGED}`);
     const hashed = async function* () {
       const hash = createHash("sha256");
       for await (const bytes of tar.bytes()) {

@@ -51,7 +51,8 @@ export function pathOfFile(folder: string, sha256: string): string {
   return join(folder, sha256.slice(0, 2), sha256);
 }
 
-function isSha256(text: string): boolean {
+/** Tells whether a text is a SHA-256: 64 lowercase hexadecimal digits. */
+export function isSha256(text: string): boolean {
   return /^[0-9a-f]{64}$/.test(text);
 }
 

@@ -10,6 +10,7 @@ import type { Clock } from "../clock.ts";
 import { createLookUpQueue, type Database, type LookUpOptions, toTextArray } from "../database/mod.ts";
 import type { Tier } from "../licensing/mod.ts";
 import type { StoredFile } from "./file_store.ts";
+import { isSlug } from "./model.ts";
 
 export interface FoundVersion {
   readonly name: string;
@@ -65,11 +66,6 @@ export function createFileDirectory(database: Database, clock: Clock): FileDirec
       return known.get(id) ?? (await queue.lookUp(id, address, how));
     },
   };
-}
-
-/** Matches a name or a version; see `model.ts`. */
-function isSlug(text: string): boolean {
-  return /^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$/.test(text);
 }
 
 /** Neither a name nor a version contains a slash. */

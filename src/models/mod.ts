@@ -6,6 +6,7 @@ export { addModel, checkNewModel, removeModel } from "./change_models.ts";
 export { createClientLists } from "./client_lists.ts";
 export {
   type FileProblem,
+  isSha256,
   locateFile,
   modelsFolderOf,
   pathOfFile,

@@ -5,6 +5,7 @@ import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { includesTier, TIERS } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { wordField } from "../rule.ts";
+import { isSha256 } from "./file_store.ts";
 
 /** A version of a model, as the registry stores it. */
 export type NewModel = v.InferOutput<ReturnType<typeof schemaFor>>;
@@ -63,6 +64,11 @@ export const MODEL_TEXTS = {
   paradigm: { pattern: PARADIGM.source },
   url: { pattern: ADDRESS.source, maxLength: 2_000 },
 } as const;
+
+/** Tells whether a text can be a name, the longer of names and versions. */
+export function isSlug(text: string): boolean {
+  return text.length <= MODEL_TEXTS.name.maxLength && SLUG.test(text);
+}
 
 // The sentences of the rules follow the name of the field, which commands and the API write differently.
 const atMost = (max: number) =>
@@ -133,7 +139,7 @@ function schemaFor(brand: Brand) {
     /** SHA-256. */
     checksum: v.pipe(
       v.string("must be a text"),
-      v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
+      v.check(isSha256, "must be 64 lowercase hexadecimal digits"),
     ),
     /** The lowest tier that may use the model. */
     requiresLicense: wordField(TIERS),
