@@ -35,5 +35,5 @@ export {
 export type { Migration } from "./read_migrations.ts";
 export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
-export { isStorableJson, isStorableText, lineOf } from "./storable.ts";
+export { isStorableJson, isStorableText, lineOf, metadataField } from "./storable.ts";
 export { createWaitingRows, createWriteBehind, type WriteBehind } from "./write_behind.ts";

@@ -1,5 +1,6 @@
 /** Tells what PostgreSQL can store as text and as `jsonb`, so that a refusal can name the reason. */
-import type { Rule } from "../rule.ts";
+import * as v from "valibot";
+import { inJsonSchema, type Rule } from "../rule.ts";
 
 /** Returns the rule for one line of text. Its length counts characters, not code units. */
 export function lineOf(least: number, most: number): Rule<string> {
@@ -33,5 +34,34 @@ export function isStorableJson(value: unknown, levels: number): boolean {
   if (levels === 0) return false;
   return Object.entries(value).every(
     ([name, field]) => isStorableText(name) && isStorableJson(field, levels - 1),
+  );
+}
+
+/** The largest size of metadata as JSON. */
+const METADATA_LIMIT_BYTES = 16 * 1024;
+/** The deepest nesting of metadata; the object itself is the first level. */
+const METADATA_LEVELS = 32;
+
+/** Returns the schema of metadata of events and models: an object with storable names and texts and finite numbers. */
+export function metadataField() {
+  return v.pipe(
+    v.custom<Readonly<Record<string, unknown>>>(
+      (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+      "must be an object",
+    ),
+    v.check(
+      (value) => isStorableJson(value, METADATA_LEVELS),
+      `must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
+        "unpaired surrogates or U+FFFD",
+    ),
+    v.check(
+      (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
+      `must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
+    ),
+    inJsonSchema({
+      type: "object",
+      additionalProperties: true,
+      description: `At most ${METADATA_LIMIT_BYTES} bytes as JSON and ${METADATA_LEVELS} levels`,
+    }),
   );
 }

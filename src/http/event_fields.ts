@@ -6,10 +6,11 @@
  * compares the two.
  */
 import * as v from "valibot";
+import { metadataField } from "../database/mod.ts";
 import { wordField } from "../rule.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
 import type { JsonObject } from "../wire/mod.ts";
-import { isOptionalText, optionalMetadata, optionalText } from "../wire/mod.ts";
+import { isOptionalText, optionalText } from "../wire/mod.ts";
 
 const NAME_CHARACTERS = 200;
 const MESSAGE_CHARACTERS = 2_000;
@@ -23,7 +24,7 @@ export const eventFields = v.object({
   ),
   success: v.nullish(v.boolean("must be true or false")),
   error_message: optionalText(MESSAGE_CHARACTERS),
-  metadata: optionalMetadata(),
+  metadata: v.nullish(metadataField()),
 });
 
 export type EventFields = v.InferOutput<typeof eventFields>;

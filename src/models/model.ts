@@ -1,7 +1,7 @@
 /** The record of a model, and the rules of its fields. */
 import * as v from "valibot";
 import type { Brand } from "../brand.ts";
-import { isStorableJson, isStorableText } from "../database/mod.ts";
+import { isStorableText, metadataField } from "../database/mod.ts";
 import { includesTier, TIERS } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { wordField } from "../rule.ts";
@@ -91,10 +91,6 @@ const wholeNumber = (least: number) =>
 /** A petabyte. */
 const MAX_SIZE_MB = 1_000_000_000;
 
-/** Every list contains the metadata of its models, so it is bounded: 16 KiB, as for an event. */
-const METADATA_LIMIT_BYTES = 16 * 1024;
-const METADATA_LEVELS = 32;
-
 function schemaFor(brand: Brand) {
   return v.object({
     name: slug(MODEL_TEXTS.name),
@@ -143,20 +139,8 @@ function schemaFor(brand: Brand) {
     ),
     /** The lowest tier that may use the model. */
     requiresLicense: wordField(TIERS),
-    metadata: v.pipe(
-      v.custom<Readonly<Record<string, unknown>>>(
-        (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-        "must be a JSON object",
-      ),
-      v.check(
-        (value) => isStorableJson(value, METADATA_LEVELS),
-        "must have at most 32 levels, finite numbers, and text without NUL, unpaired surrogates or U+FFFD",
-      ),
-      v.check(
-        (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
-        "must have at most 16 KiB",
-      ),
-    ),
+    /** Every list contains the metadata of its models, so it is bounded, as for an event. */
+    metadata: metadataField(),
     /** The account that owns the model; only its keys see the model. */
     ownerUuid: v.optional(v.string()),
   });

@@ -1,6 +1,6 @@
 /** Schemas for the fields of requests, with the limits that the contract sets. */
 import * as v from "valibot";
-import { isStorableJson, isStorableText } from "../database/mod.ts";
+import { isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { inJsonSchema } from "../rule.ts";
 
@@ -25,37 +25,6 @@ export function isOptionalText(value: unknown, maxCharacters: number): boolean {
 /** Counts characters only if there are more code units than allowed: a text never has more characters than units. */
 function hasAtMost(text: string, maxCharacters: number): boolean {
   return text.length <= maxCharacters || [...text].length <= maxCharacters;
-}
-
-/** The largest size of metadata as JSON. */
-const METADATA_LIMIT_BYTES = 16 * 1024;
-/** The deepest nesting of metadata; the object itself is the first level. */
-const METADATA_LEVELS = 32;
-
-/** Returns the schema of an optional object with storable keys and texts and finite numbers; null counts as absent. */
-export function optionalMetadata() {
-  return v.nullish(
-    v.pipe(
-      v.custom<Readonly<Record<string, unknown>>>(
-        (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-        "must be an object",
-      ),
-      v.check(
-        (value) => isStorableJson(value, METADATA_LEVELS),
-        `must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
-          "unpaired surrogates or U+FFFD",
-      ),
-      v.check(
-        (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
-        `must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
-      ),
-      inJsonSchema({
-        type: "object",
-        additionalProperties: true,
-        description: `At most ${METADATA_LIMIT_BYTES} bytes as JSON and ${METADATA_LEVELS} levels`,
-      }),
-    ),
-  );
 }
 
 /** Checks fields against a schema. A refusal names the first wrong field. Unknown fields are ignored. */

@@ -9,7 +9,7 @@ export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";
 export { CLIENT_CODES, renderError, statusOf, toFailure, toWireCode } from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
-export { isOptionalText, optionalMetadata, optionalText, parseFields } from "./fields.ts";
+export { isOptionalText, optionalText, parseFields } from "./fields.ts";
 export { type Json, renderSchemas } from "./json_schema.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
 export { renderOpenApi, toPascalCase } from "./openapi.ts";

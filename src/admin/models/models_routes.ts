@@ -1,5 +1,6 @@
 /** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
 import * as v from "valibot";
+import { metadataField } from "../../database/mod.ts";
 import { idRule } from "../../ids.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import {
@@ -16,7 +17,7 @@ import {
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
 import { inJsonSchema, parsedField } from "../../rule.ts";
-import { count, identifier, oneOfThese, optionalMetadata, timestamp } from "../../wire/mod.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
@@ -53,7 +54,7 @@ const NEW_MODEL = v.strictObject({
     v.regex(/^(sha256:)?[0-9a-f]{64}$/, "must be the file's SHA-256, sha256: and 64 lowercase digits"),
   ),
   requires_license: TIER_FIELD,
-  metadata: optionalMetadata(),
+  metadata: v.nullish(metadataField()),
   owner: v.optional(parsedField(idRule("usr"), { description: "Only keys of this account see the model" })),
   ...REASON,
 });
