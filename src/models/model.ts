@@ -4,7 +4,7 @@ import type { Brand } from "../brand.ts";
 import { isStorableText, metadataField } from "../database/mod.ts";
 import { includesTier, TIERS } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { wordField } from "../rule.ts";
+import { type NumberRule, numberField, wholeNumber, wordField } from "../rule.ts";
 import { isSha256 } from "./file_store.ts";
 
 /** A version of a model, as the registry stores it. */
@@ -65,6 +65,24 @@ export const MODEL_TEXTS = {
   url: { pattern: ADDRESS.source, maxLength: 2_000 },
 } as const;
 
+/** A petabyte. */
+const MAX_SIZE_MB = 1_000_000_000;
+
+/** The rule for a size, in megabytes. */
+const SIZE_MB: NumberRule = {
+  must: `must be a number from 0 to ${MAX_SIZE_MB}`,
+  keywords: { type: "number", minimum: 0, maximum: MAX_SIZE_MB },
+  allows: (number) => number >= 0 && number <= MAX_SIZE_MB,
+  parse: (text) => (text.trim() !== "" && SIZE_MB.allows(Number(text)) ? Number(text) : undefined),
+};
+
+/** The rules for numbers. */
+export const MODEL_NUMBERS = {
+  nFeatures: wholeNumber(1),
+  nClasses: wholeNumber(2),
+  sizeMb: SIZE_MB,
+} as const;
+
 /** Tells whether a text can be a name, the longer of names and versions. */
 export function isSlug(text: string): boolean {
   return text.length <= MODEL_TEXTS.name.maxLength && SLUG.test(text);
@@ -81,16 +99,6 @@ const slug = ({ maxLength }: { readonly maxLength: number }) =>
     atMost(maxLength),
   );
 
-const wholeNumber = (least: number) =>
-  v.pipe(
-    v.number("must be a whole number"),
-    v.safeInteger("must be a whole number"),
-    v.minValue(least, `must be at least ${least}`),
-  );
-
-/** A petabyte. */
-const MAX_SIZE_MB = 1_000_000_000;
-
 function schemaFor(brand: Brand) {
   return v.object({
     name: slug(MODEL_TEXTS.name),
@@ -104,15 +112,10 @@ function schemaFor(brand: Brand) {
       v.string("must be a text"),
       v.regex(PARADIGM, "must be lowercase letters, digits and underscores, such as p300"),
     ),
-    nFeatures: wholeNumber(1),
-    nClasses: wholeNumber(2),
+    nFeatures: numberField(MODEL_NUMBERS.nFeatures),
+    nClasses: numberField(MODEL_NUMBERS.nClasses),
     /** Megabytes. */
-    sizeMb: v.pipe(
-      v.number("must be a number"),
-      v.finite("must be a number"),
-      v.minValue(0, "must not be negative"),
-      v.maxValue(MAX_SIZE_MB, `must be at most ${MAX_SIZE_MB}`),
-    ),
+    sizeMb: numberField(MODEL_NUMBERS.sizeMb),
     /** The address of the file; null if it is hosted here. */
     downloadUrl: v.nullable(
       v.pipe(

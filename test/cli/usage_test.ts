@@ -141,7 +141,7 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["no data folder", ["keys", "list", "--data-dir", ""], "It must be one line of 1 to 4095 characters"],
   ["no settings file", ["keys", "list", "--env-file", ""], "It must be one line of 1 to 4095 characters"],
   ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
-  ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number, not negative"],
+  ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number from 0 to 1000000000"],
   ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an account's id, usr_ and"],
   [
     "too many days",

@@ -7,6 +7,7 @@ import {
   addModel,
   findRegistered,
   listModels,
+  MODEL_NUMBERS,
   MODEL_TEXTS,
   parseNewModel,
   removeModel,
@@ -27,6 +28,13 @@ function modelText(name: keyof typeof MODEL_TEXTS) {
   return v.pipe(v.string("must be a string"), inJsonSchema(MODEL_TEXTS[name]));
 }
 
+function modelNumber(name: keyof typeof MODEL_NUMBERS) {
+  const { must, keywords } = MODEL_NUMBERS[name];
+  const { maximum, ...others } = keywords;
+  // A number that only JSON bounds has no maximum in the document.
+  return v.pipe(v.number(must), inJsonSchema(maximum === Number.MAX_SAFE_INTEGER ? others : keywords));
+}
+
 /** `parseNewModel` has the rules of the values; the schema has their descriptions for the document. */
 const NEW_MODEL = v.strictObject({
   name: modelText("name"),
@@ -36,12 +44,9 @@ const NEW_MODEL = v.strictObject({
     inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
   ),
   paradigm: modelText("paradigm"),
-  n_features: v.pipe(v.number("must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
-  n_classes: v.pipe(v.number("must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
-  size_mb: v.pipe(
-    v.number("must be a number"),
-    inJsonSchema({ type: "number", minimum: 0, maximum: 1_000_000_000 }),
-  ),
+  n_features: modelNumber("nFeatures"),
+  n_classes: modelNumber("nClasses"),
+  size_mb: modelNumber("sizeMb"),
   url: v.pipe(
     modelText("url"),
     inJsonSchema({

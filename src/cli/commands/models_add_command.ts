@@ -1,6 +1,5 @@
 /** `claviger models add`. */
 import { basename, resolve } from "node:path";
-import { InvalidArgumentError } from "commander";
 import type { Config } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import { ACCOUNT, TIERS } from "../../licensing/mod.ts";
@@ -8,6 +7,7 @@ import {
   addModel,
   checkNewModel,
   isFileName,
+  MODEL_NUMBERS,
   modelsFolderOf,
   type NewModel,
   parseNewModel,
@@ -18,7 +18,6 @@ import {
   toMegabytes,
 } from "../../models/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { wholeNumber } from "../../rule.ts";
 import { type CommandCall, command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import { InputRefused, readWholeInput } from "../file_input.ts";
@@ -34,8 +33,8 @@ const OPTIONS = {
   name: required("the model's unique name", anyText),
   version: required("its version", anyText),
   type: required("SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix", anyText),
-  nFeatures: required("input features", wholeNumber(1), { as: "n" }),
-  nClasses: required("output classes", wholeNumber(2), { as: "n" }),
+  nFeatures: required("input features", MODEL_NUMBERS.nFeatures, { as: "n" }),
+  nClasses: required("output classes", MODEL_NUMBERS.nClasses, { as: "n" }),
   requiresLicense: required("the lowest tier that sees the model", TIERS, { as: "tier" }),
   paradigm: required("motor_imagery, p300, ssvep, erp or another", anyText),
   file: option(
@@ -55,7 +54,9 @@ const OPTIONS = {
   ),
   url: option("instead of --file: the address where clients download the file", anyText),
   sha256: option("the file's SHA-256, only with --url", anyText, { as: "hex" }),
-  sizeMb: option("the file's size in megabytes; by default the size of --file", numberOption, { as: "n" }),
+  sizeMb: option("the file's size in megabytes; by default the size of --file", MODEL_NUMBERS.sizeMb, {
+    as: "n",
+  }),
   metadata: option("a JSON object, shown in the list", anyText, { as: "json", default: "{}" }),
   owner: option("show the model only to keys of this account, by its id or e-mail", ACCOUNT, {
     as: "account",
@@ -161,13 +162,6 @@ async function orFileRefusal(
     const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
     throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
   }
-}
-
-/** Reads a number that is not negative. */
-function numberOption(text: string): number {
-  const number = Number(text);
-  if (text.trim() !== "" && Number.isFinite(number) && number >= 0) return number;
-  throw new InvalidArgumentError("It must be a number, not negative");
 }
 
 function parseModel(options: AddOptions, config: Config, source: object): NewModel {
