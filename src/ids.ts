@@ -77,10 +77,15 @@ export function parseId(kind: IdKind, text: string): string | undefined {
   return match.slice(2).join("-");
 }
 
+/** Describes an identifier of that kind in a refusal. */
+export function idForm(kind: IdKind): string {
+  return `${kind}_ and 32 hexadecimal digits`;
+}
+
 /** Returns the rule for an identifier of that kind, which means its UUID. */
 export function idRule(kind: IdKind): Rule<string> {
   return {
-    must: `must be ${kind}_ and 32 hexadecimal digits`,
+    must: `must be ${idForm(kind)}`,
     keywords: { pattern: `^${kind}_[0-9a-f]{32}$` },
     parse: (text) => parseId(kind, text),
   };

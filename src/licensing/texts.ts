@@ -3,7 +3,7 @@
  * would be stored in clear, and shown. An e-mail gets its stored form.
  */
 import { isStorableText, lineOf } from "../database/mod.ts";
-import { parseId } from "../ids.ts";
+import { idForm, parseId } from "../ids.ts";
 import type { Rule } from "../rule.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { parseEmail } from "./accounts.ts";
@@ -26,7 +26,7 @@ export const TEXTS = {
 
 /** The rule for a text that names an account. It stays a text: `findAccountNamed` reads it. */
 export const ACCOUNT: Rule<string> = {
-  must: "must be an account's id, usr_ and 32 hexadecimal digits, or its e-mail",
+  must: `must be an account's id, ${idForm("usr")}, or its e-mail`,
   keywords: { maxLength: 254 },
   parse: (text) => (parseId("usr", text) === undefined && parseEmail(text) === undefined ? undefined : text),
 };

@@ -2,13 +2,13 @@
 /** One account: its facts, licenses, use and history, and what can be changed. */
 import { listAudit } from "../../audit/mod.ts";
 import { monthOf } from "../../calendar.ts";
-import { parseId } from "../../ids.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
 import { type Account, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
+import { accountFor } from "../frame/api/path_ids.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
 import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
@@ -40,9 +40,10 @@ export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
 /** Finds the account that the path names. */
 async function findShown({ options, params, now }: Visit): Promise<ShownAccount | Refusal> {
   const { database } = options;
-  const uuid = parseId("usr", params.id ?? "");
-  const account = uuid && (await findAccount(database, { uuid }));
-  if (!account) return refuse("NOT_FOUND", "Cannot show account: no account has that id");
+  const named = accountFor("show account").read(params);
+  if (isRefusal(named)) return named;
+  const account = await findAccount(database, { uuid: named.uuid });
+  if (account === undefined) return refuse("NOT_FOUND", "Cannot show account: no account has that id");
   const isLarge = account.keys > MAX_RENEWED;
   return {
     ...account,

@@ -5,9 +5,10 @@ import { monthOf } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { explainKey, type KeyExplanation } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
+import { keyFor } from "../frame/api/path_ids.ts";
 import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
 import { State } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
@@ -33,11 +34,10 @@ export const KEY_PAGE: DetailPage<KeyExplanation> = {
 
 /** Finds the key that the path names. */
 async function findNamedKey({ options, params, now }: Visit): Promise<KeyExplanation | Refusal> {
-  const uuid = parseId("key", params.id ?? "");
-  if (uuid === undefined) {
-    return refuse("KEY_NOT_FOUND", "Cannot show key: its id must be key_ and 32 hexadecimal digits");
-  }
-  return (await explainKey(options.database, uuid, { now })) ?? refuseUnknownKey("show key", uuid);
+  const named = keyFor("show key").read(params);
+  if (isRefusal(named)) return named;
+  const { what, uuid } = named;
+  return (await explainKey(options.database, uuid, { now })) ?? refuseUnknownKey(what, uuid);
 }
 
 async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detail | Refusal> {

@@ -1,5 +1,5 @@
 /** Reads the identifiers in paths. An identifier that cannot exist is refused like one that does not exist. */
-import { type IdKind, idRule } from "../../../ids.ts";
+import { type IdKind, idForm, idRule } from "../../../ids.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Json } from "../../../wire/mod.ts";
 
@@ -45,7 +45,7 @@ interface IdOptions extends Pick<PathReader<object>, "code"> {
 
 function idIn(kind: IdKind, { holder, code, description }: IdOptions) {
   const { keywords, parse } = idRule(kind);
-  const why = `the path must hold ${holder}'s id, ${kind}_ and 32 hexadecimal digits`;
+  const why = `the path must hold ${holder}'s id, ${idForm(kind)}`;
   const parameters = [parameter("id", description, keywords)];
   return (what: string): PathReader<{ readonly what: string; readonly uuid: string }> => ({
     parameters,
