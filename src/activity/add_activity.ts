@@ -34,7 +34,7 @@ export async function addActivity(
       hours as (
         insert into activity_hours as a (hour, endpoint, code, reason, count)
         select hour, endpoint, code, reason, count from counted
-         -- Every writer locks rows in this order; otherwise two processes could wait for each other.
+         -- Every writer locks rows in this order, so two processes never wait for each other.
          order by hour, endpoint collate "C", code collate "C", reason collate "C"
         on conflict (hour, endpoint, code, reason) do update set count = a.count + excluded.count
         returning 1

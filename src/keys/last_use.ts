@@ -19,7 +19,7 @@ export function createLastUse(database: Database, clock: Clock) {
     const taken = marks;
     marks = [];
     for (const mark of taken) mark.isUseNoted = false;
-    // Every writer locks rows in the order of their ids; otherwise two processes could wait for each other.
+    // Every writer locks rows in the order of their ids, so two processes never wait for each other.
     const uuids = [...new Set(taken.map(({ uuid }) => uuid))].sort();
     try {
       while (uuids.length > 0) {

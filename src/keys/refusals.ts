@@ -76,7 +76,7 @@ async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): 
         from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
              as noted ("keyUuid" uuid, code text, reason text, "lastAtMs" double precision, count bigint)
        where exists (select from keys k where k.id = noted."keyUuid")
-       -- Every writer locks rows in this order; otherwise two processes could wait for each other.
+       -- Every writer locks rows in this order, so two processes never wait for each other.
        order by "keyUuid", code collate "C", reason collate "C"
       on conflict (key_id, code, reason) do update
         set last_at = greatest(r.last_at, excluded.last_at), count = r.count + excluded.count`,

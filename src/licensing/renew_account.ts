@@ -53,7 +53,7 @@ export async function renewAccount(
     (sql) => sql`
       with old as (
         ${selectRenewable(sql, accountUuid, now)}
-         -- Every writer locks the licenses in this order; otherwise two could wait for each other.
+         -- Every writer locks the licenses in this order, so two statements never wait for each other.
          order by l.id
            for update of l
       ),

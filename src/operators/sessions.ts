@@ -78,8 +78,9 @@ export async function redeemCode(
 }
 
 /**
- * Finds the session of a cookie, in one statement, so that an ended session, a removed operator and a changed role count
- * from the next request on. `extends`: whether the request is a sign of activity; it is written at most once a minute.
+ * Finds the session of a cookie, in one statement, so that the end of a session, the removal of an operator and another
+ * role apply from the next request. `extends`: whether the request is a sign of activity; it is written at most once a
+ * minute.
  */
 export async function findSession(
   database: Database,
@@ -94,7 +95,7 @@ export async function findSession(
           from operator_sessions s join operators o on o.name = s.operator
          where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isLiveSession(sql, now)} and o.removed_at is null
       ),
-      -- The operator first, as every change of an operator locks its row: otherwise two could wait for each other.
+      -- The operator first, as every change of an operator locks its row, so two changes never wait for each other.
       person as (
         update operators o set last_seen_at = ${now}::timestamptz
           from found

@@ -6,8 +6,8 @@ const TOLERANCE_SECONDS = 300;
 export type Checked = Verified & { readonly why?: string };
 
 /**
- * Verifies a license as a client must: signature, audience and times. Returns the claims and, if the license is not
- * valid now, the reason. It cannot find out whether the key was revoked since.
+ * Verifies a license as a client must: signature, audience and times. Returns the license claims and, if the
+ * license is not valid now, the reason. It cannot find out whether the key was revoked since.
  */
 export function checkLicense(
   jws: string,
@@ -31,7 +31,7 @@ export function checkLicense(
   return verified;
 }
 
-/** Tells whether a claim is a time: whole Unix seconds that a `Date` can hold. */
-export function isTime(claim: unknown): claim is number {
-  return Number.isInteger(claim) && !Number.isNaN(new Date(Number(claim) * 1_000).getTime());
+/** Tells whether a value of a license is a time: whole Unix seconds that a `Date` can hold. */
+export function isTime(value: unknown): value is number {
+  return Number.isInteger(value) && !Number.isNaN(new Date(Number(value) * 1_000).getTime());
 }

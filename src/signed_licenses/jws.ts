@@ -77,7 +77,7 @@ export function parseJwks(text: string): string[] | undefined {
   return set.success ? set.output.keys.flatMap((key) => (v.is(Ed25519Key, key) ? [key.x] : [])) : undefined;
 }
 
-/** Signs claims. Returns three parts of base64url, joined by points. */
+/** Signs license claims. Returns three parts of base64url, joined by points. */
 export function signClaims(
   claims: object,
   { kid, privateKey }: { readonly kid: string; readonly privateKey: KeyObject },

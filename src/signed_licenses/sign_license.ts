@@ -174,7 +174,7 @@ function refuseExport(row: Noted | undefined, { keyUuid, now }: SigningRequest):
 
 export type LicenseClaims = ReturnType<typeof toClaims>;
 
-/** Returns the claims of a license. Times are Unix seconds, unless their names end in `_at`. */
+/** Returns the license claims. Times are Unix seconds, unless their names end in `_at`. */
 function toClaims(
   row: Noted & { readonly exp: Date; readonly jti: string },
   { nonce, fingerprint, now }: SigningRequest,

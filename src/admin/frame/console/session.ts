@@ -17,8 +17,8 @@ const WINDOWS = 10_000;
 const REFRESH_HEADER = "X-Refresh";
 
 /**
- * Creates the middleware that finds the session with one statement, so that an ended session and a changed role count
- * from the next request on. Without a session it redirects to the login page. A page that refreshes itself does
+ * Creates the middleware that finds the session with one statement, so that the end of a session and another role apply
+ * from the next request. Without a session it redirects to the login page. A page that refreshes itself does
  * not extend the session: otherwise an open page would keep its session alive for twelve hours.
  */
 export function requireSession(
