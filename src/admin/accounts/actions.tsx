@@ -35,8 +35,8 @@ const change: AccountAction = action({
   fits: (account) => !isErased(account),
   Form: ({ of: { name, organization }, field }) => (
     <>
-      <TextField {...field("name", name)} label="Name" required maxlength={200} />
-      <TextField {...field("organization", organization)} label="Organization" maxlength={200} />
+      <TextField {...field("name", name)} label="Name" required />
+      <TextField {...field("organization", organization)} label="Organization" />
     </>
   ),
   entries: {

@@ -125,7 +125,6 @@ const changeExternalId: KeyAction = action({
       {...field("external_id", of.key.externalId ?? "")}
       label="External id"
       hint="Your own name for the license, such as an order number; empty for none."
-      maxlength={255}
     />
   ),
   entries: { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },

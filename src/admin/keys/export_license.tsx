@@ -32,14 +32,8 @@ export const exportLicense: KeyAction = action({
         {...field("fingerprint")}
         label="Machine (optional)"
         hint="The fingerprint of the only machine that may use the license."
-        maxlength={128}
       />
-      <TextField
-        {...field("nonce")}
-        label="Nonce (optional)"
-        hint="A text that the license repeats."
-        maxlength={128}
-      />
+      <TextField {...field("nonce")} label="Nonce (optional)" hint="A text that the license repeats." />
     </>
   ),
   entries: {

@@ -137,7 +137,6 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
             type="email"
             hint="A new account is made for a new e-mail."
             required
-            maxlength={254}
           />
           <Select
             {...field("tier")}
@@ -145,13 +144,12 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
             choices={[{ value: "", label: "Choose a tier" }, ...TIER_CHOICES]}
             required
           />
-          <TextField {...field("name")} label="Name (optional)" maxlength={200} />
-          <TextField {...field("organization")} label="Organization (optional)" maxlength={200} />
+          <TextField {...field("name")} label="Name (optional)" />
+          <TextField {...field("organization")} label="Organization (optional)" />
           <TextField
             {...field("external_id")}
             label="External id (optional)"
             hint="Your own name for the license, such as an order number."
-            maxlength={255}
           />
           <LimitField field={fieldOf} label="Monthly limit (optional)" />
           <ExpiryFields

@@ -43,7 +43,6 @@ const retire: ModelAction = action({
         label="Type the version to retire"
         hint={`Such as ${findUnretired(of)?.version}`}
         required
-        maxlength={100}
       />
     </>
   ),

@@ -68,15 +68,9 @@ function ActionForm<Thing>({
             {...field("repeat")}
             label={`Type ${repeat.what} to confirm: ${repeat.textOf(of)}`}
             required
-            maxlength={254}
           />
         )}
-        <TextField
-          {...field("reason")}
-          label="Reason (optional)"
-          hint="The audit log keeps it."
-          maxlength={2_000}
-        />
+        <TextField {...field("reason")} label="Reason (optional)" hint="The audit log keeps it." />
         <button type="submit" class={isFinal ? "final" : undefined}>
           {submit}
         </button>

@@ -56,19 +56,14 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly value?: string | undefined;
   readonly type?: "text" | "email" | "search" | "date" | undefined;
   readonly required?: boolean;
-  readonly maxlength?: number;
   readonly inputmode?: "numeric" | "email";
 }
 
-/** A field of one line. */
-export function TextField({
-  value,
-  type = "text",
-  required,
-  maxlength,
-  inputmode,
-  ...field
-}: TextFieldProps) {
+/**
+ * A field of one line. It bounds no length: a browser would cut a pasted text without a word, and counts an emoji as
+ * two characters.
+ */
+export function TextField({ value, type = "text", required, inputmode, ...field }: TextFieldProps) {
   return (
     <Field {...field}>
       <input
@@ -77,7 +72,6 @@ export function TextField({
         type={type}
         value={value}
         required={required}
-        maxlength={maxlength}
         inputmode={inputmode}
         autocomplete="off"
         {...describe(field)}
