@@ -55,6 +55,9 @@ export function toDay(at: Date): string {
   return at.toISOString().slice(0, 10);
 }
 
+/** The most days of a span: ten years. */
+export const MOST_SPAN_DAYS = 3_650;
+
 /** The form of a span: whole days or hours in at most five digits, and at most ten years: 3,650 days or 87,600 hours. */
 const SPAN_FORM =
   /^(0?([0-2]?[0-9]{1,3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d|([0-7]?[0-9]{1,4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h)$/;

@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The rotation of a key. Its answer shows the new key; no other page ever does. */
 import * as v from "valibot";
-import { DAY_MS } from "../../calendar.ts";
-import { rotateKey } from "../../keys/mod.ts";
+import { DAY_MS, MOST_SPAN_DAYS, SPAN } from "../../calendar.ts";
+import { rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
 import { action } from "../frame/console/action.ts";
@@ -12,6 +12,8 @@ import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import { isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+
+const USUAL_DAYS = String((SPAN.parse(USUAL_OVERLAP) ?? 0) / DAY_MS);
 
 export const rotate: KeyAction = action({
   name: "rotate",
@@ -23,14 +25,14 @@ export const rotate: KeyAction = action({
     <>
       <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
       <TextField
-        {...field("overlap_days", "7")}
+        {...field("overlap_days", USUAL_DAYS)}
         label="Days of overlap"
         inputmode="numeric"
         hint="0 ends the old key at once."
       />
     </>
   ),
-  entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, 3_650))) },
+  entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, MOST_SPAN_DAYS))) },
   async perform({ of, fields, by, visit }) {
     const { licenseChanges, brand } = visit.options;
     const { key: old } = of;
