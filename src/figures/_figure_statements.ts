@@ -5,7 +5,7 @@
  * The two lists of keys can have a row for every key. A statement writes only the rows that differ from the stored
  * ones, because rewriting all of them would write some hundred megabytes each time.
  */
-import { DAY_MS, monthOf } from "../calendar.ts";
+import { DAY_MS, monthOf, toMonthText } from "../calendar.ts";
 import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
 import { effectiveLimit, listedState } from "../licensing/mod.ts";
 import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
@@ -33,17 +33,17 @@ function countKeys(sql: Sql, now: Date): PendingRows {
 }
 
 function findConsumers(sql: Sql, now: Date): PendingRows {
-  const { firstDay } = monthOf(now.getTime());
+  const month = monthOf(now.getTime());
   return sql`
     with largest as (
       select l.account_id as account, count(*) as licenses, sum(u.used)::bigint as used
         from usage u join licenses l on l.id = u.license_id
-       where u.month = ${firstDay}::date and u.used > 0
+       where u.month = ${month.firstDay}::date and u.used > 0
        group by 1
        order by used desc, account
        limit ${LISTED}
     )
-    ${storeFigure(sql, "consumers", { now, value: sql`jsonb_build_object('month', ${firstDay.slice(0, 7)}::text, 'rows', ${rowsOf(sql, "largest")})` })}`;
+    ${storeFigure(sql, "consumers", { now, value: sql`jsonb_build_object('month', ${toMonthText(month)}::text, 'rows', ${rowsOf(sql, "largest")})` })}`;
 }
 
 function findNearQuota(sql: Sql, now: Date): PendingRows {

@@ -9,7 +9,7 @@
  * read neither partition, and an event on its way to the default partition would be refused. The lock is requested
  * with a short timeout, and again after growing pauses, because every insert waits behind the waiting request.
  */
-import { type Month, toMonth } from "../calendar.ts";
+import { type Month, toMonth, toMonthText } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 
 export interface AttachOptions {
@@ -30,8 +30,8 @@ const VACUUM_SETTINGS =
 /** A new row goes into a new last page, or into one of this many pages before it. */
 const RECENT_PAGES = 1_024;
 
-function partitionOf({ firstDay }: Month): string {
-  return `events_${firstDay.slice(0, 7).replace("-", "_")}`;
+function partitionOf(month: Month): string {
+  return `events_${toMonthText(month).replace("-", "_")}`;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
+import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
 import { MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
@@ -60,7 +60,7 @@ export function issueFormPage(visit: Visit): Page {
     tier: query.get("tier")?.slice(0, MOST_ENTERED),
     mode: "live",
     // So that the key works for at least a year.
-    last_day: toTimestamp(oneYearAfter(now)).slice(0, 10),
+    last_day: toDay(oneYearAfter(now)),
   });
 }
 
@@ -182,7 +182,7 @@ function toMessage(
   { tier, mode, publicUrl = NO_URL }: IssueRequest & { readonly publicUrl: string | undefined },
 ): string {
   const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
-  const until = isEndless ? "it does not expire" : `it works until ${toTimestamp(expiresAt).slice(0, 10)}`;
+  const until = isEndless ? "it does not expire" : `it works until ${toDay(expiresAt)}`;
   return [
     `This is your API key (${tier}, ${mode}; ${until}):`,
     apiKey,

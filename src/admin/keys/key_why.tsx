@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
-import { toTimestamp } from "../../calendar.ts";
+import { toDay } from "../../calendar.ts";
 import type { KeyExplanation, Obstacle } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
@@ -78,7 +78,7 @@ const SENTENCES: Readonly<Record<Obstacle, (explanation: KeyExplanation) => stri
   revoked: () => "It is revoked for good.",
   replaced: () => "It was rotated, and the overlap is over.",
   suspended: () => "It is suspended.",
-  expired: ({ key }) => `Its license expired on ${toTimestamp(key.licenseExpiresAt).slice(0, 10)}.`,
+  expired: ({ key }) => `Its license expired on ${toDay(key.licenseExpiresAt)}.`,
   quota_used_up: ({ resetsAt }) =>
     `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`,
 };

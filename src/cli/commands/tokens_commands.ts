@@ -1,7 +1,7 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { InvalidArgumentError } from "commander";
 import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
-import { MODES, TIERS } from "../../licensing/mod.ts";
+import { EXPIRY, MODES, TIERS } from "../../licensing/mod.ts";
 import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
   issueToken,
@@ -26,7 +26,7 @@ import { nameOption } from "./operators_commands.ts";
 const NAME = { name: required("the token's name", nameOption) };
 /** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
 const END = {
-  must: TIMESTAMP.must,
+  must: EXPIRY.must,
   parse: (text: string) => (text === "never" ? text : TIMESTAMP.parse(text)),
 };
 

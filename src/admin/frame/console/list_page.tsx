@@ -5,7 +5,7 @@
  */
 import type { Child } from "hono/jsx";
 import * as v from "valibot";
-import { toTimestamp } from "../../../calendar.ts";
+import { toDay } from "../../../calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
@@ -159,6 +159,6 @@ async function listCsv<Entries extends WithAfter, Row>(
     return refuse("INVALID_REQUEST", `${found.warning}, then download the ${path.slice(1)}`);
   }
   const positionOf = (row: Row) => v.parse(entries.after, toAfter(row)) ?? "";
-  const name = `${path.slice(1)}-${toTimestamp(visit.now).slice(0, 10)}`;
+  const name = `${path.slice(1)}-${toDay(visit.now)}`;
   return await streamCsv({ name, ...csv, read: found.read, positionOf }, visit);
 }

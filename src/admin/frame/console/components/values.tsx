@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Values as people read them. */
 import type { Child } from "hono/jsx";
-import { NEVER_EXPIRES, toTimestamp } from "../../../../calendar.ts";
+import { NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
 import type { ListedState } from "../../../../licensing/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
@@ -110,7 +110,7 @@ export function Day({ at, now }: { readonly at: Date; readonly now?: Date | unde
   return (
     <>
       <time datetime={exact} title={exact}>
-        {exact.slice(0, 10)}
+        {toDay(at)}
       </time>
       {now && <Distance at={at} now={now} />}
     </>
