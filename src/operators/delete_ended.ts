@@ -1,6 +1,7 @@
 import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
+import { deleteEndedCodes } from "./login_codes.ts";
 
 /** A small number, so that a request that stores its answer meanwhile hardly waits. */
 const BATCH_ROWS = 1_000;
@@ -18,7 +19,7 @@ export async function deleteEnded({ database, clock, isStopping }: Omit<TaskCont
   const now = clock.now();
   await database.query(
     (sql) => sql`
-      with codes as (delete from login_codes where expires_at <= ${now}::timestamptz)
+      with codes as (${deleteEndedCodes(sql, now)})
       delete from operator_sessions s where not ${isLiveSession(sql, now)}`,
   );
   for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {

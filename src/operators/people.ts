@@ -6,7 +6,7 @@ import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { isLiveSession } from "./_is_live_session.ts";
-import { hashOf, randomDigits } from "./_secret_text.ts";
+import { deleteCodesOf, insertCode, makeCode, type NewCode } from "./login_codes.ts";
 import { ROLES, type Role } from "./scopes.ts";
 
 export interface Operator {
@@ -21,17 +21,11 @@ export interface Operator {
   readonly tokens: readonly string[];
 }
 
-export interface LoginCode {
+export interface LoginCode extends NewCode {
   readonly role: Role;
   /** Whether the operator was created with this code. */
   readonly isNew: boolean;
-  /** The code itself, 32 hexadecimal digits. It is not stored, so it cannot be shown again. */
-  readonly code: string;
-  readonly expiresAt: Date;
 }
-
-const CODE_BITS = 128;
-const CODE_LIFE_MS = 10 * 60_000;
 
 /**
  * Creates a code with which an operator logs in once within ten minutes. With a role it creates the operator if the
@@ -44,8 +38,7 @@ export async function loginOperator(
   { actor, now }: By,
 ): Promise<LoginCode | Refusal> {
   if (!isName(name)) return refuse("INVALID_REQUEST", `Cannot create login code: ${NAME_RULE}`);
-  const code = randomDigits(CODE_BITS);
-  const expiresAt = new Date(now.getTime() + CODE_LIFE_MS);
+  const made = makeCode(now);
   const [row] = await database.query<{ role: Role; isNew: boolean }>(
     (sql) => sql`
       with added as (
@@ -62,10 +55,7 @@ export async function loginOperator(
         select name, role, false from operators
          where name = ${name} and removed_at is null and ${role ?? null}::text is null
       ),
-      coded as (
-        insert into login_codes (hash, operator, expires_at)
-        select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from person
-      ),
+      coded as (${insertCode(sql, made, sql`person`)}),
       created as (
         select null::jsonb as before, jsonb_build_object('operator', name, 'role', role) as after
           from person where is_new
@@ -82,7 +72,7 @@ export async function loginOperator(
       logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
       select role, is_new as "isNew" from person`,
   );
-  if (row !== undefined) return { code, expiresAt, ...row };
+  if (row !== undefined) return { ...made, ...row };
   return await refuseLogin(database, { name, role });
 }
 
@@ -114,11 +104,6 @@ async function refuseLogin(
   return refuse("CONFLICT", `${cannot}: ${name} has the role ${known.role}, not ${role}`, {
     remedy: { name: "change_role", of: name },
   });
-}
-
-/** Deletes the codes with which an operator could still log in. */
-export async function deleteCodes(database: Database, operator: string): Promise<void> {
-  await database.query((sql) => sql`delete from login_codes where operator = ${operator}`);
 }
 
 /** Lists all operators by name, including removed operators. */
@@ -217,7 +202,7 @@ export async function removeOperator(
         returning o.name, jsonb_build_object('operator', o.name, 'role', o.role) as before,
                   null::jsonb as after
       ),
-      no_codes as (delete from login_codes c using changed where c.operator = changed.name),
+      no_codes as (${deleteCodesOf(sql, sql`changed`)}),
       no_sessions as (delete from operator_sessions s using changed where s.operator = changed.name),
       logged as (${auditCte(sql, { action: "operator.remove", actor, at: now, from: sql`changed` })})
       select (select count(*) from operator_sessions s where s.operator = removable.name and ${isLiveSession(sql, now)})

@@ -8,6 +8,7 @@ import { newUuid, parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
+import { takeCode } from "./login_codes.ts";
 import type { Role } from "./scopes.ts";
 
 /** The session of a request. The role is the operator's role now. */
@@ -36,24 +37,19 @@ const FRESH_PROOF_MS = 5 * 60_000;
 
 /**
  * Begins a session with a code, in one statement that also deletes the code, so a code works once. Undefined for any
- * text that is not a valid code. White space, hyphens and capitals do not matter, because people type codes.
+ * text that is not a valid code.
  */
 export async function redeemCode(
   database: Database,
   text: string,
   { now, request, address }: Pick<Actor, "request" | "address"> & { readonly now: Date },
 ): Promise<BegunSession | undefined> {
-  const code = text.slice(0, 100).replaceAll(/[\s-]/g, "").toLowerCase();
   const cookieValue = randomDigits(COOKIE_BITS);
   const uuid = newUuid();
   const id = toId("ses", uuid);
   const [row] = await database.query<{ operator: string; role: Role }>(
     (sql) => sql`
-      with redeemed as (
-        delete from login_codes
-         where hash = ${hashOf(code)}::text::bytea and expires_at > ${now}::timestamptz
-        returning operator
-      ),
+      with redeemed as (${takeCode(sql, text, now)}),
       person as (
         select o.name, o.role from redeemed join operators o on o.name = redeemed.operator where o.removed_at is null
       ),

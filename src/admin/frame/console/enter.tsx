@@ -1,4 +1,5 @@
 /** @jsxImportSource hono/jsx */
+import { MOST_OF_CODE } from "../../../operators/mod.ts";
 import type { Refusal } from "../../../refusal.ts";
 import { describe, Field } from "./components/form.tsx";
 import { Notice } from "./components/layout.tsx";
@@ -6,8 +7,6 @@ import type { Page } from "./page.tsx";
 
 const HINT =
   "The command claviger operators login NAME prints it on the host. It works once, for ten minutes.";
-
-const MOST_OF_CODE = 100;
 
 interface EnterOptions {
   /** Why the last code did not work. */

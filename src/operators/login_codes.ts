@@ -1,0 +1,53 @@
+/** Login codes: a code begins one session, within ten minutes. Only hashes of codes are stored. */
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { hashOf, randomDigits } from "./_secret_text.ts";
+
+const CODE_BITS = 128;
+const CODE_LIFE_MS = 10 * 60_000;
+/** A longer text is no code, whatever stands between its digits. */
+export const MOST_OF_CODE = 100;
+
+export interface NewCode {
+  /** The code itself, 32 hexadecimal digits. It is not stored, so it cannot be shown again. */
+  readonly code: string;
+  readonly expiresAt: Date;
+}
+
+/** Makes a code from the system's random source. */
+export function makeCode(now: Date): NewCode {
+  return { code: randomDigits(CODE_BITS), expiresAt: new Date(now.getTime() + CODE_LIFE_MS) };
+}
+
+/** Returns the statement that stores a code for the operator in the row of `from`, whose column is `name`. */
+export function insertCode(sql: Sql, { code, expiresAt }: NewCode, from: Fragment): Fragment {
+  return sql`
+    insert into login_codes (hash, operator, expires_at)
+    select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from ${from}`;
+}
+
+/**
+ * Returns the statement that deletes a code and returns its operator, so a code works once. White space, hyphens and
+ * capitals do not matter, because people type codes.
+ */
+export function takeCode(sql: Sql, text: string, now: Date): Fragment {
+  const code = text.slice(0, MOST_OF_CODE).replaceAll(/[\s-]/g, "").toLowerCase();
+  return sql`
+    delete from login_codes
+     where hash = ${hashOf(code)}::text::bytea and expires_at > ${now}::timestamptz
+    returning operator`;
+}
+
+/** Returns the statement that deletes the codes that do not work any more. */
+export function deleteEndedCodes(sql: Sql, now: Date): Fragment {
+  return sql`delete from login_codes where expires_at <= ${now}::timestamptz`;
+}
+
+/** Returns the statement that deletes the codes of the operators in `from`, whose column is `name`. */
+export function deleteCodesOf(sql: Sql, from: Fragment): Fragment {
+  return sql`delete from login_codes where operator in (select name from ${from})`;
+}
+
+/** Deletes the codes with which an operator could still log in. */
+export async function deleteCodes(database: Database, operator: string): Promise<void> {
+  await database.query((sql) => sql`delete from login_codes where operator = ${operator}`);
+}
