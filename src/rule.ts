@@ -4,13 +4,17 @@
  */
 import * as v from "valibot";
 
-export interface Rule<Value> {
+/** The rule for a value that no OpenAPI document describes. */
+export interface ParsingRule<Value> {
   /** The end of a refusal, after the name of the field: `must be a month such as 2026-11`. */
   readonly must: string;
-  /** Describes the value in JSON Schema, for the OpenAPI documents. */
-  readonly keywords: Keywords;
   /** Returns the value of a text; undefined for a wrong text. */
   parse(text: string): Value | undefined;
+}
+
+export interface Rule<Value> extends ParsingRule<Value> {
+  /** Describes the value in JSON Schema, for the OpenAPI documents. */
+  readonly keywords: Keywords;
 }
 
 /** The rule for a number, which JSON sends as a number, and commands, addresses and forms as digits. */
@@ -28,6 +32,11 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): Numb
     allows,
     parse: (text) => (/^\d+$/.test(text) && allows(Number(text)) ? Number(text) : undefined),
   };
+}
+
+/** Returns the rule for a text that matches a pattern. */
+export function matching(pattern: RegExp, must: string): ParsingRule<string> {
+  return { must, parse: (text) => (pattern.test(text) ? text : undefined) };
 }
 
 /** Returns the rule for one of a few words. */

@@ -4,7 +4,8 @@ import { type SettingName, settingOf } from "../config/mod.ts";
 import { lineOf } from "../database/mod.ts";
 import { idRule } from "../ids.ts";
 import { ACCOUNT } from "../licensing/mod.ts";
-import { flag, option, type ParsingRule, required, type ValuesOf } from "./parameter.ts";
+import type { ParsingRule } from "../rule.ts";
+import { flag, option, required, type ValuesOf } from "./parameter.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export const PLACE_OPTIONS = {
@@ -37,7 +38,7 @@ export const ACCOUNT_NAME = { account: required("the account's id or e-mail", AC
 
 /** Accepts a text that the setting allows, and an empty text if the setting may be left out. */
 export function settingText(name: SettingName): ParsingRule<string> {
-  const { default: standard, allowed, parse } = settingOf(name);
+  const { default: standard, must, parse } = settingOf(name);
   const isAllowed = (text: string) => (text === "" ? standard === "" : parse(text) !== undefined);
-  return { must: `must be ${allowed}`, parse: (text) => (isAllowed(text) ? text : undefined) };
+  return { must, parse: (text) => (isAllowed(text) ? text : undefined) };
 }

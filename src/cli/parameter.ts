@@ -3,9 +3,7 @@
  * The type of a value follows from the way in which its text is read.
  */
 import { Argument, InvalidArgumentError, Option } from "commander";
-import { oneOf, type Rule } from "../rule.ts";
-
-export type ParsingRule<Value> = Pick<Rule<Value>, "must" | "parse">;
+import { oneOf, type ParsingRule } from "../rule.ts";
 
 /** Reads a text: by the list of allowed words, by a rule, or by a function that throws `InvalidArgumentError`. */
 type Reader = readonly string[] | ParsingRule<unknown> | ((text: string, before: never) => unknown);
@@ -85,11 +83,6 @@ export function flag(
   details: Pick<Details, "conflicts" | "implies"> = {},
 ): Parameter<boolean> {
   return { ...details, description, default: false };
-}
-
-/** Returns the rule for a text that matches a pattern. */
-export function matching(pattern: RegExp, must: string): ParsingRule<string> {
-  return { must, parse: (text) => (pattern.test(text) ? text : undefined) };
 }
 
 /** Accepts every text. */

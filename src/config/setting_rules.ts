@@ -5,15 +5,12 @@ import { type OfflineDays, TIERS, type Tier } from "../licensing/mod.ts";
 import { parseTrustedProxies, type TrustedProxies } from "../limits/mod.ts";
 import type { LogRequests } from "../log.ts";
 import { CERTIFICATES_LIMIT_BYTES } from "../read_regular_file.ts";
-import * as rule from "../rule.ts";
+import { oneOf, type ParsingRule } from "../rule.ts";
 import { readBounded } from "./bounded_file.ts";
 import { SettingError } from "./setting_error.ts";
 
-export interface SettingRule<Value> {
-  /** The allowed values, as the words that follow "must be". */
-  readonly allowed: string;
-  /** Returns the value of a text; undefined for a wrong text. Throws a {@linkcode SettingError} for a reason of its own. */
-  readonly parse: (text: string) => Value | undefined;
+/** The rule for a setting. Its `parse` throws a {@linkcode SettingError} for a reason of its own. */
+export interface SettingRule<Value> extends ParsingRule<Value> {
   /** What a refusal says after the allowed values. By default it repeats the wrong text: a rule for a secret must not. */
   readonly ending?: (text: string) => string;
 }
@@ -24,34 +21,23 @@ export interface ListenAddress {
 }
 
 /** Accepts every text: the code that uses the setting checks it. */
-export function anyText(allowed: string): SettingRule<string> {
-  return { allowed, parse: (text) => text };
-}
-
-/** Returns the rule for a text that matches a pattern. */
-export function matching(pattern: RegExp, allowed: string): SettingRule<string> {
-  return { allowed, parse: (text) => (pattern.test(text) ? text : undefined) };
-}
-
-/** Returns the rule for whole numbers. */
-export function wholeNumber(least: number, most: number): SettingRule<number> {
-  const { parse } = rule.wholeNumber(least, most);
-  return { allowed: `a whole number from ${least} to ${most}`, parse };
+export function anyText(must: string): SettingRule<string> {
+  return { must, parse: (text) => text };
 }
 
 export const LOG_REQUESTS: SettingRule<LogRequests> = {
-  allowed: "sampled, all, off, or 1/N for one in N (up to 1000000)",
+  must: "must be sampled, all, off, or 1/N for one in N (up to 1000000)",
   parse(text) {
     const [, every] = /^1\/([1-9]\d{0,6})$/.exec(text) ?? [];
     if (every !== undefined && Number(every) <= 1_000_000) return `1/${Number(every)}`;
-    return rule.oneOf(["sampled", "all", "off"]).parse(text);
+    return oneOf(["sampled", "all", "off"]).parse(text);
   },
 };
 
 /** Returns the rule for an address such as `127.0.0.1:9090` or `[::1]:9090`; `port` is that of the example. */
 export function listenAddress(port: number): SettingRule<ListenAddress> {
   return {
-    allowed: `HOST:PORT, such as 127.0.0.1:${port} or [::1]:${port}`,
+    must: `must be HOST:PORT, such as 127.0.0.1:${port} or [::1]:${port}`,
     parse(text) {
       const [, inner, plain, digits] =
         /^(?:\[([\dA-Fa-f:.%]{2,60})\]|([\w.-]{1,255})):(\d{1,5})$/.exec(text) ?? [];
@@ -62,7 +48,7 @@ export function listenAddress(port: number): SettingRule<ListenAddress> {
 }
 
 export const MODEL_TYPES: SettingRule<readonly string[]> = {
-  allowed: "1 to 20 names separated by commas, each of 1 to 64 letters and digits",
+  must: "must be 1 to 20 names separated by commas, each of 1 to 64 letters and digits",
   parse(text) {
     const types = text.split(",").map((type) => type.trim());
     const isRight = types.length <= 20 && types.every((type) => /^[A-Za-z0-9]{1,64}$/.test(type));
@@ -71,7 +57,7 @@ export const MODEL_TYPES: SettingRule<readonly string[]> = {
 };
 
 export const TRUSTED_PROXIES: SettingRule<TrustedProxies> = {
-  allowed: "addresses and networks (CIDR) separated by commas",
+  must: "must be addresses and networks (CIDR) separated by commas",
   parse(text) {
     const parsed = parseTrustedProxies(text);
     return parsed.ok ? parsed.proxies : undefined;
@@ -86,8 +72,7 @@ export const USUAL_OFFLINE_DAYS = "free=1,research=7,commercial=14,enterprise=30
 
 /** Days by tier, such as `free=0,enterprise=60`. */
 export const OFFLINE_DAYS: SettingRule<OfflineDays> = {
-  allowed:
-    "tiers with days from 0 to 3650, such as free=0,enterprise=60; a tier that is left out keeps its default",
+  must: "must be tiers with days from 0 to 3650, such as free=0,enterprise=60; a tier that is left out keeps its default",
   parse(text) {
     const given = parseDays(text);
     return given && (Object.fromEntries([...(parseDays(USUAL_OFFLINE_DAYS) ?? []), ...given]) as OfflineDays);
@@ -107,7 +92,7 @@ function parseDays(text: string): [Tier, number][] | undefined {
 }
 
 export const DATABASE_URL: SettingRule<string> = {
-  allowed: "a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
+  must: "must be a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
   parse(text) {
     const url = parseDatabaseUrl(text);
     if (url === undefined || !isDecodable(url.first)) return undefined;
@@ -135,8 +120,7 @@ function isDecodable({ username, password, pathname }: URL): boolean {
 
 /** The value is the address without a slash at its end. */
 export const PUBLIC_URL: SettingRule<string> = {
-  allowed:
-    "the http or https address under which clients reach the service, such as https://licenses.example.org",
+  must: "must be the http or https address under which clients reach the service, such as https://licenses.example.org",
   parse: (text) =>
     /^https?:\/\/[^\s@?#\\]{1,500}$/i.test(text) ? URL.parse(text)?.href.replace(/\/+$/, "") : undefined,
   ending: () => ", without user, query and fragment",
@@ -144,8 +128,7 @@ export const PUBLIC_URL: SettingRule<string> = {
 
 /** The value is an origin, such as `https://admin.example.org`. */
 export const ADMIN_URL: SettingRule<string> = {
-  allowed:
-    "an https:// address without user, path, query or fragment, such as https://admin.example.org (http:// only for a loopback address)",
+  must: "must be an https:// address without user, path, query or fragment, such as https://admin.example.org (http:// only for a loopback address)",
   // A path could not be kept: cookies and the check of `Host` know only the host.
   parse: (text) => (/^https?:\/\/[^\s/?#@\\]{1,255}\/?$/i.test(text) ? parseSafe(text)?.origin : undefined),
   ending: () => "",
@@ -153,7 +136,7 @@ export const ADMIN_URL: SettingRule<string> = {
 
 /** The value is the address without a slash at its end. */
 export const API_URL: SettingRule<string> = {
-  allowed: "an https:// address without user, query or fragment (http:// only for a loopback address)",
+  must: "must be an https:// address without user, query or fragment (http:// only for a loopback address)",
   parse(text) {
     const url = parseSafe(text);
     const isPlain = url?.username === "" && url.password === "" && !/[?#\s]/.test(text);

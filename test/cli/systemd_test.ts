@@ -68,6 +68,10 @@ describe("claviger systemd", () => {
     );
     const zone = await line.run(["systemd", "--admin-listen", "[fe80::1%1]:8081"]);
     expect(usageErrorOf(zone)).toContain("without a zone");
+    const hostZone = await line.run(["systemd", "--host", "fe80::1%1"]);
+    expect(usageErrorOf(hostZone)).toContain("without a zone");
+    const noHost = await line.run(["systemd", "--host", "not a host"]);
+    expect(usageErrorOf(noHost)).toContain("It must be an address or host name to listen on");
     const portAlone = await line.run(["systemd", "--admin-listen", "8081"]);
     expect(usageErrorOf(portAlone)).toContain("It must be HOST:PORT");
   });

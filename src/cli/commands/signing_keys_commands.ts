@@ -1,5 +1,6 @@
 /** `claviger licenses public-keys` and `rotate-signing-key`: the keys that sign licenses. */
 import { openSession } from "../../database/mod.ts";
+import { matching } from "../../rule.ts";
 import type { Secrets } from "../../secrets/mod.ts";
 import {
   listSigningKeys,
@@ -10,7 +11,7 @@ import {
   toPem,
 } from "../../signed_licenses/mod.ts";
 import { databaseCommand } from "../command.ts";
-import { flag, matching, option } from "../parameter.ts";
+import { flag, option } from "../parameter.ts";
 import { counted } from "../print.ts";
 import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse } from "../run.ts";
 

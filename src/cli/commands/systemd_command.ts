@@ -1,19 +1,18 @@
 /** `claviger systemd`: prints the units with which systemd runs the service and its backup. */
 import { InvalidArgumentError } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
-import { parseSetting, refuseSameAddress, settingOf } from "../../config/mod.ts";
+import { parseSetting, refuseSameAddress, type SettingName, settingOf } from "../../config/mod.ts";
 import { findSystemUser } from "../../host/mod.ts";
-import { wholeNumber } from "../../rule.ts";
+import { matching, wholeNumber } from "../../rule.ts";
 import { readOrigin } from "../../version.ts";
 import { command } from "../command.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
 import { settingText } from "../options.ts";
-import { flag, matching, option, type ValuesOf } from "../parameter.ts";
+import { flag, option, type ValuesOf } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
 
 /** Refuses characters that have a special meaning in a unit, such as `%`, `:` and the space. */
 const PATH = matching(/^\/[\w./+@-]+$/, "must be an absolute path of letters, digits and . _ + @ -");
-const HOST = matching(/^[\w.:-]{1,255}$/, "must be an address or host name");
 const GROUP = matching(/^[a-z_][a-z0-9_-]{0,31}$/, "must be the name of a group");
 
 const BACKUP_UNITS = [
@@ -29,14 +28,16 @@ const OPTIONS = {
     as: "path",
     default: readOrigin() === "package" ? process.execPath : "/usr/local/bin/claviger",
   }),
-  host: option("the address to listen on", HOST),
+  host: option("the address to listen on", withoutZone("CLAVIGER_HOST", "::1")),
   port: option(
     "the port to listen on; below 1024 the unit gets the capability for it",
     wholeNumber(1, 65_535),
   ),
-  adminListen: option("serve the console and the API for operators at this address", listenOption, {
-    as: "host:port",
-  }),
+  adminListen: option(
+    "serve the console and the API for operators at this address",
+    withoutZone("CLAVIGER_ADMIN_LISTEN", "[::1]:8081"),
+    { as: "host:port" },
+  ),
   tlsCert: option("the certificate, given to the service as a credential", PATH, { as: "file" }),
   tlsKey: option("the certificate's private key, given to the service as a credential", PATH, {
     as: "file",
@@ -275,9 +276,12 @@ ExecStart=/usr/bin/systemd-cat -t claviger -p emerg /bin/echo '%i failed: see jo
   return texts[name];
 }
 
-function listenOption(text: string): string {
-  const { must, parse } = settingText("CLAVIGER_ADMIN_LISTEN");
-  if (parse(text) === undefined) throw new InvalidArgumentError(`It ${must}`);
-  if (!text.includes("%")) return text;
-  throw new InvalidArgumentError("It must be an address without a zone, such as [::1]:8081");
+/** Reads an address that the setting allows. A percent sign, which begins a zone, has a special meaning in a unit. */
+function withoutZone(name: SettingName, example: string): (text: string) => string {
+  const { must, parse } = settingText(name);
+  return (text) => {
+    if (parse(text) === undefined) throw new InvalidArgumentError(`It ${must}`);
+    if (!text.includes("%")) return text;
+    throw new InvalidArgumentError(`It must be an address without a zone, such as ${example}`);
+  };
 }
