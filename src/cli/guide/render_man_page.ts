@@ -52,7 +52,7 @@ the data folder of root and of the unit
 .SH EXIT STATUS
 0 when the command was done, 1 when it was refused, 2 when its usage was wrong, 78 when
 .B serve
-finds a wrong setting.
+finds a fault that only a person can repair, such as a wrong setting.
 `;
 }
 
