@@ -41,6 +41,48 @@ export const POSTGRES_PARTS: readonly Part[] = PARTS.trim()
     return { name, version, license, cpe, files };
   });
 
+/**
+ * What Bun links: each line has the name in `notices/bun.txt`, the license, and the name in `process.versions`, where Bun
+ * says its version. The other names there are versions of Node and V8 that Bun imitates, and tools that built it.
+ */
+const LIBRARIES_OF_BUN = `
+webkit LGPL-2.0-or-later webkit
+sqlite blessing sqlite
+boringssl LicenseRef-see-NOTICES.txt boringssl
+brotli MIT
+libarchive LicenseRef-see-NOTICES.txt libarchive
+llhttp MIT llhttp
+lol-html BSD-3-Clause lolhtml
+ls-hpack MIT lshpack
+ls-qpack MIT
+lsquic LicenseRef-see-NOTICES.txt
+mimalloc MIT mimalloc
+picohttp MIT picohttpparser
+zstd BSD-3-Clause zstd
+simdutf Apache-2.0
+tinycc LGPL-2.1-or-later tinycc
+uSockets Apache-2.0 usockets
+uWebSockets Apache-2.0 uwebsockets
+zlib-ng Zlib zlib
+c-ares MIT ares
+libicu Unicode-3.0 icu
+libbase64 BSD-2-Clause
+libdeflate MIT libdeflate
+libjpeg-turbo LicenseRef-see-NOTICES.txt
+libspng BSD-2-Clause
+libwebp BSD-3-Clause
+highway Apache-2.0
+uucode MIT
+`;
+
+/** The libraries that the Bun of this build links; some without a version, which Bun does not tell. */
+export const BUN_PARTS = LIBRARIES_OF_BUN.trim()
+  .split("\n")
+  .map((line) => {
+    const [name = "", license = "", key = ""] = line.split(" ");
+    return { name, license, version: process.versions[key] };
+  });
+
 /** The dependencies that only the bundle for Node holds. */
 const ONLY_ON_NODE = ["@hono/node-server"];
 

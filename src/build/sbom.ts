@@ -9,7 +9,7 @@ import { readLinks } from "../platform/bun/pack_postgres.ts";
 import type { DebianPackage } from "./debian_packages.ts";
 import { sha256Of } from "./digest.ts";
 import { integrityOf } from "./packages.ts";
-import { CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
+import { BUN_PARTS, CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
 
 /** A file of the release. An image and a package hold an executable. */
 export interface ReleaseFile {
@@ -87,25 +87,19 @@ function toNpmComponent(one: NpmPackage): Component {
   return npmComponent(name, { version, license, pedigree });
 }
 
-/** Bun, with the libraries that it names itself. */
+/** Bun, with the libraries that it links. They are no files of their own, so they have no digests. */
 function toRuntime({ runtime }: ReleaseFile): Component {
-  const components = BUN_LIBRARIES.split(" ").map((name) => ({
+  const components = BUN_PARTS.map(({ name, license, version: linked }) => ({
     type: "library",
     "bom-ref": `${runtime}#${name}`,
     name,
-    version: process.versions[name] ?? "unknown",
+    version: linked,
+    licenses: licensed(license),
+    purl: linked === undefined ? undefined : `pkg:generic/${name}@${linked}`,
   }));
   const version = packageJson.engines.bun;
   return npmComponent(runtime, { type: "platform", name: "bun", version, license: "MIT", components });
 }
-
-/**
- * The names in `process.versions` of what Bun links. The other names there are the versions of Node and V8 that Bun
- * imitates.
- */
-const BUN_LIBRARIES =
-  "ares boringssl icu libarchive libdeflate llhttp lolhtml lshpack mimalloc picohttpparser sqlite tinycc usockets " +
-  "uwebsockets webkit zlib zstd";
 
 function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {
   const native = join(folder, "native");

@@ -87,6 +87,30 @@ describe.skipIf(!existsSync(folder))("renderSbom()", () => {
     expect(postgres?.components?.map(({ name }) => name)).toEqual(POSTGRES_PARTS.map(({ name }) => name));
   });
 
+  test("names every library that the notices of Bun name, with its version where Bun tells it", () => {
+    const notice = readFileSync(join(CHECKOUT, "src/build/notices/bun.txt"), "utf8");
+    const noticed = [...notice.matchAll(/^(\S+) {2,}/gm)].map(([, name = ""]) => name);
+    const libraries = bom.components.find(({ name }) => name === "bun")?.components ?? [];
+    // The notices leave out SQLite, which is in the public domain, and name WebKit in a paragraph of its own.
+    expect(libraries.map(({ name }) => name).toSorted()).toEqual([...noticed, "sqlite", "webkit"].toSorted());
+    const versionOf = (wanted: string) => libraries.find(({ name }) => name === wanted)?.version;
+    expect(versionOf("libicu")).toBe(process.versions.icu);
+    expect(versionOf("boringssl")).toBe(process.versions.boringssl);
+    const withoutVersion = libraries.flatMap(({ name, version }) => (version === undefined ? [name] : []));
+    expect(withoutVersion.toSorted()).toEqual([
+      "brotli",
+      "highway",
+      "libbase64",
+      "libjpeg-turbo",
+      "libspng",
+      "libwebp",
+      "ls-qpack",
+      "lsquic",
+      "simdutf",
+      "uucode",
+    ]);
+  });
+
   test("gives the same bytes again", () => {
     expect(text()).toBe(text());
   });
