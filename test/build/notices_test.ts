@@ -18,6 +18,8 @@ test.skipIf(postgresPackage === undefined)(
     }
     const words: [title: RegExp, licence: string][] = [
       [/^Bun/, "LGPL-2"],
+      [/^LGPL 2\.1/, "GNU LESSER GENERAL PUBLIC LICENSE"],
+      [/^Apache 2\.0/, "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION"],
       [/^postgresql \d/, "The Regents of the University of California"],
       [/^openssl \d/, "Original SSLeay License"],
       [/^icu \d/, "Unicode, Inc."],
