@@ -10,8 +10,8 @@ const MACHINES: Readonly<Record<number, Machine>> = { 62: "x64", 183: "arm64" };
 const SHT_GNU_VERNEED = 0x6ffffffe;
 
 /**
- * Reads the machine of one file and the glibc that it needs, such as `2.27`; undefined for a file that needs none.
- * Returns undefined for a file of another format or machine.
+ * Reads the machine of one file and the glibc that it needs, such as `2.27`, or undefined if it needs none. Returns
+ * undefined for a file of another format or machine.
  */
 export function readElfNeeds(bytes: Uint8Array) {
   if (bytes.length < 64 || bytes[0] !== 0x7f || String.fromCharCode(...bytes.subarray(1, 4)) !== "ELF") {

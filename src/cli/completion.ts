@@ -85,8 +85,8 @@ const RENDERERS: Readonly<Record<Shell, (commands: readonly Completed[]) => stri
 };
 
 /**
- * readline splits a word at `=`, also after an option: the function for both shells gets `--tier=free` as three words.
- * The names of commands are not marked as files: next to a folder `keys`, readline would complete them to `keys/`.
+ * bash splits words at `=`: the function gets `--tier=free` as three words. Only files are marked as files: otherwise,
+ * next to a folder `keys`, bash would complete the command to `keys/`.
  */
 function renderBash(commands: readonly Completed[]): string {
   return `# Completion of claviger. In bash: source <(claviger completion bash)
@@ -106,7 +106,7 @@ complete -F _claviger claviger
 `;
 }
 
-/** zsh runs this file as the function `_claviger` at the first Tab of a shell: the file must complete, too. */
+/** zsh runs the whole file as the function `_claviger` at the first Tab of a shell, so its last line must complete. */
 function renderZsh(commands: readonly Completed[]): string {
   return `#compdef claviger
 # Completion of claviger. In zsh, after compinit: source <(claviger completion zsh)

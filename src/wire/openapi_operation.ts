@@ -24,7 +24,7 @@ export interface DescribedAnswer {
   readonly headers?: readonly string[];
 }
 
-/** What the document says about an operation, by OpenAPI's names and in the order in which the listener gives them. */
+/** Fields of an operation under OpenAPI's names. The document has them in the order in which they are given here. */
 interface About {
   /** One sentence without a period. */
   readonly summary: string;

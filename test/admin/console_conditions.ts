@@ -1,6 +1,6 @@
 /**
- * The conditions of the lists of the console, each with a value that cannot be read. `conditions_test.ts` tests that the
- * pages know no others.
+ * The conditions of the lists of the console, each with a value that cannot be read. `conditions_test.ts` tests that no
+ * other page is a list.
  */
 
 /** A value, or several, for each condition. */
@@ -18,7 +18,9 @@ export const KEY_CONDITIONS: Wrong = {
   near_quota: "79",
   unused_for: "31",
 };
+
 export const AFTER: Wrong = { after: "next" };
+
 /** The pages with conditions, by their paths below `/console`. */
 export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys": { ...KEY_CONDITIONS, ...AFTER },

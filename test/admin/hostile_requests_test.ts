@@ -233,7 +233,7 @@ describe("The console", () => {
     ({ cookie } = await operators.logIn("admin"));
   });
 
-  /** The parameters of pages that are no conditions. */
+  /** The parameters of pages besides their conditions. */
   const others = ["done", "open", "email"];
 
   const odd = [

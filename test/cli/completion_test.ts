@@ -8,7 +8,7 @@ import { useCommandLine } from "./use_command_line.ts";
 
 const line = useCommandLine();
 
-/** What makes a new shell complete `claviger`, with the script in a file, as a package or a person would do it. */
+/** The line by which a new shell completes `claviger` with the script in a file, where a package or a person put it. */
 const SETUP: Readonly<Record<string, (folder: string) => string>> = {
   bash: (folder) => `source ${folder}/completion.bash`,
   zsh: (folder) => `fpath=(${folder} $fpath); autoload -Uz compinit; compinit -u -D`,
@@ -94,7 +94,8 @@ for (const shell of Object.keys(ASK)) {
 
     test("completes from the first Tab of a new shell, with a blank after each word, next to a folder of the same name", async () => {
       mkdirSync(join(line.folder, "keys"), { recursive: true });
-      // Only this shows the words that the shell makes of the line: the prompt repeats what was typed.
+      // The terminal repeats what was typed, so the command prints how many words it got. For the same reason `ready`
+      // is typed with quotes in it.
       const echo =
         shell === "fish"
           ? "function claviger; echo (count $argv): $argv; end"

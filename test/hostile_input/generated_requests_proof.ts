@@ -1,6 +1,6 @@
 /**
- * The generated requests reach every code of the contract, and none makes the operators' API fail. `HOSTILE_SEED` sets the
- * seed, which is printed.
+ * The generated requests reach every code of the contract, and none makes the operators' API fail. `HOSTILE_SEED` sets
+ * the seed, which is printed.
  */
 import { expect, test } from "bun:test";
 import { sendGenerated } from "./generated_run.ts";

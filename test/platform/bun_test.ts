@@ -125,7 +125,7 @@ describe("tryLock()", () => {
     await holder.exited;
     undo.push(() => process.kill(heir, "SIGKILL"));
     expect(heir).toBeGreaterThan(0);
-    // The kernel lets the parent go on a moment before it closes the files of a child that starts a program.
+    // The parent goes on as soon as the child starts its program; the kernel closes the child's files a moment later.
     await until(() => bunPlatform.tryLock(path), { limitMs: 5_000 });
   });
 });

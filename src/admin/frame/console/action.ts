@@ -30,9 +30,8 @@ interface Described<Thing> {
   /** The change gives lasting access, so it needs a fresh proof of who the operator is. */
   readonly needsFreshProof?: true;
   /**
-   * It can be done to many things at once: one form, sent for each of them, makes the same change to each, and the page
-   * can say one sentence afterwards. So people repeat no text that names one thing, and the answer is neither a page
-   * nor a file.
+   * It can be done to many things at once: one form makes the same change to each of them, and one sentence says so
+   * afterwards. So the form asks for no text that names one thing, and the answer is neither a page nor a file.
    */
   readonly toMany?: true;
   /** The answer is a file, so the page stays. */
@@ -67,7 +66,7 @@ interface Specification<Thing, Entries extends v.ObjectEntries> extends Describe
   perform(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): Promise<Result>;
 }
 
-/** An action with `toMany` has one sentence, asks for no text to repeat, and answers no file. */
+/** What the compiler demands of an action with `toMany`: one sentence, no text to repeat, no file. */
 type OneOrMany =
   | { readonly toMany?: never }
   | { readonly toMany: true; readonly done: string; readonly repeat?: never; readonly isDownload?: never };
