@@ -24,7 +24,7 @@ export interface DescribedAnswer {
   readonly headers?: readonly string[];
 }
 
-/** Fields of an operation under OpenAPI's names. The document has them in the order in which they are given here. */
+/** Fields of an operation under OpenAPI's names. The document keeps the order in which the listener writes them. */
 interface About {
   /** One sentence without a period. */
   readonly summary: string;
