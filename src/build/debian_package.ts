@@ -1,7 +1,7 @@
 /**
- * Makes the Debian package of a release with dpkg-deb, without root. `debian/` has its texts; units, completions, man page
- * and changelog are what the commands of the program print. The same source gives the same bytes: owner, mode and time of
- * each file come from here.
+ * Makes the Debian package of a release with dpkg-deb, without root. `debian/` has its texts; units, completions, man
+ * page and changelog are what the commands of the program print. The same source gives the same bytes: owner, mode and
+ * time of each file come from here.
  */
 import { chmodSync, mkdtempDisposableSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";

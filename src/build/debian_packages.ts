@@ -2,8 +2,9 @@
  * The Debian packages whose files the image holds, and their download with apt-get: without root, and for each
  * architecture, in folders of its own.
  *
- * `debian_packages.txt` pins their versions and digests (package, source package, version, architecture, SHA-256), so that the same source always gives the same image. They come from the
- * package sources of the host that builds, which must be those of Debian 12.
+ * `debian_packages.txt` pins their versions and digests (package, source package, version, architecture, SHA-256), so
+ * that the same source always gives the same image. They come from the package sources of the host that builds, which
+ * must be those of Debian 12.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

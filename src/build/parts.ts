@@ -1,6 +1,6 @@
 /**
- * What an executable holds besides the source: npm packages, Bun, and the libraries of the PostgreSQL inside. The notices,
- * the SBOM and the statements about published faults (VEX) all use this list.
+ * What an executable holds besides the source: npm packages, Bun, and the libraries of the PostgreSQL inside. The
+ * notices, the SBOM and the statements about published faults (VEX) all use this list.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -42,8 +42,8 @@ export const POSTGRES_PARTS: readonly Part[] = PARTS.trim()
   });
 
 /**
- * What Bun links: each line has the name in `notices/bun.txt`, the license, and the name in `process.versions`, where Bun
- * says its version. The other names there are versions of Node and V8 that Bun imitates, and tools that built it.
+ * What Bun links: each line has the name as in `notices/bun.txt`, the license, and the name in `process.versions`, where
+ * Bun tells the version. Other names there are of Node and V8, which Bun imitates, and of the tools that built it.
  */
 const LIBRARIES_OF_BUN = `
 webkit LGPL-2.0-or-later webkit

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { CHECKOUT } from "../../src/build/parts.ts";
 
 /**
- * Returns a folder of this name with a copy: the files that git knows or does not ignore, the repository itself, and the installed
- * packages. Nothing that was built or packed before.
+ * Returns a folder of this name with a copy: the files that git knows or does not ignore, the repository itself, and
+ * the installed packages. Nothing that was built or packed before.
  */
 export function copyCheckout(name: string): { readonly folder: string; remove(): void } {
   const parent = mkdtempSync("/var/tmp/claviger-copy-");

@@ -1,6 +1,7 @@
 /**
- * The Debian package of a release, made around a small script in place of the executable. These tests need dpkg-deb; where
- * it is missing, CI fails and others leave the tests out. lintian and shellcheck judge the package where they are, and in CI.
+ * The Debian package of a release, made around a small script in place of the executable. These tests need dpkg-deb;
+ * where it is missing, CI fails and others leave the tests out. lintian and shellcheck judge the package where they
+ * are, and in CI.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {

@@ -1,8 +1,8 @@
 /**
- * `make evidence`: runs what stands behind the published figures, and keeps it as one file, from which it makes the tables of
- * the pages. `--only PART` (repeatable) runs a part; the file is written as soon as every part was run on this commit, on
- * this machine. `--quick` is for trying it: short runs, a file in `dist/evidence`, and no tables. `--tables` only makes the
- * tables again. Refuses a checkout with changes.
+ * `make evidence`: runs what stands behind the published figures, and keeps it as one file, from which it makes the
+ * tables of the pages. `--only PART` (repeatable) runs a part; the file is written as soon as every part was run on
+ * this commit, on this machine. `--quick` is for trying it: short runs, a file in `dist/evidence`, and no tables.
+ * `--tables` only makes the tables again. Refuses a checkout with changes.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

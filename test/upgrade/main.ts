@@ -1,8 +1,8 @@
 /**
- * Proves that an installation of every released version works with this program: `make prove-upgrade`. Each version is built
- * from the history and filled; then this executable takes its place, and another installation of this version restores
- * a backup that the old one made. Both must show what the old one showed. Prints each difference, and ends with 1 if
- * there is one.
+ * Proves that an installation of every released version works with this program: `make prove-upgrade`. Each version is
+ * built from the history and filled; then this executable takes its place, and another installation of this version
+ * restores a backup that the old one made. Both must show what the old one showed. Prints each difference, and ends with
+ * 1 if there is one.
  */
 import { builtExecutable } from "../compiled/executable.ts";
 import { fill } from "./fill.ts";
