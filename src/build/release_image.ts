@@ -22,7 +22,7 @@ export async function buildReleaseImage(program: ReleaseProgram, outdir: string)
     { folder: join(work.path, "program"), comment: `claviger ${version}` },
   ] as const;
   await makeBaseRoot(layers[0].folder, packages);
-  await makeProgramRoot(layers[1].folder, program.executable);
+  await makeProgramRoot(layers[1].folder, program);
   const labels = {
     "org.opencontainers.image.title": "claviger",
     "org.opencontainers.image.description": "Licensing and model-registry service",
@@ -67,8 +67,12 @@ export async function makeBaseRoot(root: string, packages: readonly string[]): P
   for (const folder of ["data", "tmp", "dev", "proc", "sys"]) mkdirSync(join(root, folder));
 }
 
-/** Makes a root folder of the executable and the file that says how it came to its machine. */
-export async function makeProgramRoot(root: string, executable: string): Promise<void> {
+/** Makes a root folder of the executable, its notices, and the file that says how it came to its machine. */
+export async function makeProgramRoot(
+  root: string,
+  { executable, notices }: Pick<ReleaseProgram, "executable" | "notices">,
+): Promise<void> {
   await Bun.write(join(root, "usr/lib/claviger/origin"), "image\n");
+  await Bun.write(join(root, "usr/share/doc/claviger/copyright"), notices);
   run(["install", "-D", "--mode=755", resolve(executable), "usr/bin/claviger"], root);
 }

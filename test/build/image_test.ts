@@ -205,13 +205,15 @@ describe.skipIf(!makesImages)("the image of a release", () => {
     ]);
   });
 
-  test("says that the program came in an image", async () => {
+  test("has the notices of the program, and says that it came in an image", async () => {
     const executable = join(folder, "claviger");
     writeFileSync(executable, "a program");
-    await makeProgramRoot(join(folder, "program"), executable);
+    await makeProgramRoot(join(folder, "program"), { executable, notices: "The notices.\n" });
     const found = run(["find", ".", "-type", "f", "-printf", "%m %p\\n"], join(folder, "program"));
     expect(found).toContain("755 ./usr/bin/claviger\n");
-    expect(readFileSync(join(folder, "program/usr/lib/claviger/origin"), "utf8")).toBe("image\n");
+    const read = (path: string) => readFileSync(join(folder, "program", path), "utf8");
+    expect(read("usr/lib/claviger/origin")).toBe("image\n");
+    expect(read("usr/share/doc/claviger/copyright")).toBe("The notices.\n");
   });
 
   test("has the same packages in the same versions on both platforms", () => {
