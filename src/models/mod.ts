@@ -31,6 +31,7 @@ export {
 } from "./list_versions.ts";
 export {
   isFileName,
+  isSlug,
   MODEL_NUMBERS,
   MODEL_TEXTS,
   type NewModel,
