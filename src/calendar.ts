@@ -55,6 +55,9 @@ export function toDay(at: Date): string {
   return at.toISOString().slice(0, 10);
 }
 
+/** Why an expiry is refused that has passed, in every room. */
+export const PAST_EXPIRY = "the expiry lies in the past";
+
 /** The most days of a span: ten years. */
 export const MOST_SPAN_DAYS = 3_650;
 

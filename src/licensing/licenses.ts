@@ -1,4 +1,4 @@
-import { NEVER_EXPIRES, TIMESTAMP } from "../calendar.ts";
+import { NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -22,8 +22,8 @@ export const MONTHLY_LIMIT = wholeNumber(0);
 
 /** Returns the refusal of an expiry that has passed; `what` is what cannot be done, such as `issue key`. */
 export function refusePastExpiry(what: string): Refusal {
-  const error = "the expiry lies in the past";
-  return refuse("INVALID_REQUEST", `Cannot ${what}: ${error}`, { fields: [{ field: "expires_at", error }] });
+  const fields = [{ field: "expires_at", error: PAST_EXPIRY }];
+  return refuse("INVALID_REQUEST", `Cannot ${what}: ${PAST_EXPIRY}`, { fields });
 }
 
 /** Returns the default expiry of a license: in a year, in whole seconds. */

@@ -1,6 +1,7 @@
 /** Tokens of programs: issue, and the check of each request. Only the SHA-256 of a token is stored. */
 import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
+import { PAST_EXPIRY } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
@@ -82,7 +83,7 @@ function findWrong(request: TokenRequest, now: Date): string | undefined {
   if (!isName(name)) return NAME_RULE;
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
   if (isTooWide(restriction, scopes)) return SCOPES_RULE;
-  if (expiresAt !== undefined && expiresAt <= now) return "the expiry lies in the past";
+  if (expiresAt !== undefined && expiresAt <= now) return PAST_EXPIRY;
   if (sources === undefined) return undefined;
   if (sources.length === 0 || sources.length > MAX_SOURCES) {
     return `it can have 1 to ${MAX_SOURCES} addresses and networks, not ${sources.length}`;

@@ -1,4 +1,5 @@
 import { auditCte, type By } from "../audit/mod.ts";
+import { PAST_EXPIRY } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -29,7 +30,7 @@ export async function setInstallerToken(
 ): Promise<Refusal | undefined> {
   const { expiresAt } = token;
   if (expiresAt !== null && expiresAt <= now) {
-    return refuse("INVALID_REQUEST", "Cannot set token: its expiry lies in the past");
+    return refuse("INVALID_REQUEST", `Cannot set token: ${PAST_EXPIRY}`);
   }
   await database.query(
     (sql) => sql`

@@ -305,7 +305,7 @@ describe("claviger installer", () => {
   test("refuses in set-token an expiry that has passed, and another secret than the service's", async () => {
     const input = "rpo_secret";
     const late = await line.here(["installer", "set-token", "--expires-at", "2020-01-01"], { input });
-    expect(refusalOf(late)).toBe("Cannot set token: its expiry lies in the past");
+    expect(refusalOf(late)).toBe("Cannot set token: the expiry lies in the past");
     const env = { CLAVIGER_SECRET: createHash("sha256").update("another").digest("hex") };
     const ended = await line.here(["installer", "set-token"], { input, env });
     expect(refusalOf(ended)).toStartWith("Cannot use this secret: the database was sealed with another one");

@@ -151,7 +151,7 @@ describe("An action", () => {
     const act = async (page: Page) => {
       const path = `${admin.url}/console/keys/${key.id}`;
       await change(page, "renew", { "Last day": "2001-01-01", Reason: HOSTILE }, "Renew the license");
-      await page.locator("#renew-last_day-error").getByText("It must not be in the past").waitFor();
+      await page.locator("#renew-last_day-error").getByText("the expiry lies in the past").waitFor();
       expect(await page.locator("#renew-reason").inputValue()).toBe(HOSTILE);
       expect(page.url()).toBe(`${path}/renew`);
       await takeScreenshots(page, "key-refused");

@@ -69,7 +69,7 @@ describe("createTokenSource()", () => {
 
   test("setInstallerToken() refuses an expiry in the past, and keeps the previous token", async () => {
     await set(TOKEN);
-    expect(sentenceOf(await set("another_one", NOW))).toContain("its expiry lies in the past");
+    expect(sentenceOf(await set("another_one", NOW))).toContain("the expiry lies in the past");
     expect(await source().current()).toMatchObject({ token: TOKEN });
   });
 

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import { DAY, NEVER_EXPIRES } from "../../calendar.ts";
+import { DAY, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
 import { MONTHLY_LIMIT, monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -52,7 +52,7 @@ export function expiryOf(
   if (never !== undefined) return NEVER_EXPIRES;
   const expiresAt = DAY.parse(day) && new Date(`${day}T23:59:59Z`);
   if (expiresAt && expiresAt > now) return expiresAt;
-  const error = expiresAt ? "It must not be in the past" : `It ${DAY.must}`;
+  const error = expiresAt ? PAST_EXPIRY : `It ${DAY.must}`;
   return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "last_day", error }] });
 }
 
