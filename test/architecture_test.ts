@@ -326,3 +326,41 @@ test("no door writes a table, except for the history of a demo", async () => {
   for (const file of files) if (WRITE.test(await Bun.file(join(root, file)).text())) writers.push(file);
   expect(writers).toEqual(["src/cli/demo/history.sql"]);
 });
+
+/** What the cache has to forget: every change of a license or a key, except when a key was used last. */
+const CHANGE_OF_CACHED =
+  /\b(?:update|delete\s+from)\s+(?:licenses|keys)\b(?!(?:\s+\w+)?\s+set\s+last_used_at)/i;
+
+/** Returns why a file could change licenses or keys without the cache; undefined if it cannot. */
+function findUnforgotten(source: string): string | undefined {
+  if (!CHANGE_OF_CACHED.test(source)) return undefined;
+  if (!/\bchanges\.change\b/.test(source)) return "it changes licenses or keys without changes.change";
+  const functions = source.split(/^\}/m).filter((each) => CHANGE_OF_CACHED.test(each));
+  return functions.some((each) => /\.query\b/.test(each))
+    ? "a function that changes licenses or keys calls query"
+    : undefined;
+}
+
+describe("The cache forgets what changes", () => {
+  test("because only changes.change runs statements that change licenses or keys", async () => {
+    const root = join(import.meta.dir, "..");
+    const files = [...new Bun.Glob("src/**/*.{ts,tsx,sql}").scanSync(root)].sort();
+    const sources = await Promise.all(files.map((file) => Bun.file(join(root, file)).text()));
+    const faults = files.map((file, index) => ({ file, fault: findUnforgotten(sources[index] ?? "") }));
+    expect(faults.filter(({ fault }) => fault !== undefined)).toEqual([]);
+    expect(sources.filter((source) => CHANGE_OF_CACHED.test(source)).length).toBeGreaterThan(3);
+  });
+
+  const UPDATE = "sql`update licenses l set tier = 'free'`";
+  test.each([
+    [`database.query((sql) => ${UPDATE});`, "it changes licenses or keys without changes.change"],
+    [
+      `function a() {\n  changes.change(b);\n}\nfunction b() {\n  changes.database.query((sql) => ${UPDATE});\n}\n`,
+      "a function that changes licenses or keys calls query",
+    ],
+    [`changes.change((sql) => ${UPDATE});`, undefined],
+    ["database.query((sql) => sql`update keys k set last_used_at = now()`);", undefined],
+  ])("findUnforgotten() decides about %j", (source, fault) => {
+    expect(findUnforgotten(source)).toBe(fault);
+  });
+});
