@@ -1,23 +1,22 @@
 /** The shop of the manual: a script that issues keys with a token that can do nothing else, while both are killed. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { findKey, hashApiKey } from "../../src/keys/mod.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { openShop } from "../support/shop.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(60_000);
-
-let admin: TestAdmin;
+import { useForEach } from "../support/use.ts";
 
 let afterStatement = () => {};
+beforeEach(() => {
+  afterStatement = () => {};
+});
 
 // Each test has a database of its own: one test counts all rows, and another one moves the clock.
-beforeEach(async () => {
-  afterStatement = () => {};
-  const on = await createTestDatabase();
+const on = useForEach(createTestDatabase);
+const admin = useForEach(() => {
   const { database } = on;
-  admin = await startAdmin({
+  return startAdmin({
     on,
     admin: {
       database: {
@@ -31,10 +30,8 @@ beforeEach(async () => {
     },
   });
 });
-afterEach(async () => {
-  await admin.close();
-  await admin.testDatabase.close();
-});
+// After useForEach(), which sets a shorter limit.
+setDefaultTimeout(60_000);
 
 describe("the shop's script", () => {
   const openFreeShop = async (orders?: readonly string[]) =>

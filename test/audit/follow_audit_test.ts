@@ -1,24 +1,21 @@
 /** Following the audit log: every row once, in the order of transactions, however late a transaction commits. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { type AuditFilter, type AuditPart, followAudit } from "../../src/audit/mod.ts";
 import { type DatabaseSession, openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+import { useForAll, useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-const sessions: DatabaseSession[] = [];
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-});
-afterAll(async () => {
-  for (const session of sessions) await session.close();
-  await server.close();
+const server = useTestDatabase();
+const opened = useForAll(async () => {
+  const sessions: DatabaseSession[] = [];
+  const close = async () => {
+    for (const session of sessions) await session.close();
+  };
+  return { sessions, close };
 });
 
 async function follow(
@@ -53,7 +50,7 @@ async function end(): Promise<string> {
 async function open(): Promise<DatabaseSession> {
   const session = openSession(server.address, { statementTimeoutMs: 10_000 });
   await session.connect();
-  sessions.push(session);
+  opened.sessions.push(session);
   return session;
 }
 
@@ -113,34 +110,30 @@ describe("followAudit()", () => {
   });
 
   test("begins with the rows of an older program, which have no transaction", async () => {
-    const other = await createTestDatabase();
-    try {
-      for (const [id, xid] of [
-        [7, "null"],
-        [5, "null"],
-        [3, "'3'"],
-        [4, "'3'"],
-        [2, "'4'"],
-      ])
-        await other.database.query((sql) =>
-          sql.unsafe(
-            `insert into audit (id, at, actor, action, xid) overriding system value
+    await using other = await createTestDatabase();
+    for (const [id, xid] of [
+      [7, "null"],
+      [5, "null"],
+      [3, "'3'"],
+      [4, "'3'"],
+      [2, "'4'"],
+    ])
+      await other.database.query((sql) =>
+        sql.unsafe(
+          `insert into audit (id, at, actor, action, xid) overriding system value
              values (${id}, now(), 'command:t', 'test.${id}', ${xid})`,
-          ),
-        );
-      for (const limit of [1, 2, 3, 10]) {
-        const ids: number[] = [];
-        let after: string | undefined;
-        for (let page = 0; page < 6; page++) {
-          const part = await followAudit(other.database, { after, limit });
-          if (isRefusal(part)) throw new Error(part.sentence);
-          ids.push(...part.rows.map(({ id }) => id));
-          after = part.position;
-        }
-        expect(ids).toEqual([5, 7, 3, 4, 2]);
+        ),
+      );
+    for (const limit of [1, 2, 3, 10]) {
+      const ids: number[] = [];
+      let after: string | undefined;
+      for (let page = 0; page < 6; page++) {
+        const part = await followAudit(other.database, { after, limit });
+        if (isRefusal(part)) throw new Error(part.sentence);
+        ids.push(...part.rows.map(({ id }) => id));
+        after = part.position;
       }
-    } finally {
-      await other.close();
+      expect(ids).toEqual([5, 7, 3, 4, 2]);
     }
   });
 
@@ -163,17 +156,13 @@ describe("followAudit()", () => {
 
   test("refuses the position of another database, and of a row that the database lost", async () => {
     const position = await end();
-    const other = await createTestDatabase();
-    try {
-      await other.database.query(
-        (sql) => sql`insert into audit (at, actor, action) values (now(), 'command:t', 'test.x')`,
-      );
-      expect(await followAudit(other.database, { after: position, limit: 1 })).toMatchObject({
-        code: "CURSOR_EXPIRED",
-      });
-    } finally {
-      await other.close();
-    }
+    await using other = await createTestDatabase();
+    await other.database.query(
+      (sql) => sql`insert into audit (at, actor, action) values (now(), 'command:t', 'test.x')`,
+    );
+    expect(await followAudit(other.database, { after: position, limit: 1 })).toMatchObject({
+      code: "CURSOR_EXPIRED",
+    });
     const [identity, xid, id] = position.split(".");
     const lost = `${identity}.${xid}.${Number(id) + 1_000_000}`;
     const reused = `${identity}.${Number(xid) + 1}.${id}`;

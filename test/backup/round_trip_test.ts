@@ -1,5 +1,5 @@
 /** A restored database has the same content as the database that was backed up. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
@@ -9,6 +9,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { NOW, sentenceOf } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 import {
   backUp,
   dump,
@@ -22,23 +23,19 @@ import {
   tryRestore,
 } from "./backup_kit.ts";
 
-// The tests create, fill and read several databases, on a machine that may be busy.
-setDefaultTimeout(20_000);
-
 const folder = makeFolder();
 const file = (name: string) => join(folder.path, name);
-let source: TestDatabase;
+const source = useTestDatabase();
 const opened: TestDatabase[] = [];
 
 beforeAll(async () => {
-  source = await createTestDatabase();
   await fill(source.database);
   await backUp(source.address, file("whole"));
 });
 
 afterAll(async () => {
   folder.remove();
-  for (const database of [source, ...opened]) await database.close();
+  for (const database of opened) await database.close();
 });
 
 async function another(options: { readonly empty?: boolean } = { empty: true }): Promise<TestDatabase> {

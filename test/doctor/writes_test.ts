@@ -1,14 +1,14 @@
 /** The finding of `doctor` about a database that answers but refuses writes. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { type Check, type DatabaseContext, examineDatabase } from "../../src/doctor/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { configOf } from "../support/config.ts";
-import { createTestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const opened = useTestDatabase();
 
 /** Throws the error of a server whose disk has no space even for a connection. */
 const FULL_DISK: Check<DatabaseContext> = {
@@ -21,7 +21,6 @@ const FULL_DISK: Check<DatabaseContext> = {
 };
 
 test("doctor fails if the database refuses writes, and says why", async () => {
-  await using opened = await createTestDatabase();
   const config = configOf({ CLAVIGER_SECRET: TEST_SECRET });
   const look = async (more?: Check<DatabaseContext>) => {
     // A new connection: settings of the database apply only to new connections.

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";
-import { type DatabaseSession, openSession } from "../../src/database/mod.ts";
+import { openSession } from "../../src/database/mod.ts";
 import { toId } from "../../src/ids.ts";
 import {
   findKey,
@@ -14,10 +14,8 @@ import {
 import { oneYearAfter } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf } from "../support/issue.ts";
-
-setDefaultTimeout(30_000);
+import { useForAll, useTestDatabase } from "../support/use.ts";
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 const SHA256 = "ab".repeat(32);
@@ -94,17 +92,8 @@ describe("parseImportLine()", () => {
 });
 
 describe("importKeys()", () => {
-  let server: TestDatabase;
-  let session: DatabaseSession;
-
-  beforeAll(async () => {
-    server = await createTestDatabase();
-    session = openSession(server.address, { statementTimeoutMs: 20_000 });
-  });
-  afterAll(async () => {
-    await session.close();
-    await server.close();
-  });
+  const server = useTestDatabase();
+  const session = useForAll(async () => openSession(server.address, { statementTimeoutMs: 20_000 }));
 
   const importAll = (keys: ImportedKey[], onProgress: (done: number) => void = () => {}) =>
     importKeys(session, numbered(keys), {

@@ -2,7 +2,7 @@
  * Tests that `listed_keys` agrees with keys and licenses after every change. A page of the list must have the keys that
  * a naive reference finds, and a rare filter must not read all keys.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { type Fragment, openSession, type Sql } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -28,25 +28,19 @@ import {
 } from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { countRowsRead } from "../support/rows_read.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(60_000);
+import { useTestDatabase } from "../support/use.ts";
 
 const BY = { actor: ACTOR, now: NOW };
 const DAY_MS = 86_400_000;
 const inDays = (days: number) => new Date(NOW.getTime() + days * DAY_MS);
 
 describe("listed_keys", () => {
-  let server: TestDatabase;
-  beforeAll(async () => {
-    server = await createTestDatabase();
-  });
-  afterAll(() => server.close());
+  const server = useTestDatabase();
 
   /** Counts the rows that differ from what keys and licenses say. */
   async function countDifferences(): Promise<number> {
@@ -156,10 +150,11 @@ describe("listed_keys", () => {
 const KEYS = 12_000;
 
 describe("listKeys() with a filter", () => {
-  let server: TestDatabase;
+  const server = useTestDatabase();
+  // After useTestDatabase(), which sets a shorter limit.
+  setDefaultTimeout(60_000);
   let all: KeySummary[];
   beforeAll(async () => {
-    server = await createTestDatabase();
     // Many tiers, modes and expiries; few suspended keys, no enterprise key for tests, and one large account.
     await server.database.query(
       (sql) => sql`
@@ -193,7 +188,6 @@ describe("listKeys() with a filter", () => {
     await server.database.query((sql) => sql`vacuum analyze`);
     all = await listKeys(server.database, { now: NOW });
   });
-  afterAll(() => server.close());
 
   const largest = async () => {
     const [row] = await server.database.query<{ uuid: string }>(

@@ -1,31 +1,29 @@
 /** The pulse reads no more rows among many keys than among few, whatever statistics the planner has. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { type Database, openDatabase } from "../../src/database/mod.ts";
+import { openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForAll, useTestDatabase } from "../support/use.ts";
 
 const KEYS = 20_000;
 /** More than five executions, after which PostgreSQL may choose a generic plan. */
 const BEATS = 12;
 
-let server: TestDatabase;
+const server = useTestDatabase();
 /** It has one connection, so that the statistics come from the connection that ran the statements. */
-let database: Database;
-
-beforeAll(async () => {
-  server = await createTestDatabase();
-  database = openDatabase(server.address, {
+const database = useForAll(async () =>
+  openDatabase(server.address, {
     clock: systemClock,
     log: silentLog,
     maxConnections: 1,
     // Filling the tables takes long on a busy machine, and is not measured.
     deadlineMs: 15_000,
-  });
+  }),
+);
+
+beforeAll(async () => {
   // This is the state after an import: the planner has no statistics yet.
   for (const table of ["accounts", "licenses", "keys"]) {
     await database.query((sql) => sql`alter table ${sql(table)} set (autovacuum_enabled = false)`);
@@ -48,10 +46,6 @@ beforeAll(async () => {
     );
     return newer.length === 0;
   });
-});
-afterAll(async () => {
-  await database.close();
-  await server.close();
 });
 
 describe("createPulse()", () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import {
@@ -12,10 +12,9 @@ import {
   updateAccount,
 } from "../../src/licensing/mod.ts";
 import { refuse } from "../../src/refusal.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 describe("parseEmail()", () => {
   const good: [text: string, email: string][] = [
@@ -59,12 +58,7 @@ describe("parseEmail()", () => {
 });
 
 describe("accounts", () => {
-  let server: TestDatabase;
-
-  beforeEach(async () => {
-    server = await createTestDatabase();
-  });
-  afterEach(() => server.close());
+  const server = useForEach(createTestDatabase);
 
   test("listAccounts() lists the oldest accounts first, with their number of keys", async () => {
     for (const email of ["b@example.org", "a_@example.org", "a1@example.org", "b@example.org"]) {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
@@ -7,39 +7,34 @@ import { addModel, createClientLists, parseNewModel } from "../../src/models/mod
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { countWaiting } from "../support/count_waiting.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, NOW } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const ACCOUNT = newUuid();
 
-let server: TestDatabase;
-let database: Database;
+const server = useForEach(createTestDatabase);
+// Statements may wait for a lock for as long as a busy machine needs.
+const database = useForEach(async () =>
+  openDatabase(server.address, { clock: systemClock, log: silentLog, deadlineMs: 25_000 }),
+);
 let clock: TestClock;
 let lists: ReturnType<typeof createClientLists>;
 /** For each statement the number of rows that had metadata. */
 let read: number[];
 
-beforeEach(async () => {
-  server = await createTestDatabase();
+beforeEach(() => {
   clock = createTestClock(undefined, { stands: true });
   read = [];
-  // Statements may wait for a lock for as long as a busy machine needs.
-  database = openDatabase(server.address, { clock: systemClock, log: silentLog, deadlineMs: 25_000 });
   const query: Database["query"] = async (...statement) => {
     const rows = await database.query(...statement);
     read.push(rows.filter((row) => "metadata" in row && row.metadata !== null).length);
     return rows as never;
   };
   lists = createClientLists({ ...database, query }, clock);
-});
-afterEach(async () => {
-  await database.close();
-  await server.close();
 });
 
 const listFor = (paradigm?: string) =>

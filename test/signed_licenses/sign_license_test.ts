@@ -1,6 +1,6 @@
 /** Signed licenses: their content, how long they are valid, and the keys for which none is signed. */
 
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
@@ -17,11 +17,10 @@ import {
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const DAY_S = 86_400;
 const OFFLINE_DAYS = { free: 1, research: 7, commercial: 14, enterprise: 0 };
@@ -29,10 +28,9 @@ const secrets = openSecrets();
 const otherSecrets = openSecrets(TEST_SECRET.replaceAll("0", "1"));
 
 describe("createLicenseSigner()", () => {
-  let testDatabase: TestDatabase;
+  const testDatabase = useForEach(createTestDatabase);
   let signer: LicenseSigner;
   beforeEach(async () => {
-    testDatabase = await createTestDatabase();
     const { database } = testDatabase;
     const first = await ensureSigningKeys(database, { secrets, now: NOW });
     expect(first).toEqual({ isMade: true, replacesEarlier: false });
@@ -40,7 +38,6 @@ describe("createLicenseSigner()", () => {
     const options = { database, brand: BRAND, publicUrl: undefined, offlineDays: OFFLINE_DAYS, secrets };
     signer = createLicenseSigner(options);
   });
-  afterEach(() => testDatabase.close());
 
   async function sign(id: string, more: object = {}) {
     const signed = await signer.sign({ keyUuid: parseId("key", id) ?? "", now: NOW, ...more });

@@ -1,30 +1,28 @@
 /** Upkeep: a task that fails is logged and tried again, and does not delay other tasks. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+import { beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
 import { createUpkeep, type Upkeep, type UpkeepTask } from "../../src/upkeep/mod.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { useForEach } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-let lines: string[];
-let opened: Upkeep[];
-
-beforeEach(async () => {
-  server = await createTestDatabase();
-  lines = [];
-  opened = [];
+const server = useForEach(createTestDatabase);
+const opened = useForEach(async () => {
+  const upkeeps: Upkeep[] = [];
+  const close = async () => {
+    for (const upkeep of upkeeps) await upkeep.stop();
+  };
+  return { upkeeps, close };
 });
-afterEach(async () => {
-  for (const upkeep of opened) await upkeep.stop();
-  await server.close();
+let lines: string[];
+beforeEach(() => {
+  lines = [];
 });
 
 function upkeepOf(...tasks: readonly UpkeepTask[]): Upkeep {
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
   const upkeep = createUpkeep({ address: server.address, clock: systemClock, log, tasks });
-  opened.push(upkeep);
+  opened.upkeeps.push(upkeep);
   return upkeep;
 }
 

@@ -1,22 +1,22 @@
 /** The count of use continues in a restored database: with the events of the backup, and with those after it. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { monthOf } from "../../src/calendar.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { commitEvents, countUse, listUsage, readUsageDays } from "../../src/usage/mod.ts";
 import { backUp, makeFolder, restore } from "../backup/backup_kit.ts";
-import { createTestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const source = useTestDatabase();
+const target = useTestDatabase({ empty: true });
 
 test("countUse() equals the export after a restore of a backup that was made while a process counted", async () => {
   let nowMs = Date.parse("2026-11-29T12:00:00Z");
   const clock = { now: () => new Date(nowMs), nowMs: () => nowMs, monotonicMs: () => nowMs };
   const count = (database: Database) => countUse(database, { clock, isStopping: () => false });
-  const [source, target] = [await createTestDatabase(), await createTestDatabase({ empty: true })];
   const { licenseUuid } = await issue(source.database, { tier: "free" });
   const commit = async ({ database }: typeof source, units: number) => {
     const events = Array.from({ length: units }, () => usageEvent({ licenseUuid, receivedAtMs: nowMs }));
@@ -50,5 +50,4 @@ test("countUse() equals the export after a restore of a backup that was made whi
   const exported = await listUsage(target.database, monthOf(Date.parse("2026-11-01")));
   expect(exported.map(({ used }) => used)).toEqual([12]);
   expect((await read())?.days).toEqual([{ day: "2026-11-29", tier: "free", mode: "live", used: 12 }]);
-  await Promise.all([source.close(), target.close()]);
 });

@@ -1,5 +1,5 @@
 /** Upkeep drops whole months of events that are older than the setting allows. The counts of usage stay. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { monthOf, toMonth } from "../../src/calendar.ts";
 import { issueKey } from "../../src/keys/mod.ts";
@@ -7,36 +7,35 @@ import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { attachPartition } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { shortest } from "../support/shortest.ts";
 import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
-
-setDefaultTimeout(30_000);
+import { useForEach } from "../support/use.ts";
 
 const NOW = "2026-11-20T12:00:00Z";
 
-let place: TestDatabase;
+const place = useForEach(createTestDatabase);
+const opened = useForEach(async () => {
+  const upkeeps: ReturnType<typeof createTestUpkeep>[] = [];
+  const close = async () => {
+    for (const upkeep of upkeeps) await upkeep.stop();
+  };
+  return { upkeeps, close };
+});
 let clock: TestClock;
 let lines: string[];
-let opened: ReturnType<typeof createTestUpkeep>[];
 
 beforeEach(async () => {
-  place = await createTestDatabase();
   clock = createTestClock(NOW);
   lines = [];
-  opened = [];
   await setDatabaseClock(NOW);
-});
-afterEach(async () => {
-  for (const upkeep of opened) await upkeep.stop();
-  await place.close();
 });
 
 function upkeepThatKeeps(keptMonths: number) {
   const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
   const upkeep = createTestUpkeep({ address: place.address, clock, log, keptMonths }, HOURLY_TASKS);
-  opened.push(upkeep);
+  opened.upkeeps.push(upkeep);
   return upkeep;
 }
 

@@ -1,27 +1,20 @@
 /** The upkeep of usage: old claims and changes to counts are deleted, and a stopped count lets others count. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
 import { makeRandomCustomers } from "../figures/random_customers.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { until } from "../support/until.ts";
 import { createTestUpkeep } from "../support/upkeep.ts";
+import { useForEach } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
-let server: TestDatabase;
-let upkeep: ReturnType<typeof createTestUpkeep>;
-
-beforeEach(async () => {
-  server = await createTestDatabase();
+const server = useForEach(createTestDatabase);
+const upkeep = useForEach(async () => {
   const options = { address: server.address, clock: systemClock, log: silentLog };
-  upkeep = createTestUpkeep(options, ["claims", "usage_changes", "usage_days"]);
-});
-afterEach(async () => {
-  await upkeep.stop();
-  await server.close();
+  const made = createTestUpkeep(options, ["claims", "usage_changes", "usage_days"]);
+  return { ...made, close: made.stop };
 });
 
 async function insertClaims(age: string, rows: number): Promise<void> {
