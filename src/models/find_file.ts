@@ -10,7 +10,7 @@ import type { Clock } from "../clock.ts";
 import { createLookUpQueue, type Database, type LookUpOptions, toTextArray } from "../database/mod.ts";
 import type { Tier } from "../licensing/mod.ts";
 import type { StoredFile } from "./file_store.ts";
-import { isSlug } from "./model.ts";
+import { MODEL_RULES } from "./model.ts";
 
 export interface FoundVersion {
   readonly name: string;
@@ -61,7 +61,8 @@ export function createFileDirectory(database: Database, clock: Clock): FileDirec
   });
   return {
     async find(wanted, address, how) {
-      if (!isSlug(wanted.name) || !isSlug(wanted.version)) return null;
+      const { name, version } = MODEL_RULES;
+      if (name.parse(wanted.name) === undefined || version.parse(wanted.version) === undefined) return null;
       const id = idOf(wanted);
       return known.get(id) ?? (await queue.lookUp(id, address, how));
     },

@@ -30,10 +30,7 @@ export {
   type RegisteredModel,
 } from "./list_versions.ts";
 export {
-  isFileName,
-  isSlug,
-  MODEL_NUMBERS,
-  MODEL_TEXTS,
+  MODEL_RULES,
   type NewModel,
   parseNewModel,
   toBytes,

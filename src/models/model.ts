@@ -4,8 +4,15 @@ import type { Brand } from "../brand.ts";
 import { isStorableText, metadataField } from "../database/mod.ts";
 import { includesTier, TIERS } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { type NumberRule, numberField, wholeNumber, wordField } from "../rule.ts";
-import { isSha256 } from "./file_store.ts";
+import {
+  matching,
+  type NumberRule,
+  numberField,
+  parsedField,
+  type Rule,
+  wholeNumber,
+  wordField,
+} from "../rule.ts";
 
 /** A version of a model, as the registry stores it. */
 export type NewModel = v.InferOutput<ReturnType<typeof schemaFor>>;
@@ -19,15 +26,6 @@ export type ModelFacts = Pick<
 export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes" | "fileName"> {
   /** `usr_…`; null for a public model. */
   readonly owner: string | null;
-}
-
-/**
- * Tells whether a text can be the name of a file: 1 to 255 characters without control characters and without a path
- * separator.
- */
-export function isFileName(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused here.
-  return /^[^/\\\0-\x1f\x7f-\x9f]{1,255}$/.test(text) && !/^\.+$/.test(text) && isStorableText(text);
 }
 
 /** Returns the name of a hosted file for clients. */
@@ -52,18 +50,32 @@ export function toBytes(sizeMb: number): number {
   return Math.round(sizeMb * 1e6);
 }
 
-const SLUG = /^[A-Za-z0-9][A-Za-z0-9._+-]*$/;
-const PARADIGM = /^[a-z0-9][a-z0-9_]{0,99}$/;
-// The parser of addresses ignores spaces and control characters, but clients get the text unchanged.
-const ADDRESS = /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[!-~]+$/;
+/** The rule for a name and for a version. */
+function slugOf(maxLength: number): Rule<string> {
+  const slug = /^[A-Za-z0-9][A-Za-z0-9._+-]*$/;
+  return {
+    must: `must be letters, digits, dots, dashes, plus or underscores, at most ${maxLength} characters`,
+    keywords: { pattern: slug.source, maxLength },
+    parse: (text) => (text.length <= maxLength && slug.test(text) ? text : undefined),
+  };
+}
 
-/** The forms of texts, in the words of JSON Schema. */
-export const MODEL_TEXTS = {
-  name: { pattern: SLUG.source, maxLength: 200 },
-  version: { pattern: SLUG.source, maxLength: 100 },
-  paradigm: { pattern: PARADIGM.source },
-  url: { pattern: ADDRESS.source, maxLength: 2_000 },
-} as const;
+const PARADIGM_FORM = /^[a-z0-9][a-z0-9_]{0,99}$/;
+// The parser of addresses ignores spaces and control characters, but clients get the text unchanged.
+const ADDRESS_FORM = /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[!-~]+$/;
+const MAX_ADDRESS_LENGTH = 2_000;
+const CHECKSUM_FORM = /^(sha256:)?[0-9a-f]{64}$/;
+
+const ADDRESS: Rule<string> = {
+  must:
+    `must be an http or https address of at most ${MAX_ADDRESS_LENGTH} printable ASCII characters without spaces, ` +
+    "with no user and no password, because every client that lists the model gets them",
+  keywords: { pattern: ADDRESS_FORM.source, maxLength: MAX_ADDRESS_LENGTH },
+  parse(text) {
+    const url = text.length <= MAX_ADDRESS_LENGTH && ADDRESS_FORM.test(text) ? URL.parse(text) : null;
+    return url?.username === "" && url.password === "" ? text : undefined;
+  },
+};
 
 /** A petabyte. */
 const MAX_SIZE_MB = 1_000_000_000;
@@ -76,70 +88,61 @@ const SIZE_MB: NumberRule = {
   parse: (text) => (text.trim() !== "" && SIZE_MB.allows(Number(text)) ? Number(text) : undefined),
 };
 
-/** The rules for numbers. */
-export const MODEL_NUMBERS = {
+/**
+ * The rules of the fields: a door only names the field. The allowed types depend on the brand, so only
+ * {@linkcode parseNewModel} checks the type.
+ */
+export const MODEL_RULES = {
+  name: slugOf(200),
+  version: slugOf(100),
+  paradigm: {
+    ...matching(PARADIGM_FORM, "must be lowercase letters, digits and underscores, such as p300"),
+    keywords: { pattern: PARADIGM_FORM.source },
+  },
   nFeatures: wholeNumber(1),
   nClasses: wholeNumber(2),
   sizeMb: SIZE_MB,
-} as const;
-
-/** Tells whether a text can be a name, the longer of names and versions. */
-export function isSlug(text: string): boolean {
-  return text.length <= MODEL_TEXTS.name.maxLength && SLUG.test(text);
-}
-
-// The sentences of the rules follow the name of the field, which commands and the API write differently.
-const atMost = (max: number) =>
-  v.maxLength<string, number, string>(max, `must have at most ${max} characters`);
-
-const slug = ({ maxLength }: { readonly maxLength: number }) =>
-  v.pipe(
-    v.string("must be a text"),
-    v.regex(SLUG, "must be letters, digits, dots, dashes, plus or underscores"),
-    atMost(maxLength),
-  );
+  downloadUrl: ADDRESS,
+  /** The value is the 64 digits alone. */
+  checksum: {
+    must: "must be 64 lowercase hexadecimal digits, with or without sha256: before them",
+    keywords: { pattern: CHECKSUM_FORM.source },
+    parse: (text) => (CHECKSUM_FORM.test(text) ? text.slice(-64) : undefined),
+  },
+  /** 1 to 255 characters without control characters and without a path separator; `-` means standard input. */
+  fileName: {
+    must: "must be the name of a file, without a folder",
+    keywords: { maxLength: 255 },
+    parse(text) {
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused here.
+      const hasForm = /^[^/\\\0-\x1f\x7f-\x9f]{1,255}$/.test(text) && !/^(\.+|-)$/.test(text);
+      return hasForm && isStorableText(text) ? text : undefined;
+    },
+  },
+} as const satisfies Readonly<Record<string, Rule<string> | NumberRule>>;
 
 function schemaFor(brand: Brand) {
   return v.object({
-    name: slug(MODEL_TEXTS.name),
-    version: slug(MODEL_TEXTS.version),
+    name: parsedField(MODEL_RULES.name),
+    version: parsedField(MODEL_RULES.version),
     type: v.picklist(brand.modelTypes, ({ input }) =>
       /state.?space/i.test(String(input))
         ? "must not be the state-space kind, which exists only in the client"
         : `must be one of ${brand.modelTypes.join(", ")}; for another type set CLAVIGER_MODEL_TYPES`,
     ),
-    paradigm: v.pipe(
-      v.string("must be a text"),
-      v.regex(PARADIGM, "must be lowercase letters, digits and underscores, such as p300"),
-    ),
-    nFeatures: numberField(MODEL_NUMBERS.nFeatures),
-    nClasses: numberField(MODEL_NUMBERS.nClasses),
+    paradigm: parsedField(MODEL_RULES.paradigm),
+    nFeatures: numberField(MODEL_RULES.nFeatures),
+    nClasses: numberField(MODEL_RULES.nClasses),
     /** Megabytes. */
-    sizeMb: numberField(MODEL_NUMBERS.sizeMb),
+    sizeMb: numberField(MODEL_RULES.sizeMb),
     /** The address of the file; null if it is hosted here. */
-    downloadUrl: v.nullable(
-      v.pipe(
-        v.string("must be a text"),
-        atMost(MODEL_TEXTS.url.maxLength),
-        v.check(
-          (text) => ADDRESS.test(text) && URL.canParse(text),
-          "must be an http or https address, in printable ASCII without spaces",
-        ),
-        v.check(
-          (text) => !URL.parse(text)?.username && !URL.parse(text)?.password,
-          "must have no user and no password, because every client that lists the model gets them",
-        ),
-      ),
-    ),
+    downloadUrl: v.nullable(parsedField(MODEL_RULES.downloadUrl)),
     /** The name of a hosted file; by default clients see the model's name and version. */
-    fileName: v.optional(v.pipe(v.string(), v.check(isFileName, "must have another name"))),
+    fileName: v.optional(parsedField(MODEL_RULES.fileName)),
     /** The size of a hosted file. */
     hostedBytes: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
     /** SHA-256. */
-    checksum: v.pipe(
-      v.string("must be a text"),
-      v.check(isSha256, "must be 64 lowercase hexadecimal digits"),
-    ),
+    checksum: parsedField(MODEL_RULES.checksum),
     /** The lowest tier that may use the model. */
     requiresLicense: wordField(TIERS),
     /** Every list contains the metadata of its models, so it is bounded, as for an event. */

@@ -11,6 +11,7 @@ import { useCommandLine } from "./use_command_line.ts";
 const line = useCommandLine();
 afterAll(() => expect(existsSync(line.dataDir)).toBe(false));
 
+const SHA256 = "0".repeat(64);
 const KEY = `svc_live_${"0a".repeat(24)}`;
 const ISSUE = ["keys", "issue", "--email", "ada@example.org", "--tier", "free"];
 const MODEL = [
@@ -140,9 +141,9 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["listing keys by name", ["keys", "list", "--account", "ada"], "It must be an account's id, usr_ and"],
   ["no data folder", ["keys", "list", "--data-dir", ""], "It must be one line of 1 to 4095 characters"],
   ["no settings file", ["keys", "list", "--env-file", ""], "It must be one line of 1 to 4095 characters"],
-  ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
-  ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number from 0 to 1000000000"],
-  ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an account's id, usr_ and"],
+  ["too few classes", [...MODEL, SHA256, "--n-classes", "1"], "It must be a whole number, at least 2"],
+  ["a bad size", [...MODEL, SHA256, "--size-mb", "big"], "It must be a number from 0 to 1000000000"],
+  ["a bad owner", [...MODEL, SHA256, "--owner", "ada"], "It must be an account's id, usr_ and"],
   [
     "too many days",
     ["keys", "list", "--expiring-within", "36501"],
@@ -183,10 +184,10 @@ describe("claviger refuses a key as an argument:", () => {
 
 describe("claviger checks before it looks for a database", () => {
   test("that a model's fields are valid", async () => {
-    expect(usageErrorOf(await line.here([...MODEL, "12"]))).toBe(
-      "Cannot add model: sha256 must be 64 lowercase hexadecimal digits",
+    expect(usageErrorOf(await line.here([...MODEL, "12"]))).toContain(
+      "'--sha256 <hex>' argument '12' is invalid. It must be 64 lowercase hexadecimal digits",
     );
-    expect(usageErrorOf(await line.here([...MODEL, "0".repeat(64), "--metadata", "{"]))).toBe(
+    expect(usageErrorOf(await line.here([...MODEL, SHA256, "--metadata", "{"]))).toBe(
       "Cannot add model: --metadata must be a JSON object",
     );
   });

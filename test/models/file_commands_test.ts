@@ -152,7 +152,7 @@ describe("claviger models add --file", () => {
     expect(refusalOf(await add({ name: "hosted", file: other }))).toBe(
       "Cannot add model: hosted 1.0.0 exists, and a version never changes; give a new version",
     );
-    expect(usageErrorOf(await add({ name: "a b", file: other }))).toContain("name must be");
+    expect(usageErrorOf(await add({ name: "a b", file: other }))).toContain("It must be letters");
     const owner = `usr_${"0".repeat(32)}`;
     const custom = { name: "custom", file: other, "requires-license": "commercial", owner };
     expect(refusalOf(await add(custom))).toContain("no account has the id or e-mail usr_0");

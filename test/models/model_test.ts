@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { newUuid } from "../../src/ids.ts";
-import { isFileName, parseNewModel, toMegabytes } from "../../src/models/mod.ts";
+import { MODEL_RULES, parseNewModel, toMegabytes } from "../../src/models/mod.ts";
 import { BRAND, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 
@@ -34,7 +34,7 @@ describe("parseNewModel()", () => {
     [{ name: "" }, /name must be letters/],
     [{ name: "../x" }, /name must be letters/],
     [{ name: "a b" }, /name must be letters/],
-    [{ name: "x".repeat(201) }, /name must have at most 200/],
+    [{ name: "x".repeat(201) }, /name must be letters, digits, .*, at most 200 characters$/],
     [{ version: "1/0" }, /version must be letters/],
     [{ type: "SvcStateSpace" }, /type must not be the state-space kind, which exists only in the client$/],
     [
@@ -58,7 +58,10 @@ describe("parseNewModel()", () => {
     [{ downloadUrl: "ht\ntps://models.example/m" }, /url must be an http/],
     [{ downloadUrl: "https://models.example/\u0000" }, /url must be an http/],
     [{ downloadUrl: "https://" }, /url must be an http/],
-    [{ downloadUrl: `https://models.example/${"x".repeat(2_000)}` }, /url must have at most 2000/],
+    [
+      { downloadUrl: `https://models.example/${"x".repeat(2_000)}` },
+      /url must be an http or https address of at most 2000/,
+    ],
     ...[
       "https://user:password@models.example/m",
       "https://user@models.example/m",
@@ -66,11 +69,14 @@ describe("parseNewModel()", () => {
       "HTTP://user:password@models.example/m",
       "https:////user:password@models.example/m",
       "https://\\user:password@models.example/m",
-    ].map((downloadUrl): [object, RegExp] => [{ downloadUrl }, /url must have no user and no password/]),
+    ].map((downloadUrl): [object, RegExp] => [
+      { downloadUrl },
+      /url must be an http.* with no user and no password/,
+    ]),
     [{ downloadUrl: null }, /must have either a file or an address/],
     [{ hostedBytes: 5 }, /must have either a file or an address/],
     [{ checksum: "AB".repeat(32) }, /sha256 must be 64 lowercase/],
-    [{ checksum: `sha256:${"ab".repeat(32)}` }, /sha256 must be 64 lowercase/],
+    [{ checksum: `sha1:${"ab".repeat(32)}` }, /sha256 must be 64 lowercase/],
     [{ requiresLicense: "trial" }, /requires-license must be one of free/],
     [{ metadata: null }, /metadata must be an object/],
     [{ metadata: [] }, /metadata must be an object/],
@@ -98,6 +104,11 @@ describe("parseNewModel()", () => {
     expect(parse("commercial")).not.toHaveProperty("ownerUuid");
   });
 
+  test("parseNewModel() accepts a checksum also after sha256:, and keeps its digits", () => {
+    const checksum = "cd".repeat(32);
+    expect(parseNewModel(newModel({ checksum: `sha256:${checksum}` }), BRAND)).toMatchObject({ checksum });
+  });
+
   test("parseNewModel() accepts the types of its brand only", () => {
     const brand = createBrand("acme");
     expect(parseNewModel(newModel({ type: "AcmeLDA" }), brand)).toMatchObject({ type: "AcmeLDA" });
@@ -110,12 +121,14 @@ test("toMegabytes() rounds to hundredths, but never rounds a size above 0 to 0",
   expect(sizes.map(toMegabytes)).toEqual([0, 0.000001, 0.004999, 0.009999, 0.01, 0.01, 2.35]);
 });
 
-test("isFileName() accepts valid file names, and refuses a path and a text that could end a header", () => {
-  for (const name of ["a", ".hidden", "größe 1.onnx", "x".repeat(255)]) expect(isFileName(name)).toBe(true);
+test("The rule for names of files accepts valid names, and refuses a path and a text that could end a header", () => {
+  for (const name of ["a", ".hidden", "größe 1.onnx", "x".repeat(255)])
+    expect(MODEL_RULES.fileName.parse(name)).toBe(name);
   const refused = [
     "",
     ".",
     "..",
+    "-",
     "a/b",
     "a\\b",
     "a\r\nb",
@@ -125,5 +138,5 @@ test("isFileName() accepts valid file names, and refuses a path and a text that 
     "\ufffd",
     "x".repeat(256),
   ];
-  expect(refused.filter(isFileName)).toEqual([]);
+  expect(refused.filter((name) => MODEL_RULES.fileName.parse(name) !== undefined)).toEqual([]);
 });

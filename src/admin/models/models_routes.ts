@@ -7,8 +7,7 @@ import {
   addModel,
   findRegistered,
   listModels,
-  MODEL_NUMBERS,
-  MODEL_TEXTS,
+  MODEL_RULES,
   parseNewModel,
   removeModel,
   renderAddedModel,
@@ -17,47 +16,39 @@ import {
   retireVersion,
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
-import { inJsonSchema, parsedField } from "../../rule.ts";
+import { inJsonSchema, type NumberRule, parsedField } from "../../rule.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-function modelText(name: keyof typeof MODEL_TEXTS) {
-  return v.pipe(v.string("must be a string"), inJsonSchema(MODEL_TEXTS[name]));
-}
-
-function modelNumber(name: keyof typeof MODEL_NUMBERS) {
-  const { must, keywords } = MODEL_NUMBERS[name];
+function modelNumber({ must, keywords, allows }: NumberRule) {
   const { maximum, ...others } = keywords;
   // A number that only JSON bounds has no maximum in the document.
-  return v.pipe(v.number(must), inJsonSchema(maximum === Number.MAX_SAFE_INTEGER ? others : keywords));
+  return v.pipe(
+    v.number(must),
+    v.check(allows, must),
+    inJsonSchema(maximum === Number.MAX_SAFE_INTEGER ? others : keywords),
+  );
 }
 
-/** `parseNewModel` has the rules of the values; the schema has their descriptions for the document. */
 const NEW_MODEL = v.strictObject({
-  name: modelText("name"),
-  version: modelText("version"),
+  name: parsedField(MODEL_RULES.name),
+  version: parsedField(MODEL_RULES.version),
   type: v.pipe(
     v.string("must be a string"),
     inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
   ),
-  paradigm: modelText("paradigm"),
-  n_features: modelNumber("nFeatures"),
-  n_classes: modelNumber("nClasses"),
-  size_mb: modelNumber("sizeMb"),
-  url: v.pipe(
-    modelText("url"),
-    inJsonSchema({
-      format: "uri",
-      description: "The address where clients download the file, without a user and a password",
-    }),
-  ),
-  checksum: v.pipe(
-    v.string("must be a string"),
-    v.regex(/^(sha256:)?[0-9a-f]{64}$/, "must be the file's SHA-256, sha256: and 64 lowercase digits"),
-  ),
+  paradigm: parsedField(MODEL_RULES.paradigm),
+  n_features: modelNumber(MODEL_RULES.nFeatures),
+  n_classes: modelNumber(MODEL_RULES.nClasses),
+  size_mb: modelNumber(MODEL_RULES.sizeMb),
+  url: parsedField(MODEL_RULES.downloadUrl, {
+    format: "uri",
+    description: "The address where clients download the file, without a user and a password",
+  }),
+  checksum: parsedField(MODEL_RULES.checksum),
   requires_license: TIER_FIELD,
   metadata: v.nullish(metadataField()),
   owner: v.optional(parsedField(idRule("usr"), { description: "Only keys of this account see the model" })),
@@ -140,7 +131,7 @@ export const MODEL_ROUTES = [
           nClasses: body.n_classes,
           sizeMb: body.size_mb,
           downloadUrl: body.url,
-          checksum: body.checksum.replace(/^sha256:/, ""),
+          checksum: body.checksum,
           requiresLicense: body.requires_license,
           metadata: body.metadata ?? {},
           ownerUuid: body.owner,

@@ -6,8 +6,7 @@ import { ACCOUNT, TIERS } from "../../licensing/mod.ts";
 import {
   addModel,
   checkNewModel,
-  isFileName,
-  MODEL_NUMBERS,
+  MODEL_RULES,
   modelsFolderOf,
   type NewModel,
   parseNewModel,
@@ -30,13 +29,13 @@ import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from
 
 const OPTIONS = {
   ...JSON_OPTIONS,
-  name: required("the model's unique name", anyText),
-  version: required("its version", anyText),
+  name: required("the model's unique name", MODEL_RULES.name),
+  version: required("its version", MODEL_RULES.version),
   type: required("SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix", anyText),
-  nFeatures: required("input features", MODEL_NUMBERS.nFeatures, { as: "n" }),
-  nClasses: required("output classes", MODEL_NUMBERS.nClasses, { as: "n" }),
+  nFeatures: required("input features", MODEL_RULES.nFeatures, { as: "n" }),
+  nClasses: required("output classes", MODEL_RULES.nClasses, { as: "n" }),
   requiresLicense: required("the lowest tier that sees the model", TIERS, { as: "tier" }),
-  paradigm: required("motor_imagery, p300, ssvep, erp or another", anyText),
+  paradigm: required("motor_imagery, p300, ssvep, erp or another", MODEL_RULES.paradigm),
   file: option(
     "the model's file, - is standard input; the service serves a copy in the data folder",
     anyText,
@@ -44,17 +43,12 @@ const OPTIONS = {
       as: "path",
     },
   ),
-  fileName: option(
-    "the name of the file for clients; by default the one of --file",
-    {
-      must: "must be the name of a file, without a folder",
-      parse: (text) => (isFileName(text) && text !== "-" ? text : undefined),
-    },
-    { as: "name" },
-  ),
-  url: option("instead of --file: the address where clients download the file", anyText),
-  sha256: option("the file's SHA-256, only with --url", anyText, { as: "hex" }),
-  sizeMb: option("the file's size in megabytes; by default the size of --file", MODEL_NUMBERS.sizeMb, {
+  fileName: option("the name of the file for clients; by default the one of --file", MODEL_RULES.fileName, {
+    as: "name",
+  }),
+  url: option("instead of --file: the address where clients download the file", MODEL_RULES.downloadUrl),
+  sha256: option("the file's SHA-256, only with --url", MODEL_RULES.checksum, { as: "hex" }),
+  sizeMb: option("the file's size in megabytes; by default the size of --file", MODEL_RULES.sizeMb, {
     as: "n",
   }),
   metadata: option("a JSON object, shown in the list", anyText, { as: "json", default: "{}" }),
@@ -138,7 +132,7 @@ async function addHosted(
       ...owned,
       checksum: stored.sha256,
       hostedBytes: stored.sizeBytes,
-      fileName: isFileName(fileName) && fileName !== "-" ? fileName : undefined,
+      fileName: MODEL_RULES.fileName.parse(fileName),
       sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
     };
     orRefuse(await addModel(database, model, { actor, now }));

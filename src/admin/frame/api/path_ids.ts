@@ -1,6 +1,6 @@
 /** Reads the identifiers in paths. An identifier that cannot exist is refused like one that does not exist. */
 import { type IdKind, idForm, idRule } from "../../../ids.ts";
-import { isSlug } from "../../../models/mod.ts";
+import { MODEL_RULES } from "../../../models/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Json } from "../../../wire/mod.ts";
 
@@ -64,7 +64,7 @@ function modelIn<Name extends "name" | "version">(...names: readonly Name[]) {
     parameters,
     code: "NOT_FOUND",
     read(params) {
-      return names.every((name) => isSlug(params[name] ?? ""))
+      return names.every((name) => MODEL_RULES[name].parse(params[name] ?? "") !== undefined)
         ? (params as Record<Name, string>)
         : refuse("NOT_FOUND", `Cannot ${what}: no model has the name or version in the path`);
     },
