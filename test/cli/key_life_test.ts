@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
 import { until } from "../support/until.ts";
-import { createCommandLine, createIssuer, type Issued, refusalOf } from "./command_line.ts";
+import { createCommandLine, createIssuer, type Issued, type RunOptions, refusalOf } from "./command_line.ts";
 import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], {
@@ -34,32 +34,52 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
   return await line.json(["audit", "--key", id]);
 }
 
+const UNKNOWN = `key_${"0".repeat(32)}`;
 const REVOKED =
   "the key is revoked for good; issue a new key instead with `claviger keys issue --email EMAIL --tier TIER`";
 
-describe("claviger's commands that change a key", () => {
-  const changes: [what: string, args: (id: string) => string[]][] = [
-    ["suspend key", (id) => ["keys", "suspend", id]],
-    ["resume key", (id) => ["keys", "resume", id]],
-    ["rotate key", (id) => ["keys", "rotate", id]],
-    ["renew license", (id) => ["keys", "renew", id, "--expires-at", "never"]],
-    ["change tier", (id) => ["keys", "tier", id, "free"]],
-    ["change monthly limit", (id) => ["keys", "limit", id, "7"]],
-    ["revoke key", (id) => ["keys", "revoke", id]],
-  ];
+describe("claviger's commands that change a key refuse", () => {
+  /** In commands and sentences, KEY is the id of a key that was just issued, and NEXT that of the key that replaced it. */
+  const run = (command: string, { id }: Issued) => line.here(command.replace("KEY", id).split(" "));
 
-  test("distinguish an unknown key from a revoked one", async () => {
-    const revoked = await issue();
-    await line.json(["keys", "revoke", revoked.id]);
-    const unknown = `key_${"0".repeat(32)}`;
-    for (const [what, args] of changes) {
-      expect(refusalOf(await line.here(args(unknown)))).toBe(
-        `Cannot ${what}: there is no key ${unknown}; see \`claviger keys list\``,
-      );
-      expect(refusalOf(await line.here(args(revoked.id)))).toBe(
-        `Cannot ${what}: ${what === "revoke key" ? "it is revoked already" : REVOKED}`,
-      );
-    }
+  const changes: [what: string, command: string, afterRevocation: string][] = [
+    ["suspend key", "keys suspend KEY", REVOKED],
+    ["resume key", "keys resume KEY", REVOKED],
+    ["rotate key", "keys rotate KEY", REVOKED],
+    ["renew license", "keys renew KEY --expires-at never", REVOKED],
+    ["change tier", "keys tier KEY free", REVOKED],
+    ["change monthly limit", "keys limit KEY 7", REVOKED],
+    ["revoke key", "keys revoke KEY", "it is revoked already"],
+    ["revoke key", "keys revoke KEY --dry-run", "it is revoked already"],
+  ];
+  test.each(changes)("to %s if it is unknown, and if it is revoked: %s", async (what, command, why) => {
+    const key = await issue();
+    await line.json(["keys", "revoke", key.id]);
+    expect(refusalOf(await run(command, key))).toBe(`Cannot ${what}: ${why}`);
+    expect(refusalOf(await run(command, { ...key, id: UNKNOWN }))).toBe(
+      `Cannot ${what}: there is no key ${UNKNOWN}; see \`claviger keys list\``,
+    );
+  });
+
+  const states: [command: string, before: string, refusal: string][] = [
+    ["keys resume KEY", "keys show KEY", "Cannot resume key: it is not suspended"],
+    ["keys suspend KEY", "keys suspend KEY", "Cannot suspend key: it is suspended already"],
+    [
+      "keys rotate KEY",
+      "keys suspend KEY",
+      "Cannot rotate key: it is suspended; `claviger keys resume KEY` comes first",
+    ],
+    [
+      "keys rotate KEY",
+      "keys rotate KEY",
+      "Cannot rotate key: it was replaced already, by NEXT; rotate that one with `claviger keys rotate NEXT`",
+    ],
+  ];
+  test.each(states)("%s after %s", async (command, before, refusal) => {
+    const key = await issue();
+    const next = JSON.parse((await run(`${before} --json`, key)).out).id;
+    const expected = refusal.replace("KEY", key.id).replaceAll("NEXT", next);
+    expect(refusalOf(await run(command, key))).toBe(expected);
   });
 });
 
@@ -77,17 +97,6 @@ describe("claviger keys suspend and resume", () => {
       { action: "key.suspend", before: active, after: suspended, reason: "invoice open" },
       { action: "key.issue", before: null, reason: null },
     ]);
-  });
-
-  test("refuse a key in the same state, and name the state", async () => {
-    const key = await issue();
-    expect(refusalOf(await line.here(["keys", "resume", key.id]))).toBe(
-      "Cannot resume key: it is not suspended",
-    );
-    await line.json(["keys", "suspend", key.id]);
-    expect(refusalOf(await line.here(["keys", "suspend", key.id]))).toBe(
-      "Cannot suspend key: it is suspended already",
-    );
   });
 });
 
@@ -165,12 +174,8 @@ describe("claviger, a change that changes nothing", () => {
       `Nothing changed: ${id} is erased already\n`,
     );
     const rows: { action: string }[] = await line.json(["audit", "--account", id]);
-    expect(rows.map(({ action }) => action)).toEqual([
-      "account.erase",
-      "key.revoke",
-      "account.update",
-      "key.issue",
-    ]);
+    const actions = ["account.erase", "key.revoke", "account.update", "key.issue"];
+    expect(rows.map(({ action }) => action)).toEqual(actions);
   });
 });
 
@@ -186,12 +191,10 @@ describe("claviger keys revoke and accounts erase", () => {
       `Revoke ${key.id} (${hint}) of ${key.email}? It is active, and no command can undo this. ` +
       "Type yes to go on: ";
     for (const input of ["", "\n", "no\n", "yes, please\n"]) {
-      expect(await revoke(input)).toEqual({
-        status: 1,
-        out: "",
-        // Ctrl-D ends the question without a new line.
-        err: `${question}${input === "" ? "\n" : ""}claviger: Nothing was changed: the answer was not yes\n`,
-      });
+      // Ctrl-D ends the question without a new line.
+      const end = input === "" ? "\n" : "";
+      const err = `${question}${end}claviger: Nothing was changed: the answer was not yes\n`;
+      expect(await revoke(input)).toEqual({ status: 1, out: "", err });
     }
     expect(await stateOf(key.id)).toBe("active");
     expect(await revoke("yes\n")).toEqual({ status: 0, out: `Revoked ${key.id}\n`, err: question });
@@ -203,15 +206,16 @@ describe("claviger keys revoke and accounts erase", () => {
     expect(await erase("Yes\n")).toMatchObject({ status: 0, out: expect.stringMatching(/^Erased usr_/) });
   });
 
-  test("do not ask with --yes, without a terminal for the answer, or without one for the question", async () => {
-    const asked = [["--yes"], terminal] as const;
-    for (const [more, options] of [asked, [[], { isTyped: true }], [[], { isTerminal: true }]] as const) {
-      const key = await issue();
-      const { status, err } = await line.here(["keys", "revoke", key.id, ...more], options);
-      expect([status, err]).toEqual([0, ""]);
-      const erased = await line.here(["accounts", "erase", key.email, ...more], options);
-      expect([erased.status, erased.err]).toEqual([0, ""]);
-    }
+  const unasked: [how: string, more: string[], options: RunOptions][] = [
+    ["with --yes", ["--yes"], terminal],
+    ["without a terminal for the question", [], { isTyped: true }],
+    ["without a terminal for the answer", [], { isTerminal: true }],
+  ];
+  test.each(unasked)("do not ask %s", async (_, more, options) => {
+    const key = await issue();
+    const done = { status: 0, err: "" };
+    expect(await line.here(["keys", "revoke", key.id, ...more], options)).toMatchObject(done);
+    expect(await line.here(["accounts", "erase", key.email, ...more], options)).toMatchObject(done);
   });
 
   test("report by --dry-run the planned change, refuse as without it, and change nothing", async () => {
@@ -227,7 +231,6 @@ describe("claviger keys revoke and accounts erase", () => {
     const erase = ["accounts", "erase", key.email, "--dry-run"];
     expect(refusalOf(await line.here(erase))).toContain("a key of it is not revoked");
     await line.json(["keys", "revoke", key.id]);
-    expect(refusalOf(await line.here(revoke))).toBe("Cannot revoke key: it is revoked already");
     expect((await line.here(erase)).out).toMatch(/^Would erase usr_\w+ \(.*\), which has 1 revoked key\n$/);
     expect(await line.json(["keys", "show", key.id])).toMatchObject({ email: key.email });
   });
@@ -285,25 +288,12 @@ describe("claviger keys rotate", () => {
     expect(new Date(expiresAt).getTime()).toBeLessThanOrEqual(Date.now() + 86_400_000);
   });
 
-  test("refuses a key that was rotated already, is suspended or has expired, and says which case it is", async () => {
-    const rotate = (id: string) => line.here(["keys", "rotate", id]);
-    const old = await issue();
-    const { id: next } = await line.json(["keys", "rotate", old.id]);
-    expect(refusalOf(await rotate(old.id))).toBe(
-      `Cannot rotate key: it was replaced already, by ${next}; rotate that one with \`claviger keys rotate ${next}\``,
-    );
-
-    const suspended = await issue();
-    await line.json(["keys", "suspend", suspended.id]);
-    expect(refusalOf(await rotate(suspended.id))).toBe(
-      `Cannot rotate key: it is suspended; \`claviger keys resume ${suspended.id}\` comes first`,
-    );
-
+  test("refuses a key that has expired", async () => {
     const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
     const expired = await issue("--expires-at", expiresAt.toISOString());
     // The key expires by the machine's clock.
     await Bun.sleep(expiresAt.getTime() - Date.now() + 10);
-    expect(refusalOf(await rotate(expired.id))).toBe(
+    expect(refusalOf(await line.here(["keys", "rotate", expired.id]))).toBe(
       `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; ` +
         `\`claviger keys renew ${expired.id} --expires-at TIME\` comes first`,
     );
