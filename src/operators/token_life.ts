@@ -1,7 +1,7 @@
 /** Lists, renews and revokes tokens, and resumes tokens that a restore disabled. */
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import { toTimestamp } from "../calendar.ts";
+import { PAST_EXPIRY, toTimestamp } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { hashOf } from "./_secret_text.ts";
@@ -89,8 +89,8 @@ export async function renewToken(
   if (row.state === "revoked")
     return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
   if (row.isTooWide) return refuse("CONFLICT", `${cannot}: ${SCOPES_RULE}; ${ISSUE}`);
-  const endedAt = toTimestamp(row.expiresAt ?? now);
-  const stem = `${cannot}: it would be expired since ${endedAt}`;
+  const kept = `it would be expired since ${toTimestamp(row.expiresAt ?? now)}`;
+  const stem = `${cannot}: ${expiresAt === undefined ? kept : PAST_EXPIRY}`;
   return refuse("CONFLICT", stem, { remedy: { name: "extend_token" } });
 }
 

@@ -17,12 +17,14 @@ const client = createConsoleClient(admin);
 let cookie: string;
 let accountId: string;
 let keyId: string;
+let licenseId: string;
 
 beforeAll(async () => {
   ({ cookie } = await client.logIn());
   const issued = await admin.issue({ email: "rules@example.org" });
   accountId = issued.userId;
   keyId = issued.id;
+  licenseId = (await admin.call("GET", `/keys/${keyId}`)).body.license_id;
 });
 
 /** Sends the text in a field. Returns "accepted", or the sentence of the refusal after the name of the field. */
@@ -40,11 +42,14 @@ function refusalIn(answer: string): string {
 /** Finds the sentence in an answer, without the name of the field and without the reference to the help of a command. */
 function sentenceIn(answer: string): string {
   const plain = answer.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
-  return /(?:[Ii]t|\b[a-z_]+) (must [^\n<"]*)/.exec(plain)?.[1]?.replace(/; see .*$/, "") ?? plain;
+  // That another license has the text already is no refusal of the text.
+  if (plain.includes("another license has this external id")) return "accepted";
+  const sentence = /(?:[Ii]t|\b[a-z_]+) (must [^\n<"]*)|the (expiry [^\n<";]*)/.exec(plain);
+  return (sentence?.[1] ?? sentence?.[2])?.replace(/; see .*$/, "") ?? plain;
 }
 
-async function command(args: readonly string[]): Promise<string> {
-  const { status, err } = await commands.run(args);
+async function command(args: readonly string[], input?: string): Promise<string> {
+  const { status, err } = await commands.run(args, input === undefined ? {} : { input });
   return status === 0 ? "accepted" : refusalIn(err);
 }
 
@@ -73,12 +78,13 @@ async function importOf(content: string): Promise<string> {
 }
 
 let made = 0;
-const newKey = () => ({ email: `rules-${++made}@example.org`, tier: "free" });
+const newKey = () => ({ email: `rules-${++made}@example.org`, tier: "free" as const });
 const optionsOf = (fields: object) =>
   Object.entries(fields).map(([name, value]) => `--${name.replaceAll("_", "-")}=${value}`);
+const NUMBERS = ["monthly_limit", "n_features", "n_classes", "size_mb"];
 /** In JSON a number is no text. */
 const toJson = (field: string, text: string) =>
-  field === "monthly_limit" && /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+  NUMBERS.includes(field) && /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 
 const IMPORT: Door = (field, text) => {
   const api_key = generateApiKey(BRAND, "live").apiKey;
@@ -102,6 +108,41 @@ const CSV: Door = (field, text) => {
 };
 
 const LINES = { "keys import of CSV": CSV };
+const PATCH: Door = (field, text) =>
+  call("PATCH", `/licenses/${licenseId}`, { body: { [field]: toJson(field, text) } });
+/** Returns the form of an action on a key. */
+const formOf =
+  (action: string): Door =>
+  (field, text) =>
+    page(`/keys/${keyId}/${action}`, { [field]: text });
+
+const MODEL = {
+  type: "SvcLDA",
+  paradigm: "p300",
+  n_features: "2",
+  n_classes: "2",
+  size_mb: "1",
+  url: "https://models.example.org/m",
+  checksum: "ab".repeat(32),
+  requires_license: "free",
+};
+/** Returns the fields of a model that no door has added yet. */
+const modelWith = (field: string, text: string) => ({
+  name: `model-${++made}`,
+  version: `${made}`,
+  ...MODEL,
+  [field.replace("model_", "")]: text,
+});
+const OF_MODEL: Readonly<Record<string, Door>> = {
+  "models add": (field, text) => {
+    const { checksum: sha256, ...fields } = modelWith(field, text);
+    return command(["models", "add", ...optionsOf({ ...fields, sha256 })]);
+  },
+  "POST /models": (field, text) => {
+    const fields = Object.entries(modelWith(field, text)).map(([name, of]) => [name, toJson(name, of)]);
+    return call("POST", "/models", { body: Object.fromEntries(fields) });
+  },
+};
 /** The doors that make an account, and those that change one. */
 const NAMING: Readonly<Record<string, Door>> = {
   ...ISSUING,
@@ -117,24 +158,83 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
   name: NAMING,
   organization: NAMING,
   email: { ...ISSUING, ...LINES, form: FORM },
-  // A condition of the list, because only one license can have an external id.
   external_id: {
-    "keys import of JSON": IMPORT,
+    ...ISSUING,
     ...LINES,
+    form: FORM,
+    "PATCH /licenses/{id}": PATCH,
+    "form of a key": formOf("external-id"),
     "keys list": (_, text) => command(["keys", "list", `--external-id=${text}`]),
     "GET /keys": (_, text) => call("GET", `/keys?external_id=${encodeURIComponent(text)}`),
     "the list of keys": (_, text) => page(`/keys?external_id=${encodeURIComponent(text)}`),
   },
-  tier: { ...ISSUING, ...LINES, form: FORM },
+  tier: {
+    ...ISSUING,
+    ...LINES,
+    form: FORM,
+    "keys tier": (_, text) => command(["keys", "tier", keyId, text]),
+    "PATCH /licenses/{id}": PATCH,
+    "form of a key": formOf("tier"),
+  },
   mode: { ...ISSUING, ...LINES, form: FORM },
   state: {
     "keys list": (_, text) => command(["keys", "list", `--state=${text}`]),
     "GET /keys": (_, text) => call("GET", `/keys?state=${encodeURIComponent(text)}`),
     "the list of keys": (_, text) => page(`/keys?state=${encodeURIComponent(text)}`),
   },
-  monthly_limit: { ...ISSUING, ...LINES, form: FORM },
+  monthly_limit: {
+    ...ISSUING,
+    ...LINES,
+    form: FORM,
+    "keys limit": (_, text) => command(["keys", "limit", keyId, text]),
+    "PATCH /licenses/{id}": PATCH,
+    "form of a key": formOf("limit"),
+  },
   // The form has a day instead.
-  expires_at: { ...ISSUING, ...LINES },
+  expires_at: {
+    ...ISSUING,
+    ...LINES,
+    "keys renew": (_, text) => command(["keys", "renew", keyId, `--expires-at=${text}`]),
+    "PATCH /licenses/{id}": PATCH,
+  },
+  past_day: {
+    "keys issue": (_, text) => command(["keys", "issue", ...optionsOf({ ...newKey(), expires_at: text })]),
+    "POST /keys": (_, expires_at) =>
+      call("POST", "/keys", { headers: newIdempotencyKey(), body: { ...newKey(), expires_at } }),
+    form: (_, text) => FORM("last_day", text),
+    "keys renew": (_, text) => command(["keys", "renew", keyId, `--expires-at=${text}`]),
+    "PATCH /licenses/{id}": (_, text) => PATCH("expires_at", text),
+    "form of a key": (_, text) => formOf("renew")("last_day", text),
+    "tokens issue": (_, text) => issueToken(`token-${++made}`, `--expires-at=${text}`),
+    "tokens renew": async (_, text) => {
+      const name = `token-${++made}`;
+      expect(await issueToken(name)).toBe(OK);
+      return command(["tokens", "renew", name, `--expires-at=${text}`]);
+    },
+    "installer set-token": (_, text) => command(["installer", "set-token", `--expires-at=${text}`], "ghp_x"),
+  },
+  overlap: {
+    "keys rotate": async (_, text) =>
+      command(["keys", "rotate", (await admin.issue(newKey())).id, `--overlap=${text}`]),
+    "POST /keys/{id}/rotate": async (_, overlap) => {
+      const { id } = await admin.issue(newKey());
+      return call("POST", `/keys/${id}/rotate`, { headers: newIdempotencyKey(), body: { overlap } });
+    },
+  },
+  name_of_operator: {
+    "operators login": (_, text) => command(["operators", "login", text, "--role=viewer"]),
+    "tokens issue": (_, text) => issueToken(text),
+  },
+  model_name: OF_MODEL,
+  version: OF_MODEL,
+  type: OF_MODEL,
+  paradigm: OF_MODEL,
+  url: OF_MODEL,
+  checksum: OF_MODEL,
+  n_features: OF_MODEL,
+  n_classes: OF_MODEL,
+  size_mb: OF_MODEL,
+  requires_license: OF_MODEL,
   reason: {
     "keys tier": (_, text) => command(["keys", "tier", keyId, "free", `--reason=${text}`]),
     "PATCH /accounts/{id}": (_, text) =>
@@ -154,6 +254,10 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
   },
 };
 
+function issueToken(name: string, ...options: readonly string[]): Promise<string> {
+  return command(["tokens", "issue", `--name=${name}`, "--scope=status:read", ...options]);
+}
+
 const TIME = "must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
 const NUMBER = "must be a whole number, at least 0";
 const NAME = "must be one line of 1 to 200 characters, and no API key";
@@ -166,6 +270,17 @@ const STATE = "must be one of active, suspended, revoked, expired";
 const REASON = "must be one line of at most 2000 characters";
 const MONTH = "must be a month such as 2026-11";
 const DAY = "must be a day such as 2026-11-20";
+const PAST = "expiry lies in the past";
+const SPAN = "must be whole days or hours, such as 7d or 12h, at most ten years";
+const OPERATOR =
+  "must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit";
+const SLUG = "must be letters, digits, dots, dashes, plus or underscores, at most";
+const TYPE = "must be one of SvcLDA, SvcQDA, SvcProbit; for another type set CLAVIGER_MODEL_TYPES";
+const PARADIGM = "must be lowercase letters, digits and underscores, such as p300";
+const ADDRESS =
+  "must be an http or https address of at most 2000 printable ASCII characters without spaces, " +
+  "with no user and no password, because every client that lists the model gets them";
+const CHECKSUM = "must be 64 lowercase hexadecimal digits, with or without sha256: before them";
 const OK = "accepted";
 
 const TABLE: readonly (readonly [field: string, text: string, answer: string])[] = [
@@ -211,6 +326,45 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
   ["expires_at", "2999-02-29", TIME],
   ["expires_at", "2999-01-31T00:00:00", TIME],
   ["expires_at", "Never", TIME],
+  ["past_day", "2001-01-01", PAST],
+  ["overlap", "0d", OK],
+  ["overlap", "12h", OK],
+  ["overlap", "3650d", OK],
+  ["overlap", "3651d", SPAN],
+  ["overlap", "87601h", SPAN],
+  ["overlap", "1w", SPAN],
+  ["overlap", "-1d", SPAN],
+  ["name_of_operator", "ada-1.x_y", OK],
+  ["name_of_operator", "x".repeat(64), OK],
+  ["name_of_operator", "x".repeat(65), OPERATOR],
+  ["name_of_operator", "Ada", OPERATOR],
+  ["name_of_operator", "a b", OPERATOR],
+  ["model_name", "Model_1.0-rc+x", OK],
+  ["model_name", "x".repeat(200), OK],
+  ["model_name", "x".repeat(201), `${SLUG} 200 characters`],
+  ["model_name", "../x", `${SLUG} 200 characters`],
+  ["version", "x".repeat(101), `${SLUG} 100 characters`],
+  ["version", "1 0", `${SLUG} 100 characters`],
+  ["type", "SvcQDA", OK],
+  ["type", "svcqda", TYPE],
+  ["paradigm", "motor_imagery", OK],
+  ["paradigm", "P300", PARADIGM],
+  ["url", "http://models.example.org:8080/a%20b", OK],
+  ["url", "ftp://models.example.org/m", ADDRESS],
+  ["url", "https://user@models.example.org/m", ADDRESS],
+  ["url", `https://models.example.org/${"x".repeat(2_000)}`, ADDRESS],
+  ["checksum", "cd".repeat(32), OK],
+  ["checksum", `sha256:${"cd".repeat(32)}`, OK],
+  ["checksum", "CD".repeat(32), CHECKSUM],
+  ["n_features", "1", OK],
+  ["n_features", "0", "must be a whole number, at least 1"],
+  ["n_classes", "1", "must be a whole number, at least 2"],
+  ["n_classes", "2.5", "must be a whole number, at least 2"],
+  ["size_mb", "0.5", OK],
+  ["size_mb", "-1", "must be a number from 0 to 1000000000"],
+  ["size_mb", "big", "must be a number from 0 to 1000000000"],
+  ["requires_license", "enterprise", OK],
+  ["requires_license", "trial", TIER],
   ["reason", "because", OK],
   ["reason", "😀".repeat(2_000), OK],
   ["reason", "x".repeat(2_001), REASON],
@@ -228,7 +382,7 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
 /** Sends the text through every door, and returns the answers by the names of the doors. */
 async function ask(field: string, text: string): Promise<Readonly<Record<string, string>>> {
   const doors = Object.entries(DOORS[field] ?? {});
-  expect(doors.length).toBeGreaterThan(2);
+  expect(doors.length).toBeGreaterThan(1);
   return Object.fromEntries(
     await Promise.all(doors.map(async ([name, door]) => [name, await door(field, text)])),
   );
