@@ -11,6 +11,7 @@ import { listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
 export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
   const parts = [
     { title: "Bun, the runtime", text: readFileSync(noticePath("bun"), "utf8") },
+    { title: "Libraries in Bun, by license", text: readFileSync(noticePath("bun-libraries"), "utf8") },
     // Both licences demand that their text comes with the program.
     { title: "LGPL 2.1, of WebKit and tinycc in Bun", text: readFileSync(noticePath("lgpl-2.1"), "utf8") },
     { title: "Apache 2.0, of other libraries in Bun", text: readFileSync(noticePath("apache-2.0"), "utf8") },

@@ -50,15 +50,19 @@ webkit LGPL-2.0-or-later webkit
 sqlite blessing sqlite
 boringssl LicenseRef-see-NOTICES.txt boringssl
 brotli MIT
+HdrHistogram_c BSD-2-Clause
 libarchive LicenseRef-see-NOTICES.txt libarchive
 llhttp MIT llhttp
 lol-html BSD-3-Clause lolhtml
+cssparser MPL-2.0
+selectors MPL-2.0
 ls-hpack MIT lshpack
 ls-qpack MIT
 lsquic LicenseRef-see-NOTICES.txt
 mimalloc MIT mimalloc
 picohttp MIT picohttpparser
 zstd BSD-3-Clause zstd
+rust-argon2 MIT
 simdutf Apache-2.0
 tinycc LGPL-2.1-or-later tinycc
 uSockets Apache-2.0 usockets
