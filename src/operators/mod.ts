@@ -8,7 +8,6 @@ export { answerOnce } from "./idempotent_answers.ts";
 export { limitsOfToken, meaningOf } from "./limits_of_token.ts";
 export { deleteCodes, MOST_OF_CODE } from "./login_codes.ts";
 export {
-  isName,
   type LoginCode,
   listOperators,
   loginOperator,

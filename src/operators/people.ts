@@ -5,6 +5,7 @@
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { matching } from "../rule.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { deleteCodesOf, insertCode, makeCode, type NewCode } from "./login_codes.ts";
 import { ROLES, type Role } from "./scopes.ts";
@@ -37,7 +38,8 @@ export async function loginOperator(
   { name, role }: { readonly name: string; readonly role?: Role | undefined },
   { actor, now }: By,
 ): Promise<LoginCode | Refusal> {
-  if (!isName(name)) return refuse("INVALID_REQUEST", `Cannot create login code: ${NAME_RULE}`);
+  if (NAME_RULE.parse(name) === undefined)
+    return refuse("INVALID_REQUEST", `Cannot create login code: a name ${NAME_RULE.must}`);
   const made = makeCode(now);
   const [row] = await database.query<{ role: Role; isNew: boolean }>(
     (sql) => sql`
@@ -76,14 +78,11 @@ export async function loginOperator(
   return await refuseLogin(database, { name, role });
 }
 
-/** The rule for the names of operators and tokens, as a phrase. */
-export const NAME_RULE =
-  "a name must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit";
-
-/** Tells whether a text can be the name of an operator or a token. */
-export function isName(text: string): boolean {
-  return /^[a-z0-9][a-z0-9._-]{0,63}$/.test(text);
-}
+/** The rule for the names of operators and tokens. */
+export const NAME_RULE = matching(
+  /^[a-z0-9][a-z0-9._-]{0,63}$/,
+  "must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit",
+);
 
 async function refuseLogin(
   database: Database,

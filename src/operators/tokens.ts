@@ -8,7 +8,7 @@ import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
 import { parseTrustedProxies } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
-import { isName, NAME_RULE } from "./people.ts";
+import { NAME_RULE } from "./people.ts";
 import { isTooWide, SCOPES, SCOPES_RULE, type Scope } from "./scopes.ts";
 
 /** A token, as the checks of a request need it. */
@@ -80,7 +80,7 @@ export async function issueToken(
 /** Returns the fault of a request, as a phrase. */
 function findWrong(request: TokenRequest, now: Date): string | undefined {
   const { name, scopes, restriction, sources, expiresAt } = request;
-  if (!isName(name)) return NAME_RULE;
+  if (NAME_RULE.parse(name) === undefined) return `a name ${NAME_RULE.must}`;
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
   if (isTooWide(restriction, scopes)) return SCOPES_RULE;
   if (expiresAt !== undefined && expiresAt <= now) return PAST_EXPIRY;

@@ -233,7 +233,7 @@ describe("claviger tokens", () => {
     ["--from", "host", networks],
     ["--from", "0.0.0.0/0", networks],
     ["--from", Array(33).fill("10.0.0.1").join(","), networks],
-    ["--name", "My Shop", "a name must be 1 to 64 lowercase letters"],
+    ["--name", "My Shop", "It must be 1 to 64 lowercase letters"],
   ];
   test.each(wrongValues)("issue names the values that are allowed: %s %j", async (option, value, allowed) => {
     const args = ["tokens", "issue", "--name", "x", "--scope", "keys:read", option, value];

@@ -1,8 +1,6 @@
 /** `claviger operators …`: create login codes, list, give another role, and remove. */
-import { InvalidArgumentError } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import {
-  isName,
   listOperators,
   loginOperator,
   NAME_RULE,
@@ -17,13 +15,7 @@ import { option, required } from "../parameter.ts";
 import { counted } from "../print.ts";
 import { orRefuse } from "../run.ts";
 
-/** Accepts the name of an operator or a token. */
-export function nameOption(text: string): string {
-  if (isName(text)) return text;
-  throw new InvalidArgumentError(`The rule: ${NAME_RULE}`);
-}
-
-const NAME = { name: required("the operator's name", nameOption) };
+const NAME = { name: required("the operator's name", NAME_RULE) };
 
 const login = databaseCommand({
   name: "login",

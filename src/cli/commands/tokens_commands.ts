@@ -11,6 +11,7 @@ import {
   listTokens,
   MAX_SOURCES,
   meaningOf,
+  NAME_RULE,
   renewToken,
   resumeToken,
   revokeToken,
@@ -21,9 +22,8 @@ import { command, databaseCommand, group } from "../command.ts";
 import { CONFIRMATION, JSON_OPTIONS, REASON } from "../options.ts";
 import { option, required } from "../parameter.ts";
 import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
-import { nameOption } from "./operators_commands.ts";
 
-const NAME = { name: required("the token's name", nameOption) };
+const NAME = { name: required("the token's name", NAME_RULE) };
 /** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
 const END = {
   must: EXPIRY.must,
@@ -37,7 +37,7 @@ const issue = command({
   description: "issue a token; it is shown only once",
   options: {
     ...JSON_OPTIONS,
-    name: required("the token's name, for the audit log", nameOption),
+    name: required("the token's name, for the audit log", NAME_RULE),
     scope: required("what the token may do, separated by commas", listOf(SCOPES), {
       as: "scopes",
       choices: SCOPES,
