@@ -23,16 +23,25 @@ export async function buildReleaseImage(program: ReleaseProgram, outdir: string)
   ] as const;
   await makeBaseRoot(layers[0].folder, packages);
   await makeProgramRoot(layers[1].folder, program);
-  const labels = {
-    "org.opencontainers.image.title": "claviger",
-    "org.opencontainers.image.description": "Licensing and model-registry service",
-    "org.opencontainers.image.version": version,
-    "org.opencontainers.image.revision": program.commit,
-    "org.opencontainers.image.created": new Date(createdAtSeconds * 1000).toISOString(),
-  };
+  const labels = toLabels(program);
   writeImage({ name: `claviger:${version}`, architecture, createdAtSeconds, layers, labels }, outfile);
   console.log(`${outfile}: with ${names.join(", ")} of Debian 12`);
   return outfile;
+}
+
+/** Returns the labels of the image, by the names of OCI (https://specs.opencontainers.org/image-spec/annotations/). */
+export function toLabels({
+  version,
+  commit,
+  createdAtSeconds,
+}: Pick<ReleaseProgram, "version" | "commit" | "createdAtSeconds">) {
+  return {
+    "org.opencontainers.image.title": "claviger",
+    "org.opencontainers.image.description": "Licensing and model-registry service",
+    "org.opencontainers.image.version": version,
+    "org.opencontainers.image.revision": commit,
+    "org.opencontainers.image.created": new Date(createdAtSeconds * 1000).toISOString(),
+  };
 }
 
 /** Makes a root folder of what the executable needs, from the unpacked files of Debian's packages. */

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { listDebianPackages } from "../../src/build/debian_packages.ts";
 import { writeImage } from "../../src/build/image.ts";
-import { makeBaseRoot, makeProgramRoot } from "../../src/build/release_image.ts";
+import { makeBaseRoot, makeProgramRoot, toLabels } from "../../src/build/release_image.ts";
 import { requireTools, run } from "../../src/build/run.ts";
 
 setDefaultTimeout(30_000);
@@ -35,7 +35,7 @@ function build(name: string, paths: readonly string[]): string {
     { folder: base, comment: "the base" },
     { folder: program, comment: "the program" },
   ];
-  const labels = { "org.opencontainers.image.version": "1.2.3" };
+  const labels = toLabels({ version: "1.2.3", commit: "0123456789ab", createdAtSeconds: SECONDS });
   writeImage(
     { name: "claviger:1.2.3", architecture: "arm64", createdAtSeconds: SECONDS, layers, labels },
     outfile,
@@ -80,7 +80,7 @@ function readLayer(number: number): string[] {
 }
 
 describe.skipIf(!makesImages)("writeImage()", () => {
-  test("names user, volume, entry point, stop signal, port, platform and labels", () => {
+  test("names user, volume, entry point, stop signal, port and platform", () => {
     const { index, config } = readImage();
     expect(index.manifests).toMatchObject([
       { annotations: { "org.opencontainers.image.ref.name": "claviger:1.2.3" } },
@@ -102,12 +102,21 @@ describe.skipIf(!makesImages)("writeImage()", () => {
         Volumes: { "/data": {} },
         ExposedPorts: { "8080/tcp": {} },
         StopSignal: "SIGTERM",
-        Labels: { "org.opencontainers.image.version": "1.2.3" },
       },
       history: [
         { created: "2023-11-14T22:13:20Z", created_by: "the base" },
         { created: "2023-11-14T22:13:20Z", created_by: "the program" },
       ],
+    });
+  });
+
+  test("labels the image with what the release is, its version, its commit and the time of its build", () => {
+    expect(readImage().config.config.Labels).toEqual({
+      "org.opencontainers.image.title": "claviger",
+      "org.opencontainers.image.description": "Licensing and model-registry service",
+      "org.opencontainers.image.version": "1.2.3",
+      "org.opencontainers.image.revision": "0123456789ab",
+      "org.opencontainers.image.created": "2023-11-14T22:13:20.000Z",
     });
   });
 
