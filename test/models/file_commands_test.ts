@@ -1,24 +1,17 @@
 /** `claviger models add --file` and `models verify` while a service runs. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type RunningService, refusalOf, usageErrorOf } from "../cli/command_line.ts";
+import { refusalOf, usageErrorOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
-import { BYTES, createModelStage, PUBLIC, SHA256 } from "./model_stage.ts";
+import { BYTES, PUBLIC, SHA256, useModelStage } from "./model_stage.ts";
 
-setDefaultTimeout(30_000);
-
-const stage = createModelStage();
-const { line, file, addArgs, storedPath, add, listed } = stage;
-
-let service: RunningService;
+const { line, service, file, addArgs, storedPath, add, listed } = useModelStage();
 
 beforeAll(async () => {
-  ({ service } = await stage.start());
   expect((await add({ name: "hosted", file })).status).toBe(0);
 });
-afterAll(() => stage.stop());
 
 const unfinished = () =>
   readdirSync(join(line.dataDir, "models")).filter((name) => name.startsWith("unfinished-"));

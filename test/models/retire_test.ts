@@ -1,34 +1,20 @@
 /** `claviger models retire` and `models purge` while a service runs. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { type RunningService, refusalOf } from "../cli/command_line.ts";
+import { refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
-import { createModelStage, SHA256 } from "./model_stage.ts";
+import { SHA256, useModelStage } from "./model_stage.ts";
 
-setDefaultTimeout(30_000);
-
-const stage = createModelStage();
-const { line, file, storedPath, add, listed } = stage;
-
-let service: RunningService;
-let apiKey: string;
-
-beforeAll(async () => {
-  ({ service, apiKey } = await stage.start());
-});
-afterAll(() => stage.stop());
+const { line, file, get, storedPath, add, listed } = useModelStage();
 
 describe("claviger models retire and purge", () => {
   const bytes = testBytes(54_321);
   const sha256 = hash("sha256", bytes);
-  const load = async (name: string, version = "1.0.0") => {
-    const headers = { "X-API-Key": apiKey };
-    const response = await fetch(`${service.url}/v1/models/download/${name}/${version}`, { headers });
-    return response.status;
-  };
+  const load = async (name: string, version = "1.0.0") =>
+    (await get(`/v1/models/download/${name}/${version}`)).status;
   const inADay = { clock: { ...systemClock, now: () => new Date(Date.now() + 86_500_000) } };
 
   // `purge` counts all files of the installation that no version needs: delete those of other tests.
