@@ -1,13 +1,13 @@
 /** The commands that the console shows for models, run as they are shown. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { addCommand, addVersionCommand, FILE } from "../../src/admin/models/add_command.ts";
 import { findRegistered, type RegisteredModel } from "../../src/models/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { BRAND, issue } from "../support/issue.ts";
 import { useForAll, useTestDatabase } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { commandsOn } from "./commands_on.ts";
 
 const server = useTestDatabase();
@@ -16,13 +16,8 @@ const commands = useForAll(() =>
     CLAVIGER_PUBLIC_URL: "https://licenses.example.org",
   }),
 );
-const folder = mkdtempSync(join(tmpdir(), "model-"));
-beforeAll(async () => {
-  writeFileSync(join(folder, "model.bin"), "weights");
-});
-afterAll(async () => {
-  rmSync(folder, { recursive: true });
-});
+const folder = useFolder();
+writeFileSync(join(folder, "model.bin"), "weights");
 
 /** Splits the command as a shell does, in the folder of the file. */
 function argumentsOf(command: string): string[] {

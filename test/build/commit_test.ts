@@ -1,14 +1,11 @@
-import { afterAll, afterEach, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { afterEach, expect, test } from "bun:test";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readCommit, readSourceDate } from "../../src/build/commit.ts";
+import { useFolder } from "../support/use_folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "claviger-commit-"));
-const checkout = mkdtempSync(join(tmpdir(), "claviger-dated-"));
-afterAll(() => {
-  for (const each of [folder, checkout]) rmSync(each, { recursive: true, force: true });
-});
+const folder = useFolder();
+const checkout = useFolder();
 const given = process.env.SOURCE_DATE_EPOCH;
 afterEach(() => setSourceDate(given));
 

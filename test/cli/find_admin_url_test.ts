@@ -1,15 +1,12 @@
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { findAdminUrl } from "../../src/cli/find_admin_url.ts";
 import { leaveServingNote } from "../../src/installation/mod.ts";
 import { configOf } from "../support/config.ts";
-import { testFolder } from "../support/postgres.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
-const dataDir = mkdtempSync(join(testFolder(), "admin-url-"));
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+const dataDir = useFolder();
 
 const foundFor = (env: Readonly<Record<string, string>>) =>
   findAdminUrl(configOf({ CLAVIGER_DATA_DIR: dataDir, ...env }));

@@ -1,13 +1,12 @@
-import { afterAll, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, test } from "bun:test";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, type ConfigSource, readConfig } from "../../src/config/mod.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { useFolder } from "../support/use_folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "claviger-config-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = useFolder();
 
 let files = 0;
 

@@ -1,17 +1,17 @@
 /** The findings of `doctor` about the data folder, the certificate and the clock of the database server. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Finding } from "../../src/doctor/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { examineAll } from "./doctor_kit.ts";
 
 const DAY_MS = 86_400_000;
-const folder = mkdtempSync(join(tmpdir(), "claviger-examine-"));
+const folder = useFolder();
 const dataDir = join(folder, "data");
 const secret = join(dataDir, "secret");
 const opened = useTestDatabase();
@@ -21,7 +21,6 @@ beforeAll(() => {
   writeFileSync(secret, "");
   setModes(0o700, 0o600);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function setModes(ofFolder: number, ofSecret: number): void {
   chmodSync(dataDir, ofFolder);

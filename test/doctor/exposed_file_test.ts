@@ -1,18 +1,17 @@
 /** The file with a secret that every user of the host may read, of which `doctor` warns. */
-import { afterAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findExposedFile } from "../../src/doctor/mod.ts";
 import { readFindings } from "../cli/command_line.ts";
 import { useCommandLine } from "../cli/use_command_line.ts";
+import { useFolder } from "../support/use_folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "claviger-exposed-"));
+const folder = useFolder();
 chmodSync(folder, 0o755);
 const closed = join(folder, "closed");
 mkdirSync(closed);
 const line = useCommandLine();
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function write(path: string, text: string, mode: number): string {
   writeFileSync(path, text);

@@ -1,21 +1,20 @@
 /** The finding of `doctor` about files in the data folder that another user left there. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { examineHost } from "../../src/doctor/mod.ts";
 import { findSystemUser } from "../../src/host/mod.ts";
 import { configOf } from "../support/config.ts";
 import { isRoot } from "../support/is_root.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
 const asRoot = isRoot("doctor on a data folder with files of root");
 const UID = 65_534;
-const folder = mkdtempSync(join(tmpdir(), "claviger-foreign-"));
+const folder = useFolder();
 const dataDir = join(folder, "data");
-afterAll(() => rmSync(folder, { recursive: true }));
 
 async function examineFolder(uid: number) {
   const config = configOf({ CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0" });

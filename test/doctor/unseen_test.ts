@@ -1,7 +1,6 @@
 /** The findings of `doctor` for a user who may not read some settings or files of the installation. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import type { Unseen } from "../../src/config/mod.ts";
@@ -10,13 +9,14 @@ import type { ServingAt } from "../../src/installation/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { isRoot } from "../support/is_root.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { examineAll } from "./doctor_kit.ts";
 
 const asRoot = isRoot("doctor on files of other users");
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const UNSEEN = { why: "this user may not read the service's settings", remedy: "run as root" };
-const folder = mkdtempSync(join(tmpdir(), "claviger-unseen-"));
+const folder = useFolder();
 const target = useTestDatabase();
 beforeAll(async () => {
   const now = systemClock.now();
@@ -24,7 +24,6 @@ beforeAll(async () => {
     (sql) => sql`insert into secret_canary (sealed, created_at) values (${"sealed"}, ${now})`,
   );
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const examineFolder = (env: Record<string, string>, unseen?: Unseen, serving?: ServingAt) =>
   examineAll(target, { env: { CLAVIGER_DATA_DIR: folder, ...env }, unseen, serving });

@@ -1,10 +1,10 @@
 /** A download lasts as long as its client needs: the idle timeout ends only a download that nobody reads. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { truncateSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
@@ -13,7 +13,7 @@ const IDLE_SECONDS = 5;
 const SIZE = 2_000_000_000;
 /** More than all buffers between the file and its reader hold when a connection ends. */
 const MOST_BUFFERED = 100_000_000;
-const folder = mkdtempSync(join(tmpdir(), "claviger-slow-"));
+const folder = useFolder();
 const path = join(folder, "file");
 writeFileSync(path, "");
 truncateSync(path, SIZE);
@@ -25,10 +25,7 @@ const listener = await bunPlatform.listen({
   idleTimeoutSeconds: IDLE_SECONDS,
   answer: () => new Response(bunPlatform.fileBody({ path, first: 0, end: SIZE })),
 });
-afterAll(async () => {
-  await listener.stop(0);
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => listener.stop(0));
 
 /** Reads slowly for `seconds`, then as fast as possible; returns whether the service had cut it off. */
 function isCutOff(bytesPerSecond: number, seconds: number): Promise<boolean> {

@@ -1,16 +1,10 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type CommandLine, createCommandLine } from "../cli/command_line.ts";
+import { createCommandLine } from "../cli/command_line.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
 
 setDefaultTimeout(30_000);
-
-let line: CommandLine;
-beforeEach(() => {
-  line = createCommandLine();
-});
-afterEach(() => line.remove());
 
 const APP = {
   CLAVIGER_GITHUB_APP_ID: "190219",
@@ -21,6 +15,7 @@ const APP = {
 };
 
 test("serve refuses a GitHub App without its key before it creates a database", async () => {
+  using line = createCommandLine();
   const ended = await line.here(["serve", "--port", "0"], { env: APP });
   expect(ended).toMatchObject({ status: 78, out: "" });
   expect(ended.err).toContain("CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing");
@@ -28,6 +23,7 @@ test("serve refuses a GitHub App without its key before it creates a database", 
 });
 
 test("installer set-token says that its token is not used if a GitHub App is set", async () => {
+  using line = createCommandLine();
   const key = line.write("app.pem", APP_KEYS.privateKey);
   const service = await line.serve([], { env: { ...APP, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key } });
   // The command runs without the key: only the service gets it, as a credential.
@@ -38,4 +34,4 @@ test("installer set-token says that its token is not used if a GitHub App is set
     err: "The token is not used: the settings name a GitHub App, and installers get that App's tokens\n",
   });
   expect(await service.stop()).toMatchObject({ status: 0 });
-}, 30_000);
+});

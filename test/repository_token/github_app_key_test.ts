@@ -1,14 +1,13 @@
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isRefusal } from "../../src/refusal.ts";
 import { openGitHubApp } from "../../src/repository_token/mod.ts";
+import { useFolder } from "../support/use_folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "claviger-app-key-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = useFolder();
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 });
 const pkcs1 = privateKey.export({ type: "pkcs1", format: "pem" }).toString();

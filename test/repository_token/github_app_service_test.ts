@@ -1,35 +1,28 @@
-import { afterAll, afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
-import { type GitHubStandIn, HOUR_MS, startGitHubStandIn } from "../support/github_stand_in.ts";
+import { HOUR_MS, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
-import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { ON_NODE, startTestService } from "../support/service.ts";
+import { useForEach } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 
-setDefaultTimeout(30_000);
-
-const folder = mkdtempSync(join(tmpdir(), "claviger-github-service-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = useFolder();
 
 let clock: TestClock;
-let host: GitHubStandIn;
-let service: TestService;
-
-beforeEach(async () => {
+beforeEach(() => {
   clock = createTestClock();
-  host = await startGitHubStandIn({ clock, folder });
-  service = await startTestService({ clock, config: { gitHubApp: host.settings } });
 });
-afterEach(async () => {
+const host = useForEach(() => startGitHubStandIn({ clock, folder }));
+const service = useForEach(() => startTestService({ clock, config: { gitHubApp: host.settings } }));
+afterEach(() => {
   const log = service.logLines.join("\n");
   for (const secret of [...host.tokens, ...host.seen.map(({ jwt }) => jwt)])
     expect(log).not.toContain(secret);
-  await service.close();
-  await host.close();
 });
 
 const BOTH = [ENDPOINTS.getRepoToken, ENDPOINTS.postRepoToken];

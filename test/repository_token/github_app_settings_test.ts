@@ -1,13 +1,12 @@
-import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readConfig } from "../../src/config/config.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { useFolder } from "../support/use_folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "claviger-app-settings-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = useFolder();
 const envFile = join(folder, "empty.env");
 writeFileSync(envFile, "");
 

@@ -1,7 +1,6 @@
-import { afterAll, afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createLog } from "../../src/log.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
@@ -20,12 +19,12 @@ import {
   startGitHubStandIn,
 } from "../support/github_stand_in.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
 const MINUTE_MS = 60_000;
-const folder = mkdtempSync(join(tmpdir(), "claviger-github-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = useFolder();
 
 let clock: TestClock;
 let host: GitHubStandIn;

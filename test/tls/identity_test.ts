@@ -1,16 +1,15 @@
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isRefusal } from "../../src/refusal.ts";
 import { readTlsIdentity, type TlsIdentity, tlsWarning } from "../../src/tls/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { sentenceOf } from "../support/issue.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
-const folder = mkdtempSync(join(tmpdir(), "claviger-identity-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = useFolder();
 
 test("readTlsIdentity() reads every certificate of a chain, and shows the first", () => {
   const [own, other] = [makeCertificate(folder, "own"), makeCertificate(folder, "other")];
