@@ -1,10 +1,10 @@
 /** The examples of functions (`@example`) compile, and each line that shows a value has this value. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createTestDatabase } from "./support/database.ts";
 import { ACTOR, BRAND, NOW } from "./support/issue.ts";
+import { useFolder } from "./support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
@@ -33,9 +33,8 @@ for (const path of [...new Bun.Glob("src/**/*.ts").scanSync(root)].sort()) {
   for (const [, block = "", name = ""] of source.matchAll(BLOCK)) examples.push(readExample(name, block));
 }
 
-let folder: string;
+const folder = useFolder();
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "claviger-examples-"));
   const paths = [...MODULES, ...ROOMS.map((room) => `src/${room}/mod.ts`)];
   const names = (await Promise.all(paths.map((path) => import(join(root, path))))).map(Object.keys);
   const code = examples.map(({ code }) => code).join("\n");
@@ -59,7 +58,6 @@ beforeAll(async () => {
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Reads the lines of an example. `EXPRESSION; // VALUE` shows the value of the expression. */
 function readExample(name: string, block: string): Example {
@@ -88,15 +86,15 @@ test.each(examples)("$name() does what its example says", async ({ name, values 
   const module = await import(join(folder, "examples.ts"));
   const shown: unknown[] = [];
   // Its own database, because an example may list what others have made.
-  const { address, database, close } = await createTestDatabase();
+  await using own = await createTestDatabase();
   await module[`${name}Example`]({
-    address,
-    database,
+    address: own.address,
+    database: own.database,
     brand: BRAND,
     actor: ACTOR,
     now: NOW,
     show: (value: unknown) => void shown.push(value),
-  }).finally(close);
+  });
   expect(shown).toStrictEqual([...values]);
   expect(values.length).toBeGreaterThan(0);
 });

@@ -1,29 +1,26 @@
 /** Use by day, the stored figures, and the lists of keys that use them. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { computeFigures } from "../../src/figures/mod.ts";
 import { listKeys } from "../../src/keys/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { makeRandomCustomers } from "../figures/random_customers.ts";
-import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { countRowsRead } from "../support/rows_read.ts";
+import { useAdmin } from "../support/use.ts";
 import { readAll } from "./list_kit.ts";
 
-setDefaultTimeout(30_000);
-
-let admin: TestAdmin;
 let demands = 0;
 
-async function start() {
+function useCustomers() {
   const clock = createTestClock("2026-11-20T12:00:00Z");
-  admin = await startAdmin({ clock, admin: { demandFigures: () => void demands++ } });
-  await makeRandomCustomers(admin.database, { licenses: 400, now: clock.now() });
+  const admin = useAdmin({ clock, admin: { demandFigures: () => void demands++ } });
+  beforeAll(() => makeRandomCustomers(admin.database, { licenses: 400, now: clock.now() }));
+  return admin;
 }
 
 describe("before the first computation", () => {
-  beforeAll(start);
-  afterAll(() => admin.close());
+  const admin = useCustomers();
 
   test("GET /figures says so, and demands one", async () => {
     const before = demands;
@@ -65,13 +62,12 @@ describe("before the first computation", () => {
 });
 
 describe("after the first computation", () => {
+  const admin = useCustomers();
   beforeAll(async () => {
-    await start();
     const { database, clock } = admin;
     await computeFigures(database, { clock });
     await countUse(database, { clock, isStopping: () => false });
   });
-  afterAll(() => admin.close());
 
   test("GET /keys lists by the stored figures the keys that `keys list` finds at once, also with other conditions", async () => {
     const now = admin.clock.now();

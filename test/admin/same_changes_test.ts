@@ -2,21 +2,20 @@
  * A change leaves the same rows whether a command or the API makes it, and both answer the same. Only identifiers, times, the key's text, and who
  * made the change through which door may differ. Afterwards no API key is in a table, in the log or in a backup.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { zstdDecompressSync } from "node:zlib";
 import { withDatabase } from "../../src/cli/run.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { SCOPES } from "../../src/operators/mod.ts";
-import { createCommandLine, createTestInvocation, type RunningService } from "../cli/command_line.ts";
+import { createTestInvocation, type RunningService } from "../cli/command_line.ts";
+import { useCommandLine } from "../cli/use_command_line.ts";
 import { dumpText } from "../support/dump.ts";
 import { CHANGES, type Change, type Subject } from "./both_doors.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 
-setDefaultTimeout(30_000);
-
-const line = createCommandLine({ prepared: true });
+const line = useCommandLine({ prepared: true });
 let service: RunningService;
 let url: string;
 let token: string;
@@ -29,7 +28,6 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${admin.port}/admin/v1`;
   ({ token } = await line.json(["tokens", "issue", "--name", "shop", "--scope", SCOPES.join(",")]));
 });
-afterAll(() => line.remove());
 
 function inDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const { invocation } = createTestInvocation(line.folder, {});

@@ -1,19 +1,17 @@
 /** Refusals that two processes on one database count for each key. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { listRefusals } from "../../src/keys/mod.ts";
-import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { NO_LIMITS, startTestService, type TestService } from "../support/service.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
-
+const on = useTestDatabase();
 const { validate, refresh, revoke, getRepoToken, analyticsLog } = ENDPOINTS;
 
 test("The refusals of a key by all processes are in the table after the processes have stopped", async () => {
   const limits = { ...NO_LIMITS, refresh: 2 };
-  const on = await createTestDatabase();
   const first = await startTestService({ config: { limits }, on });
   const second = await startTestService({ config: { limits }, on });
   const both = async (send: (service: TestService) => Promise<unknown>) => {
@@ -59,5 +57,4 @@ test("The refusals of a key by all processes are in the table after the processe
     (sql) => sql`select count(distinct key_id) as refused from refusals`,
   );
   expect(keys?.refused).toBe(5);
-  await on.close();
 });

@@ -1,12 +1,11 @@
 /** While the service stops, its answers tell clients not to use their connections again. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { connect } from "node:net";
-import { startTestService } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
 
-setDefaultTimeout(30_000);
+const service = useTestService();
 
 test("Answers after the stop began close their connections, also the answer to an earlier request", async () => {
-  const service = await startTestService();
   const { apiKey } = await service.issue();
   expect((await service.get("/api/health")).headers.get("connection")).not.toBe("close");
   const body = JSON.stringify({ api_key: apiKey });
@@ -27,7 +26,6 @@ test("Answers after the stop began close their connections, also the answer to a
   expect(head).toMatch(/^connection: close\r$/im);
   expect(head).not.toMatch(/^keep-alive:/im);
   await stopped;
-  await service.close();
 });
 
 interface BegunRequest {

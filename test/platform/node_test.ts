@@ -1,5 +1,5 @@
 /** The platform on the pinned Node, and the bundle as it is delivered. */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   closeSync,
   copyFileSync,
@@ -23,6 +23,7 @@ import { join } from "node:path";
 import { nodePlatform } from "../../src/platform/node/mod.ts";
 import { NODE } from "../support/node_process.ts";
 import { sendRaw } from "../support/raw_http.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(30_000);
 
@@ -34,12 +35,11 @@ const OLDER_NODE = ["/usr/bin/node", "/usr/local/bin/node", Bun.which("node") ??
   return major !== undefined && Number(major) < 24;
 });
 const undo: (() => unknown)[] = [];
-let folder: string;
+const folder = useFolder();
 let program: string;
 let bundle: string;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "claviger-node-"));
   const entry = join(import.meta.dir, "node_listener.ts");
   const built = await Bun.build({
     entrypoints: [entry],
@@ -54,7 +54,6 @@ beforeAll(async () => {
   const made = Bun.spawnSync(make, { cwd: folder });
   if (made.exitCode !== 0) throw new Error(made.stderr.toString());
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 afterEach(async () => {
   for (const step of undo.splice(0).reverse()) await step();
 });
