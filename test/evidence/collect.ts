@@ -12,6 +12,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { describeMachine, type Machine } from "../bench/machine.ts";
 import { isFailed, type Result } from "../bench/row.ts";
 import { type Evidence, type Reports, readEvidence } from "./evidence.ts";
+import { EXTENT } from "./extent.ts";
 import { writeTables } from "./tables.ts";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -73,7 +74,8 @@ function run(part: keyof Reports, machine: Kept["machine"]): void {
     stdio: "inherit",
   });
   if (status === null || !statuses.includes(status)) throw new Error(`${part} ended with ${status}`);
-  const report = part === "proofs" ? { files: PROOFS } : JSON.parse(readFileSync(json, "utf8"));
+  const report =
+    part === "proofs" ? { files: PROOFS, extent: EXTENT } : JSON.parse(readFileSync(json, "utf8"));
   const failed: Result[] = part === "bench" ? report.rows.filter(isFailed) : [];
   if (failed.length > 0)
     throw new Error(`bench did not measure ${failed.map(({ name }) => name).join(", ")}`);

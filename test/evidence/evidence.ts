@@ -5,10 +5,11 @@ import type { Machine } from "../bench/machine.ts";
 import type { Result } from "../bench/row.ts";
 import type { Report } from "../crash_test/report.ts";
 import type { RunResult } from "../hostile_input/generated_run.ts";
+import type { Extent } from "./extent.ts";
 
 /** What each part leaves in its own file. */
 export interface Reports {
-  readonly proofs: { readonly files: readonly string[] };
+  readonly proofs: { readonly files: readonly string[]; readonly extent: Extent };
   readonly crash_test: Report;
   readonly hostile_input: RunResult;
   /** With the start of the executable. */

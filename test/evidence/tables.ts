@@ -2,7 +2,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { renderMachine } from "../bench/machine.ts";
-import { figuresOf, inOrder, toCount } from "../bench/table.ts";
+import { isFailed, type Result, type Row } from "../bench/row.ts";
+import type { ListDetail } from "../bench/rows/admin.ts";
+import type { CostDetail } from "../bench/rows/event_cost.ts";
+import { figuresOf, inOrder, toCount, toText } from "../bench/table.ts";
 import { renderTable } from "../crash_test/report.ts";
 import type { Evidence } from "./evidence.ts";
 
@@ -30,6 +33,8 @@ export function writeTables(evidence: Evidence): void {
 const BLOCKS: Readonly<Record<string, (evidence: Evidence) => string>> = {
   guarantees: renderGuarantees,
   bench: renderBench,
+  event_cost: renderEventCost,
+  lists: renderLists,
   crash_test: ({ reports }) => renderTable(reports.crash_test),
   hostile_input: renderHostileInput,
 };
@@ -38,21 +43,25 @@ function renderRows(heading: readonly string[], rows: readonly (readonly string[
   return [heading, heading.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }
 
-function renderGuarantees({ machine, reports: { crash_test: crash, hostile_input } }: Evidence): string {
+function renderGuarantees({
+  machine,
+  reports: { proofs, crash_test: crash, hostile_input },
+}: Evidence): string {
+  const { revocations, quotaProcesses, quotaClients, windowSequences } = proofs.extent;
   const rows = [
     [
       "A revoked key is refused, in every process within a second",
-      "2,000 revocations raced by requests at two services, none late",
+      `${toCount(revocations)} revocations raced by requests at two services, none late`,
       "`test/several_processes/revocation_race_proof.ts`",
     ],
     [
       "A monthly quota is never exceeded",
-      "8 clients at each of 2 processes: exactly the quota",
+      `${quotaClients} clients at each of ${quotaProcesses} processes: exactly the quota`,
       "`test/several_processes/quota_test.ts`",
     ],
     [
       "A key never gets more requests than its limit in any 60 seconds, per process",
-      "300,000 random sequences of commands against a simple model",
+      `${toCount(windowSequences)} random sequences of commands against a simple model`,
       "`test/limits/window_table_model_proof.ts`",
     ],
     [
@@ -75,15 +84,72 @@ function renderGuarantees({ machine, reports: { crash_test: crash, hostile_input
   return `${about}\n\n${renderRows(["Guarantee", "Measured", "Shown by"], rows)}`;
 }
 
+/** Figure, target, verdict and rounds of a row. */
+function cellsOf(row: Result): string[] {
+  return figuresOf(row).map((text) => (text === "NO" ? "**short**" : text));
+}
+
 function renderBench({ machine, reports: { bench } }: Evidence): string {
-  const rows = inOrder(bench.rows).map((row) => {
-    const [figure = "", target = "", verdict = "", rounds = ""] = figuresOf(row);
-    return [row.name, figure, target, verdict === "NO" ? "**short**" : verdict, rounds];
-  });
+  const rows = inOrder(bench.rows).map((row) => [row.name, ...cellsOf(row)]);
   const disturbed =
     bench.disturbed === 0 ? "" : ` In ${bench.disturbed} rounds other processes used the cores.`;
   const heading = ["What", "Figure", "Target", "Met", "Rounds: least to most"];
   return `${renderMachine(machine)}.${disturbed}\n\n${renderRows(heading, rows)}`;
+}
+
+/** Returns the measured rows whose names begin like this; throws if there are none. */
+function rowsOf({ reports }: Evidence, prefix: string): Row[] {
+  const rows = reports.bench.rows.flatMap((row) =>
+    isFailed(row) || !row.name.startsWith(prefix) ? [] : [row],
+  );
+  if (rows.length === 0) throw new Error(`The evidence has no row of ${prefix}`);
+  return rows;
+}
+
+function detailOf<Name extends string>({ name, details }: Row, detail: Name): number {
+  const value = details[detail];
+  // JSON has null for a figure that is no number.
+  if (typeof value !== "number") throw new Error(`The row ${name} of the evidence has no ${detail}`);
+  return value;
+}
+
+/** Each part of the cost of an event, from the measured ones. */
+const COST_PARTS: Readonly<Record<string, (us: (detail: CostDetail) => number) => number>> = {
+  "**Service**": (us) => us("µs of the service"),
+  "bare echo (floor)": (us) => us("µs of the echo"),
+  "client of the statement: arrays, driver, result": (us) => us("µs of a client, commits alone"),
+  "what is left of the service": (us) =>
+    us("µs of the service") - us("µs of the echo") - us("µs of a client, commits alone"),
+  "**PostgreSQL**": (us) => us("µs of PostgreSQL"),
+  "rows alone (floor)": (us) => us("µs of PostgreSQL, rows alone"),
+  "the rest of the statement": (us) =>
+    us("µs of PostgreSQL, commits alone") - us("µs of PostgreSQL, rows alone"),
+  "what is left of PostgreSQL": (us) => us("µs of PostgreSQL") - us("µs of PostgreSQL, commits alone"),
+};
+
+function renderEventCost(evidence: Evidence): string {
+  const rows = rowsOf(evidence, "event cost, ");
+  const cells = (render: (us: (detail: CostDetail) => number) => string) =>
+    rows.map((row) => render((detail) => detailOf<CostDetail>(row, detail)));
+  const heading = ["Part", ...rows.map(({ name }) => name.slice("event cost, ".length))];
+  const statements = cells((us) => us("events a statement").toFixed(0));
+  const parts = Object.entries(COST_PARTS).map(([part, of]) => [
+    part,
+    ...cells((us) => `${of(us).toFixed(1)} µs`),
+  ]);
+  return renderRows(heading, [["Events in a statement", ...statements], ...parts]);
+}
+
+function renderLists(evidence: Evidence): string {
+  const rows = rowsOf(evidence, "lists, ").map((row) => {
+    const detail = (name: ListDetail) => detailOf(row, name);
+    const list = row.name.replace(/^lists, (.*), p95$/, "$1");
+    return [list, toCount(detail("requests a round")), toText(detail("p50 ms"), "ms"), ...cellsOf(row)];
+  });
+  return renderRows(
+    ["List", "Requests", "p50", "p95", "Target for p95", "Met", "Rounds: least to most p95"],
+    rows,
+  );
 }
 
 function renderHostileInput({ machine, reports: { hostile_input: run } }: Evidence): string {

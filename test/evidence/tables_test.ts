@@ -19,10 +19,21 @@ test("withEvidence() makes the figures of every page from one file", () => {
   expect(readme).toContain(
     "The figures are of 0123456, on 2026-11-24: 2 cores of Some CPU, 8 GB.\n\n| Guarantee |",
   );
+  expect(readme).toContain("| 2,001 revocations raced by requests at two services, none late |");
+  expect(readme).toContain("| 9 clients at each of 3 processes: exactly the quota |");
+  expect(readme).toContain("| 300,001 random sequences of commands");
   expect(readme).toContain("| 12 faults, 3,456 events, none lost |");
   expect(readme).toContain("| the slowest of 7,890 took 1.23 s |");
   expect(readme).toContain("| 5,000 generated requests, no 500 |");
   expect(bench).toContain("| start, later | 0.24 s | at most 0.20 s | **short** | 2: 0.23 s to 0.25 s |");
+  expect(bench).toContain("| Part | 16 clients |\n| --- | --- |\n| Events in a statement | 8 |\n");
+  expect(bench).toContain("| **Service** | 60.0 µs |");
+  expect(bench).toContain("| what is left of the service | 25.0 µs |");
+  expect(bench).toContain("| the rest of the statement | 30.0 µs |");
+  expect(bench).toContain("| what is left of PostgreSQL | 15.0 µs |");
+  expect(bench).toContain(
+    "| keys | 690 | 3.89 ms | 8.15 ms | at most 100 ms | yes | 3: 7.35 ms to 8.24 ms |",
+  );
   expect(faults).toContain("| external: stop fast | 12 | 1230 ms |");
   expect(faults).toContain("| 5,000 | 9 s | 0 | 80 ms | 0 of 77 |");
   for (const page of [bench, faults]) expect(page).toContain("commit 0123456789ab, 2026-11-24T12:00:00Z");

@@ -1,11 +1,12 @@
 /** Compares the table with a naive reference as `window_table_model_test.ts` does, on many more sequences. */
 import { describe, test } from "bun:test";
+import { EXTENT } from "../evidence/extent.ts";
 import { checkCrowdedSequences, checkSequences } from "./window_table_model.ts";
 
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 for (const [sequences, length] of [
-  [300_000, 40],
+  [EXTENT.windowSequences, 40],
   [1_000, 1_000],
 ] as const) {
   describe(`In ${sequences} sequences of up to ${length} commands`, () => {

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
+import { EXTENT } from "../evidence/extent.ts";
 import { createTestClock } from "../support/clock.ts";
 import { readSums } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
@@ -15,8 +16,9 @@ import { createInstallation, type Installation, type Replica } from "./installat
 // The first test sends 1,800 events to two processes: a second on an idle machine, more than 30 s on a busy one.
 setDefaultTimeout(180_000);
 
-/** Clients of each process. */
-const CLIENTS = 8;
+/** Clients of each process. README.md names both figures. */
+const CLIENTS = EXTENT.quotaClients;
+const PROCESSES = EXTENT.quotaProcesses;
 
 type Process = Pick<Replica | TestService, "post">;
 
@@ -73,7 +75,7 @@ describe("Two processes", () => {
 
   beforeAll(async () => {
     installation = await createInstallation();
-    processes = await Promise.all([installation.serve(), installation.serve()]);
+    processes = await Promise.all(Array.from({ length: PROCESSES }, () => installation.serve()));
   });
   afterAll(() => installation.close());
 
@@ -89,7 +91,7 @@ describe("Two processes", () => {
         const key = await issue(database, { monthlyLimit: limit });
         expect(await countMonths(database, key)).toBe(0);
         const { accepted, refused, lost, late } = await race(processes, key);
-        expect({ refused, lost }).toEqual({ refused: 2 * CLIENTS, lost: 0 });
+        expect({ refused, lost }).toEqual({ refused: PROCESSES * CLIENTS, lost: 0 });
         expect(accepted).toBeWithin(limit - late, limit + 1);
         const sums = await readSums(database, key.licenseUuid);
         expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });

@@ -82,18 +82,29 @@ interface Measured extends EventCostLoad {
   readonly commits: readonly LoadResult[];
 }
 
+/** The parts of an event's cost, by their names in the details of a row. */
+export type CostDetail =
+  | "µs of the service"
+  | "µs of PostgreSQL"
+  | "µs of the echo"
+  | "µs of PostgreSQL, rows alone"
+  | "µs of PostgreSQL, commits alone"
+  | "µs of a client, commits alone"
+  | "events a statement";
+
 function toCostRow({ name, atMost, batch, service, echo, rows, commits }: Measured): Row {
   const rowUs = partUs(rows, "databaseCpu");
   const floorUs = costUs(echo).map((us, round) => us + (rowUs[round] ?? Number.NaN));
-  const parts = {
+  const parts: Record<CostDetail, number> = {
     "µs of the service": median(partUs(service, "serviceCpu")),
     "µs of PostgreSQL": median(partUs(service, "databaseCpu")),
     "µs of the echo": median(costUs(echo)),
     "µs of PostgreSQL, rows alone": median(rowUs),
     "µs of PostgreSQL, commits alone": median(partUs(commits, "databaseCpu")),
     "µs of a client, commits alone": median(partUs(commits, "loadCpu")),
+    "events a statement": batch,
   };
-  const us = (part: keyof typeof parts) => parts[part].toFixed(1);
+  const us = (part: CostDetail) => parts[part].toFixed(1);
   return toRow({
     name,
     unit: "×",
@@ -106,7 +117,7 @@ function toCostRow({ name, atMost, batch, service, echo, rows, commits }: Measur
       `the rows alone, ${batch.toFixed(1)} a statement; the service's statement alone costs PostgreSQL ` +
       `${us("µs of PostgreSQL, commits alone")} µs and its client ${us("µs of a client, commits alone")} µs; ` +
       rateText(service),
-    details: { ...detailsOf("service", service), ...parts, "events a statement": batch },
+    details: { ...detailsOf("service", service), ...parts },
   });
 }
 
