@@ -1,12 +1,12 @@
 /** Usage and the figures of all customers, for operators. */
 import { page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
-import { FIGURES_ROUTES } from "./figures_routes.ts";
+import { getFigures } from "./figures_routes.ts";
 import { usageCsv, usagePage } from "./usage.tsx";
-import { listUsageRoute } from "./usage_routes.ts";
+import { listUsageByDay, listUsageRoute } from "./usage_routes.ts";
 
 export const usage: Thing = {
   label: "Usage",
   pages: [page("/usage", "usage:read", usagePage), page("/usage.csv", "usage:read", usageCsv)],
-  api: [listUsageRoute, ...FIGURES_ROUTES],
+  api: [listUsageRoute, listUsageByDay, getFigures],
 };

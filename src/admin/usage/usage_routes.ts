@@ -1,18 +1,24 @@
-/** The use of a month, for accounting. */
+/** The use of a month, for accounting, and the use by day. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
-import { type Month, monthOf, toMonthText } from "../../calendar.ts";
+import { DAY, type Month, monthOf, toMonthText } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { TIERS } from "../../licensing/mod.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
+import { parsedField, wordField } from "../../rule.ts";
 import {
+  completePeriod,
   listUsage,
   type MonthOfUse,
+  MUST_BE_NEAR,
+  readUsageDays,
   renderUsage,
   renderUsageCsv,
+  renderUsageDays,
   USAGE_CSV_HEADING,
+  USAGE_NAMES,
 } from "../../usage/mod.ts";
-import { count, identifier, oneOfThese } from "../../wire/mod.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
@@ -89,3 +95,55 @@ export function streamMonth(
     { options, actor },
   );
 }
+
+const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));
+const ofUse = {
+  tier: v.optional(oneOfThese(TIERS)),
+  mode: v.optional(oneOfThese([...MODES, "live+test"])),
+  used: count(),
+};
+
+const FAR_APART = `from and to ${MUST_BE_NEAR}`;
+const TOO_LONG = refuse("INVALID_REQUEST", `Cannot show use by day: ${FAR_APART}`, {
+  fields: [{ field: "from", error: FAR_APART }],
+});
+
+export const listUsageByDay = route("GET /usage/daily", "usage:read", {
+  id: "listUsageByDay",
+  summary: "Show what all licenses together used each day",
+  description:
+    "The service adds the use of today once a minute. When a day is over, it is counted again, and then it is exact: the " +
+    "days of a month and its imported use add up to the use in `GET /usage`. The tier is that of the license at the end " +
+    "of the day. Without `by`, each day that was counted has a row; with it, each day and tier or mode with use.",
+  query: v.strictObject({
+    from: v.optional(
+      parsedField(DAY, { description: "The first day; by default the thirty days until `to`" }),
+    ),
+    to: v.optional(parsedField(DAY, { description: "The last day; by default today, UTC" })),
+    by: v.optional(wordField(USAGE_NAMES)),
+  }),
+  success: {
+    schema: v.object({
+      from: v.string(),
+      to: v.string(),
+      by: v.nullable(v.picklist(USAGE_NAMES)),
+      as_of: v.pipe(
+        v.nullable(timestamp()),
+        v.description("Use that was received before this time is counted; null before the first count"),
+      ),
+      exact_until: day("The days before are exact"),
+      filled_from: day("The days before are not counted yet; null if all are"),
+      data: v.array(v.object({ day: v.string(), ...ofUse })),
+      imported: v.pipe(
+        v.array(v.object({ month: v.string(), ...ofUse })),
+        v.description("Units without a day, that were imported with keys; counted when a day is over"),
+      ),
+    }),
+    description: "The use by day",
+  },
+  async run({ database }, { query, now }) {
+    const period = completePeriod(query, now);
+    if (period === undefined) return TOO_LONG;
+    return renderUsageDays(period, await readUsageDays(database, period));
+  },
+});

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from "hono";
 import type { AdminEnv, AdminOptions } from "../options.ts";
-import { originOf } from "./origin.ts";
+import { consoleOriginOf } from "./origin.ts";
 
 /** A page loads nothing from elsewhere, runs nothing inline, and is shown in no frame. */
 const CONTENT_SECURITY_POLICY = [
@@ -30,7 +30,7 @@ export function setHeaders(options: AdminOptions): MiddlewareHandler<AdminEnv> {
   return async (c, next) => {
     await next();
     for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
-    const { protocol, port } = originOf(c, options);
+    const { protocol, port } = consoleOriginOf(c, options);
     // Browsers apply it to every port of the host, so it is sent only by the port that https has by default.
     if (protocol === "https:" && port === "") c.header("Strict-Transport-Security", HSTS);
   };

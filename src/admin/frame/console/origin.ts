@@ -15,7 +15,7 @@ const FOREIGN = refuse(
  * Returns the origin under which the browser reaches the console. The host check ran before, so without
  * `CLAVIGER_ADMIN_URL` the `Host` is a loopback name, with the port that the browser uses: `ssh -L` may change it.
  */
-export function originOf(c: Context<AdminEnv>, { adminUrl, isTls }: AdminOptions): URL {
+export function consoleOriginOf(c: Context<AdminEnv>, { adminUrl, isTls }: AdminOptions): URL {
   return new URL(adminUrl ?? `${isTls ? "https" : "http"}://${c.req.header("host")}`);
 }
 
@@ -26,7 +26,7 @@ export function originOf(c: Context<AdminEnv>, { adminUrl, isTls }: AdminOptions
 export function refuseForeignForms(options: AdminOptions, show: Show): MiddlewareHandler<AdminEnv> {
   return async (c, next) => {
     const isSafe = SAFE_METHODS.includes(c.req.method);
-    if (isSafe || c.req.header("origin") === originOf(c, options).origin) return await next();
+    if (isSafe || c.req.header("origin") === consoleOriginOf(c, options).origin) return await next();
     return await show(c, FOREIGN);
   };
 }

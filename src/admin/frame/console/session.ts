@@ -6,7 +6,7 @@ import { WindowTable } from "../../../limits/mod.ts";
 import { findSession, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
-import { originOf } from "./origin.ts";
+import { consoleOriginOf } from "./origin.ts";
 
 /** The hexadecimal digits of a session in its cookie; the signature follows them. */
 const DIGITS = 64;
@@ -87,7 +87,7 @@ export function deleteSessionCookie(c: Context<AdminEnv>, options: AdminOptions)
  * send a cookie to every port of its host: two consoles behind two `ssh -L` must not replace each other's session.
  */
 function cookieOf(c: Context<AdminEnv>, options: AdminOptions) {
-  const { protocol, port } = originOf(c, options);
+  const { protocol, port } = consoleOriginOf(c, options);
   const secure = protocol === "https:";
   const name = `claviger_${port === "" ? (secure ? 443 : 80) : port}`;
   return {
