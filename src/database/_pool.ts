@@ -21,7 +21,7 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
 import { codeOf } from "../system_error.ts";
-import { serversOf } from "./_servers.ts";
+import type { Servers } from "./_servers.ts";
 import { tlsOf } from "./_tls.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { parseDatabaseUrl } from "./database_url.ts";
@@ -34,6 +34,7 @@ export interface Pool {
 }
 
 export interface PoolOptions {
+  readonly servers: Servers;
   readonly maxConnections: number;
   /** The server cancels a statement that takes longer. */
   readonly statementTimeoutMs: number;
@@ -61,7 +62,7 @@ const CHECK_SECONDS = 0.25;
 
 /** Opens a pool. It connects with its first statement. */
 export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
-  const servers = serversOf(address);
+  const { servers } = options;
   const sockets = new Set<Socket>();
   let recentlyOpened = 0;
   let destroyed = false;

@@ -1,10 +1,9 @@
 /**
  * Remembers which of the servers of an address is the primary. The driver refuses a connection to any other
  * server. All pools of one address share this memory: when one pool moves on to the next server, the others follow.
+ * So it is in the address (`database_url.ts`).
  */
 
-import type { DatabaseAddress } from "./database_url.ts";
-import { parseDatabaseUrl } from "./database_url.ts";
 import type { DatabaseUnavailable } from "./errors.ts";
 
 export interface Servers {
@@ -18,23 +17,8 @@ export interface Servers {
 
 export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
-const known = new WeakMap<DatabaseAddress, Servers>();
-
-/** Returns the shared memory of an address; creates it at the first call. */
-export function serversOf(address: DatabaseAddress): Servers {
-  const servers = known.get(address) ?? createServers(listTargets(address));
-  known.set(address, servers);
-  return servers;
-}
-
-function listTargets(address: DatabaseAddress): readonly Target[] {
-  if (!("url" in address)) return [{ path: address.socketPath }];
-  const url = parseDatabaseUrl(address.url);
-  if (url === undefined) throw new Error("Cannot read the address of the database");
-  return url.servers;
-}
-
-function createServers(targets: readonly Target[]): Servers {
+/** Creates the memory; at first the first server is taken for the primary. */
+export function createServers(targets: readonly Target[]): Servers {
   let current = 0;
   return {
     count: targets.length,

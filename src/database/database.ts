@@ -17,8 +17,8 @@ import type postgres from "postgres";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { openPool, type Pool } from "./_pool.ts";
-import { serversOf, wasNotSent } from "./_servers.ts";
-import type { DatabaseAddress } from "./database_url.ts";
+import { wasNotSent } from "./_servers.ts";
+import { type DatabaseAddress, serversOf } from "./database_url.ts";
 import { DatabaseUnavailable, isLost, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
@@ -92,12 +92,13 @@ const REPLACEMENT_PAUSE_MS = 500;
 export function openDatabase(address: DatabaseAddress, options: DatabaseOptions): Database {
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
+  const servers = serversOf(address);
   const poolOptions = {
+    servers,
     maxConnections,
     statementTimeoutMs: Math.floor(standardDeadlineMs * SERVER_SHARE),
     checksIdle: true,
   };
-  const servers = serversOf(address);
   const pools = createPools(() => openPool(address, poolOptions), standardDeadlineMs);
   let replacedMs = Number.NEGATIVE_INFINITY;
   let statements = 0;

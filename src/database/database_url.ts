@@ -4,10 +4,14 @@
  * most, so this file reads the list.
  */
 import { bracketedHost } from "../endpoints.ts";
+import { createServers, type Servers } from "./_servers.ts";
 
-/** The address of a database: a `postgres://` address, or the socket of the PostgreSQL inside. */
+/**
+ * The address of a database: a `postgres://` address, or the socket of the PostgreSQL inside. `servers` remembers for all
+ * users of the address which server is the primary; without it each of them finds the primary for itself.
+ */
 export type DatabaseAddress =
-  | { readonly url: string }
+  | { readonly url: string; readonly servers?: Servers }
   | { readonly socketPath: string; readonly user: string; readonly database: string };
 
 export interface ServerAddress {
@@ -44,6 +48,23 @@ export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
 
 function toServer({ hostname, port }: URL): ServerAddress {
   return { host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port || PORT) };
+}
+
+/** Returns the address of the database at `url`, whose users share one memory of the primary. */
+export function toDatabaseAddress(url: string): DatabaseAddress {
+  return { url, servers: createServers(listServers(url)) };
+}
+
+/** Returns the memory of an address; a new one if the address has none. */
+export function serversOf(address: DatabaseAddress): Servers {
+  if (!("url" in address)) return createServers([{ path: address.socketPath }]);
+  return address.servers ?? createServers(listServers(address.url));
+}
+
+function listServers(text: string): readonly ServerAddress[] {
+  const url = parseDatabaseUrl(text);
+  if (url === undefined) throw new Error("Cannot read the address of the database");
+  return url.servers;
 }
 
 /** Returns the servers and the database as a name for people, without the user and the password. */

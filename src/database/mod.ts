@@ -12,6 +12,7 @@ export {
   maskDatabaseUrl,
   nameOfDatabase,
   parseDatabaseUrl,
+  toDatabaseAddress,
 } from "./database_url.ts";
 export { tryDisk } from "./disk_trial.ts";
 export {

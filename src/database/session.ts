@@ -3,8 +3,8 @@
  * path; `database.ts` gives the reason.
  */
 import { openPool } from "./_pool.ts";
-import { serversOf, wasNotSent } from "./_servers.ts";
-import type { DatabaseAddress } from "./database_url.ts";
+import { wasNotSent } from "./_servers.ts";
+import { type DatabaseAddress, serversOf } from "./database_url.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
@@ -40,6 +40,7 @@ export function openSession(
   let isConnecting = false;
   const servers = serversOf(address);
   const pool = openPool(address, {
+    servers,
     maxConnections: 1,
     statementTimeoutMs,
     onLost() {

@@ -8,7 +8,7 @@ import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from 
 import { join } from "node:path";
 import type { Config, GivenSecret } from "../config/mod.ts";
 import { type EmbeddedOptions, openEmbedded } from "../database/embedded/mod.ts";
-import { type DatabaseAddress, nameOfDatabase } from "../database/mod.ts";
+import { type DatabaseAddress, nameOfDatabase, toDatabaseAddress } from "../database/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../secrets/mod.ts";
@@ -41,7 +41,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
   }
   if (config.databaseUrl !== undefined) {
     return {
-      address: { url: config.databaseUrl },
+      address: toDatabaseAddress(config.databaseUrl),
       place: `the PostgreSQL at ${nameOfDatabase(config.databaseUrl)}`,
       isServed: false,
       close: async () => {},

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
-import { openDatabase } from "../../src/database/mod.ts";
+import { openDatabase, toDatabaseAddress } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { useTestDatabase } from "../support/use.ts";
@@ -14,11 +14,12 @@ const LISTENER = `require("node:net").createServer().listen(0, "127.0.0.1", func
   console.log(this.address().port);
 })`;
 
+const OPTIONS = { clock: systemClock, log: silentLog, maxConnections: 1, deadlineMs: 15_000 };
+
 const server = useTestDatabase({ empty: true });
 
-interface Silent {
+interface Silent extends AsyncDisposable {
   readonly place: string;
-  close(): Promise<void>;
 }
 
 /** Starts a server whose process is stopped and whose queue is full: the kernel answers no further connection. */
@@ -35,7 +36,7 @@ async function startFullServer(): Promise<Silent> {
   await Bun.sleep(200);
   return {
     place: `127.0.0.1:${port}`,
-    async close() {
+    async [Symbol.asyncDispose]() {
       for (const socket of waiting) socket.destroy();
       child.kill("SIGKILL");
       await child.exited;
@@ -47,24 +48,26 @@ async function startFullServer(): Promise<Silent> {
 async function startStalledServer(): Promise<Silent> {
   const proxy = await startFaultyProxy(server.address);
   proxy.set("stalled");
-  return { place: new URL(proxy.address.url).host, close: () => proxy.close() };
+  return { place: new URL(proxy.address.url).host, [Symbol.asyncDispose]: () => proxy.close() };
 }
 
 test.each([
   ["takes no connection", startFullServer],
   ["takes connections and says nothing", startStalledServer],
 ])("openDatabase() goes on to the next server after a second where one %s", async (_, startSilent) => {
-  const silent = await startSilent();
+  await using silent = await startSilent();
   await using good = await startFaultyProxy(server.address);
   const { url } = good.address;
   const { host } = new URL(url);
-  const address = { url: url.replace(host, `${silent.place},${host}`) };
-  const options = { clock: systemClock, log: silentLog, maxConnections: 1, deadlineMs: 15_000 };
-  const database = openDatabase(address, options);
+  const address = toDatabaseAddress(url.replace(host, `${silent.place},${host}`));
+  await using database = openDatabase(address, OPTIONS);
   const beganMs = performance.now();
   expect(await database.query((sql) => sql`select 1 as one`)).toMatchObject([{ one: 1 }]);
   const tookMs = performance.now() - beganMs;
   expect(tookMs).toBeGreaterThan(CONNECT_MS - 100);
-  await database.close();
-  await silent.close();
+  await using second = openDatabase(address, OPTIONS);
+  const secondBeganMs = performance.now();
+  await second.query((sql) => sql`select`);
+  // All pools of the address know now which server answers.
+  expect(performance.now() - secondBeganMs).toBeLessThan(CONNECT_MS - 100);
 });

@@ -3,7 +3,13 @@
  * then misses no row. Tokens and sessions still work, and the use by day still equals the use of the licenses.
  */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { type Database, migrate, migrations, openDatabase } from "../../src/database/mod.ts";
+import {
+  type Database,
+  migrate,
+  migrations,
+  openDatabase,
+  toDatabaseAddress,
+} from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
@@ -28,7 +34,7 @@ let key: IssuedKey;
 beforeEach(async () => {
   replication = await startReplication();
   const [primary, standby] = [replication.primary, replication.standby].map(({ url }) => new URL(url).host);
-  const address = { url: `postgres://claviger@${primary},${standby}/postgres` };
+  const address = toDatabaseAddress(`postgres://claviger@${primary},${standby}/postgres`);
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) throw new Error(migrated.sentence);
   database = openDatabase(address, { clock, log: silentLog, maxConnections: 2 });

@@ -5,7 +5,13 @@
  */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { type Database, DatabaseUnavailable, openDatabase, openSession } from "../../src/database/mod.ts";
+import {
+  type Database,
+  DatabaseUnavailable,
+  openDatabase,
+  openSession,
+  toDatabaseAddress,
+} from "../../src/database/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
@@ -31,7 +37,7 @@ beforeEach(async () => {
   const { primary, standby } = replication;
   proxies = [await startFaultyProxy(primary), await startFaultyProxy(standby)];
   const places = proxies.map(({ address }) => new URL(address.url).host);
-  const address = { url: `postgres://claviger@${places.join(",")}/postgres` };
+  const address = toDatabaseAddress(`postgres://claviger@${places.join(",")}/postgres`);
   database = openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
   service = await startTestService({ on: { address, database, close: async () => {} } });
   [kept, revoked] = [await service.issue(), await service.issue()];
