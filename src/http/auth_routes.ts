@@ -6,7 +6,7 @@ import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen, optionalText, parseFields } from "../wire/mod.ts";
 import { type Outcome, reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
-import { answerOfValidate, renderRefresh } from "./license_answer.ts";
+import { isUsedUp, renderRefresh, renderValidate } from "./license_answer.ts";
 
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
 
@@ -14,8 +14,8 @@ const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
 export function validate({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
-    const body = answerOfValidate(record, monthOf(clock.nowMs()));
-    return body === undefined ? QUOTA_EXCEEDED : { status: 200, body };
+    const month = monthOf(clock.nowMs());
+    return isUsedUp(record, month) ? QUOTA_EXCEEDED : { status: 200, body: renderValidate(record, month) };
   };
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
 }

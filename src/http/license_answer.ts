@@ -9,13 +9,13 @@ import { toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { featuresOf } from "../licensing/mod.ts";
 
-/** Returns the answer of validate; undefined if the month's allowance is used up. */
-export function answerOfValidate(record: KeyRecord, month: Month): string | undefined {
+/** Renders the answer of validate, or returns the kept text if its count and month are still those of the record. */
+export function renderValidate(record: KeyRecord, month: Month): string {
   if (record.answeredUsage !== record.usage || record.answeredMonth !== month) keepAnswer(record, month);
-  return record.isUsedUp ? undefined : record.answer;
+  return record.answer;
 }
 
-/** Keeps the answer on the record, and whether the allowance is used up: the next request reads no other field. */
+/** Keeps the answer on the record. */
 function keepAnswer(record: KeyRecord, month: Month): void {
   const { answer, account } = record;
   const begin =
@@ -27,7 +27,6 @@ function keepAnswer(record: KeyRecord, month: Month): void {
   record.answeredUsage = record.usage;
   record.answeredMonth = month;
   record.quotaAt = begin.length;
-  record.isUsedUp = isUsedUp(record, month);
 }
 
 /** Returns the answer of refresh: the same without the account. It is not kept, because clients rarely ask for it. */

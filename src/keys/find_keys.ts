@@ -67,7 +67,7 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     answer: "",
     answeredUsage: undefined,
     answeredMonth: undefined,
-    isUsedUp: false,
+    monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
     hash0,
     quotaAt: 0,
     uuid: row.uuid,
@@ -75,6 +75,5 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     accountUuid: row.accountUuid,
     account: { email: row.email, name: row.name, organization: row.organization },
     tier: intern(row.tier),
-    monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
   };
 }

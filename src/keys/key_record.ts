@@ -51,8 +51,6 @@ interface RenderedAnswer {
   answeredMonth: Month | undefined;
   /** The index in `answer` at which the quota begins. */
   quotaAt: number;
-  /** Whether the month's quota in the answer is used up. */
-  isUsedUp: boolean;
 }
 
 export type AccountNames = Pick<Account, "email" | "name" | "organization">;

@@ -23,7 +23,6 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     answeredUsage: undefined,
     answeredMonth: undefined,
     quotaAt: 0,
-    isUsedUp: false,
     ...fields,
   };
 }
