@@ -1,4 +1,4 @@
-/** An action that can be done to many things at once makes the same change to each of them with one form. */
+/** An action that can be done to many things at once does the same to each of them with one form. */
 import { expect, test } from "bun:test";
 import { OPERATOR_PAGE } from "../../src/admin/access/operator.tsx";
 import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
@@ -15,7 +15,12 @@ const admin = useAdmin();
 const client = createConsoleClient(admin);
 
 const ACTIONS = [KEY_PAGE, ACCOUNT_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE].flatMap((page) =>
-  page.actions.map(({ name, toMany }) => ({ name, toMany, path: `${page.path}/${name}` })),
+  page.actions.map(({ name, toMany, isDownload }) => ({
+    name,
+    toMany,
+    isDownload,
+    path: `${page.path}/${name}`,
+  })),
 );
 const TO_MANY = ACTIONS.filter(({ toMany }) => toMany);
 
@@ -26,6 +31,8 @@ test("these actions can be done to many things at once", () => {
     "/keys/:id/renew",
     "/keys/:id/tier",
     "/keys/:id/limit",
+    "/keys/:id/license",
+    "/keys/:id/revoke",
     "/models/:name/remove",
     "/access/operators/:name/role",
   ]);
@@ -34,20 +41,27 @@ test("these actions can be done to many things at once", () => {
   expect([...ACTIONS.map(({ path }) => path), ...others].toSorted()).toEqual(forms.toSorted());
 });
 
-for (const { name, path } of TO_MANY) {
+for (const { name, path, isDownload } of TO_MANY) {
   test(`one form of ${path} changes two things, each with a row of its own and the same reason`, async () => {
     const { cookie } = await client.logIn();
     const visits = [
       await makeVisit(admin, { method: "POST", path }),
       await makeVisit(admin, { method: "POST", path }),
     ];
-    const form = { ...visits[0]?.form, reason: `for all: ${path}` };
+    const reason = `for all: ${path}`;
     for (const visit of visits) {
+      // Only the text that names one thing differs.
+      const repeat = visit.form?.repeat;
+      const form = { ...visits[0]?.form, ...(repeat !== undefined && { repeat }), reason };
       const { status, location } = await client.send(visit.path, { cookie, form });
       const page = visit.path.replace(`/${name}`, "");
-      expect({ status, location }).toEqual({ status: 303, location: `/console${page}?done=${name}` });
+      expect({ status, location }).toEqual(
+        isDownload
+          ? { status: 200, location: null }
+          : { status: 303, location: `/console${page}?done=${name}` },
+      );
     }
-    const rows = (await listAudit(admin.database)).filter(({ reason }) => reason === form.reason);
+    const rows = (await listAudit(admin.database)).filter((row) => row.reason === reason);
     expect(rows).toHaveLength(2);
     for (const { before, after } of rows) expect(after).not.toEqual(before);
     const changed = new Set(rows.map(({ keyId, after }) => JSON.stringify({ keyId, after })));

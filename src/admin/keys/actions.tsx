@@ -138,6 +138,7 @@ const revoke: KeyAction = action({
   scope: "keys:revoke",
   label: "Revoke",
   submit: "Revoke the key",
+  toMany: true,
   fits: isNotRevoked,
   isFinal: true,
   repeat: { what: "the key id", textOf: ({ key }) => key.id },

@@ -14,6 +14,7 @@ export const exportLicense: KeyAction = action({
   scope: "keys:issue",
   label: "Export license file",
   submit: "Download the file",
+  toMany: true,
   isDownload: true,
   fits: isActive,
   Form: ({ field }) => (

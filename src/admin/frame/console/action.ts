@@ -30,8 +30,8 @@ interface Described<Thing> {
   /** The change gives lasting access, so it needs a fresh proof of who the operator is. */
   readonly needsFreshProof?: true;
   /**
-   * It can be done to many things at once: one form makes the same change to each of them, and one sentence says so
-   * afterwards. So the form asks for no text that names one thing, and the answer is neither a page nor a file.
+   * It can be done to many things at once: one form, sent for each of them, does the same to each. Of its fields only
+   * `repeat` has another text for each thing.
    */
   readonly toMany?: true;
   /** The answer is a file, so the page stays. */
@@ -66,11 +66,6 @@ interface Specification<Thing, Entries extends v.ObjectEntries> extends Describe
   perform(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): Promise<Result>;
 }
 
-/** What the compiler demands of an action with `toMany`: one sentence, no text to repeat, no file. */
-type OneOrMany =
-  | { readonly toMany?: never }
-  | { readonly toMany: true; readonly done: string; readonly repeat?: never; readonly isDownload?: never };
-
 export interface Change<Thing> {
   readonly of: Thing;
   readonly by: By;
@@ -87,7 +82,7 @@ export function action<Thing, Entries extends v.ObjectEntries>({
   entries,
   perform,
   ...described
-}: Specification<Thing, Entries> & OneOrMany): Action<Thing> {
+}: Specification<Thing, Entries>): Action<Thing> {
   const { repeat, needsFreshProof } = described;
   return {
     ...described,
