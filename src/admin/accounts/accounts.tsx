@@ -43,7 +43,8 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
     numeric("Keys", ({ id, keys }) => <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>),
     { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
   ],
-  caption: () => "Accounts, newest first",
+  order: "newest first",
+  nameRows: () => "Accounts",
   noneMeets: "No account matches.",
   none: ({ may }) => (
     <>

@@ -49,7 +49,8 @@ export const AUDIT: List<AuditEntries, Row> = {
     { label: "Change", cell: Changes },
     REASON_COLUMN,
   ],
-  caption: () => "Changes, newest first",
+  order: "newest first",
+  nameRows: () => "Changes",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",
 };

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { DAYS_OF_FILTER, listKeys, renderKey } from "../../keys/mod.ts";
+import { DAYS_OF_FILTER, type KeyFilter, listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber, wordField } from "../../rule.ts";
@@ -60,6 +60,13 @@ export const KEY_CONDITIONS = {
   unused_for: v.optional(UNUSED_FOR_FIELD),
 } as const;
 
+type KeyConditions = v.InferOutput<v.ObjectSchema<typeof KEY_CONDITIONS, undefined>>;
+
+/** Returns the conditions as a filter, without those that need a look-up: `search`, `account` and the stored figures. */
+export function toKeyFilter({ tier, state, mode, external_id, expiring_within }: KeyConditions): KeyFilter {
+  return { tier, state, mode, externalId: external_id, expiringWithinDays: expiring_within };
+}
+
 export const listKeysRoute = route("GET /keys", "keys:read", {
   id: "listKeys",
   summary: "List the keys that meet every condition, oldest first",
@@ -82,7 +89,7 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
       list: "keys",
       query,
       now,
-      async find({ at, position, limit }, { search: text, account: who, ...filter }) {
+      async find({ at, position, limit }, { search: text, account: who, ...conditions }) {
         const search = await findSearch(database, text);
         if (isRefusal(search)) return search;
         const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
@@ -91,11 +98,7 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
         return await listKeys(database, {
           now: at,
           filter: {
-            tier: filter.tier,
-            state: filter.state,
-            mode: filter.mode,
-            externalId: filter.external_id,
-            expiringWithinDays: filter.expiring_within,
+            ...toKeyFilter(conditions),
             accountUuid: account?.uuid,
             search,
             figures: stored?.filter,

@@ -22,7 +22,7 @@ import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { KEY_CONDITIONS } from "./key_list_routes.ts";
+import { KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
 import { findStoredConditions } from "./stored_conditions.ts";
 
 const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(idRule("key"))) } as const;
@@ -59,7 +59,9 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
     { label: "Expires", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },
     { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
   ],
-  caption: describeRows,
+  order: "newest first",
+  nameRows: countKeys,
+  sumUp: sumUse,
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
@@ -71,13 +73,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
 
 async function findKeys(
   { options, now }: Visit,
-  {
-    search: text,
-    account: who,
-    expiring_within: expiringWithinDays,
-    external_id: externalId,
-    ...conditions
-  }: FieldsOf<typeof ENTRIES>,
+  { search: text, account: who, ...conditions }: FieldsOf<typeof ENTRIES>,
 ): Promise<Found<KeySummary> | Refusal> {
   const { database } = options;
   const stored = await findStoredConditions(conditions, options);
@@ -85,13 +81,8 @@ async function findKeys(
   const search = text === undefined ? undefined : await searchAccounts(database, text);
   const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
   if (isRefusal(account)) return account;
-  const { state, tier, mode } = conditions;
   const filter = {
-    state,
-    tier,
-    mode,
-    expiringWithinDays,
-    externalId,
+    ...toKeyFilter(conditions),
     search,
     accountUuid: account?.uuid,
     figures: stored?.filter,
@@ -108,11 +99,14 @@ async function findKeys(
   };
 }
 
-/** Says how many keys are shown, and what their licenses used. Several keys can share the use of a license. */
-function describeRows(keys: readonly KeySummary[], isPart: boolean): string {
+function countKeys({ length }: readonly KeySummary[], isPart: boolean): string {
+  return `${length} ${length === 1 ? "key" : "keys"}${isPart ? " on this page" : ""}`;
+}
+
+/** Says what the licenses of the keys used. Several keys can share the use of a license. */
+function sumUse(keys: readonly KeySummary[]): string {
   const used = new Map(keys.map((key) => [key.licenseId, key.used])).values().reduce((a, b) => a + b, 0);
-  const count = `${keys.length} ${keys.length === 1 ? "key" : "keys"}${isPart ? " on this page" : ""}`;
-  return `${count}, newest first; used this month: ${renderCount(used)}`;
+  return `used this month: ${renderCount(used)}`;
 }
 
 const NEAR_PERCENTAGES = ["80", "90", "100"];

@@ -47,7 +47,8 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
     numeric("Size", ({ shown }) => <Size bytes={toBytes(shown.sizeMb)} />),
     { label: "Type", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
   ],
-  caption: () => "Models, newest first",
+  order: "newest first",
+  nameRows: () => "Models",
   noneMeets: "There are no more models.",
   none: ({ may }) =>
     `There is no model yet: clients get an empty list. ${

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /**
- * A list of the console is one record: its conditions, how its rows are found, its columns, and its CSV. The page, its
+ * A list of the console is one record: its conditions, its order, how its rows are found, its columns, and its CSV. The page, its
  * links to the other pages, and the download come from the record.
  */
 import type { Child } from "hono/jsx";
@@ -49,8 +49,12 @@ export interface List<Entries extends WithAfter, Row> {
   /** The fields of the conditions; without them the list has no form. */
   Fields?(asked: Asked<Entries>): Child;
   columns(visit: Visit): readonly Column<Row>[];
-  /** Describes the rows of a page; `isPart` if the list has more. */
-  caption(rows: readonly Row[], isPart: boolean): string;
+  /** The order in which `find` reads the rows; the caption says it. */
+  readonly order: "newest first" | "oldest first";
+  /** Names the rows of a page in the caption; `isPart` if the list has more. */
+  nameRows(rows: readonly Row[], isPart: boolean): string;
+  /** Adds up the rows of a page at the end of the caption. */
+  sumUp?(rows: readonly Row[]): string;
   /** Says that no row meets the conditions. */
   readonly noneMeets: string;
   /** Says that the list is empty. */
@@ -109,12 +113,14 @@ function ListBody<Entries extends WithAfter, Row>({
   found,
   isFirst,
 }: BodyProps<Entries, Row>) {
-  const { Fields, columns, caption, noneMeets, toAfter, csv } = list;
+  const { Fields, columns, nameRows, order, sumUp, noneMeets, toAfter, csv } = list;
   const path = `/console${list.path}`;
   const isFiltered = Object.keys(asked.entered).length > 0;
   const { warning, note, rows: read } = isRefusal(found) ? { warning: found.sentence, rows: [] } : found;
   const { rows, last } = takePage(read);
   const isEmpty = rows.length === 0 && isFirst && !isFiltered;
+  const named = `${nameRows(rows, last !== undefined || !isFirst)}, ${order}`;
+  const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
   return (
     <>
       {Fields && (
@@ -133,7 +139,7 @@ function ListBody<Entries extends WithAfter, Row>({
       )}
       {note}
       {rows.length > 0 ? (
-        <Table caption={caption(rows, last !== undefined || !isFirst)} columns={columns(visit)} rows={rows} />
+        <Table caption={caption} columns={columns(visit)} rows={rows} />
       ) : isRefusal(found) ? null : (
         <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
       )}
