@@ -1,3 +1,8 @@
+/**
+ * A key is made once for each `Idempotency-Key`, in this order: `answerOnce` looks for a stored answer; without one it
+ * calls `perform`, whose statement makes the key and stores the answer; if an equal request was faster, the statement
+ * takes no effect and `answerOnce` looks again. A stored answer goes through `repeat`, and is checked for this token.
+ */
 import { parseId } from "../../ids.ts";
 import { findKey, type StoreAnswer, type StoredAnswer } from "../../keys/mod.ts";
 import { refuseRestricted } from "../../licensing/mod.ts";
