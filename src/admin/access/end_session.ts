@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { endSession } from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { logOut } from "../frame/console/log_in.ts";
+import { showDone } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import type { AdminEnv } from "../frame/options.ts";
 
@@ -14,6 +15,6 @@ export async function endSessionOfForm(visit: Visit, c: Context<AdminEnv>): Prom
   const operator = isAdmin ? undefined : session.operator;
   const isEnded = await endSession(options.database, id, { actor, now, operator });
   // An admin sees all sessions. If this one had ended already, the result is the same.
-  if (isEnded || isAdmin) return c.redirect("/console/access?done=session", 303);
+  if (isEnded || isAdmin) return showDone(c, "/access", "session");
   return refuse("NOT_FOUND", "Cannot end session: you have no session with this id, or it has ended already");
 }

@@ -12,7 +12,7 @@ import { Actions, LastAction } from "./components/action.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { RefusedForm } from "./refused_form.ts";
-import { type ConsoleRoute, form, page } from "./route.ts";
+import { type ConsoleRoute, form, page, showDone } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 export interface DetailPage<Thing> {
@@ -86,5 +86,5 @@ async function answer<Thing>(
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
   const address = page.addressAfter?.(of, visit) ?? page.addressOf(of);
-  return c.redirect(`/console${address}?done=${typeof result === "string" ? result : name}`, 303);
+  return showDone(c, address, typeof result === "string" ? result : name);
 }

@@ -7,6 +7,7 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
 import type { Page } from "./page.tsx";
+import { showDone } from "./route.ts";
 import { actorOf, deleteSessionCookie, readSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
 
@@ -62,5 +63,5 @@ export function logIn(
 export async function logOut({ options, session, actor, now }: Visit, c: Context<AdminEnv>) {
   await endSession(options.database, session.id, { actor, now });
   deleteSessionCookie(c, options);
-  return c.redirect("/console/enter?done=logged-out", 303);
+  return showDone(c, "/enter", "logged-out");
 }
