@@ -144,7 +144,13 @@ describe("claviger keys issue", () => {
     );
   });
 
-  test.each(["", "a\tb", "a\u202eb", "x".repeat(256)])("refuses the external id %j", async (wrong) => {
+  const wrongIds: [what: string, externalId: string][] = [
+    ["without a character", ""],
+    ["with a tab", "a\tb"],
+    ["with an invisible character", "a\u202eb"],
+    ["of 256 characters", "x".repeat(256)],
+  ];
+  test.each(wrongIds)("refuses an external id %s", async (_, wrong) => {
     expect(usageErrorOf(await line.here(issueArgs("--external-id", wrong)))).toContain(
       "It must have 1 to 255 printable characters, and no API key",
     );

@@ -2,7 +2,7 @@
  * Promise 3, between processes: together they accept exactly the month's quota, in spite of races and
  * killed processes.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { EXTENT } from "../evidence/extent.ts";
@@ -11,10 +11,8 @@ import { readSums } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-import { createInstallation, type Installation, type Replica } from "./installation.ts";
-
-// The first test sends 1,800 events to two processes: a second on an idle machine, more than 30 s on a busy one.
-setDefaultTimeout(180_000);
+import { useForAll, useTestService } from "../support/use.ts";
+import { createInstallation, type Replica } from "./installation.ts";
 
 /** Clients of each process. README.md names both figures. */
 const CLIENTS = EXTENT.quotaClients;
@@ -70,14 +68,13 @@ async function countMonths(database: Database, { licenseUuid }: IssuedKey): Prom
 }
 
 describe("Two processes", () => {
-  let installation: Installation;
+  const installation = useForAll(createInstallation);
+  // The first test sends 1,800 events to two processes: a second on an idle machine, more than 30 s on a busy one.
+  setDefaultTimeout(180_000);
   let processes: Replica[];
-
   beforeAll(async () => {
-    installation = await createInstallation();
     processes = await Promise.all(Array.from({ length: PROCESSES }, () => installation.serve()));
   });
-  afterAll(() => installation.close());
 
   test(`accept exactly the limit of ${CLIENTS} clients each, from the month's first batch on`, async () => {
     const { database } = installation;
@@ -122,18 +119,13 @@ describe("Two processes", () => {
 
 describe("Two services with one clock", () => {
   const clock = createTestClock("2026-11-30T23:00:00Z");
-  const services: TestService[] = [];
-
-  beforeAll(async () => {
-    const first = await startTestService({ clock });
-    services.push(first, await startTestService({ clock, on: first.testDatabase }));
-  });
-  afterAll(async () => {
-    for (const service of services.toReversed()) await service.close();
-  });
+  const first = useTestService({ clock });
+  const second = useForAll(() => startTestService({ clock, on: first.testDatabase }));
+  const services = [first, second];
+  setDefaultTimeout(180_000);
 
   test("accept exactly the limit again in the next month, from its first batch on", async () => {
-    const { database } = services[0]!;
+    const { database } = first;
     const keys = await Promise.all([1, 7, 100].map((monthlyLimit) => issue(database, { monthlyLimit })));
     for (const months of [1, 2, 3]) {
       for (const [index, limit] of [1, 7, 100].entries()) {
