@@ -110,7 +110,7 @@ describe.skipIf(!makesImages)("writeImage()", () => {
     });
   });
 
-  test("labels the image with what the release is, its version, its commit and the time of its build", () => {
+  test("labels the image with what the release is, its version, its commit and their time", () => {
     expect(readImage().config.config.Labels).toEqual({
       "org.opencontainers.image.title": "claviger",
       "org.opencontainers.image.description": "Licensing and model-registry service",
