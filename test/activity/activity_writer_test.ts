@@ -1,18 +1,13 @@
 /** The counts of answered requests, which every process adds to the same hourly rows. */
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type AnswerCount, createActivityWriter } from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use.ts";
+import { useDatabase } from "../support/use.ts";
 
-const server = useTestDatabase();
-let database: Database;
+const database = useDatabase();
 let clock: TestClock;
-
-beforeAll(() => {
-  database = server.database;
-});
 beforeEach(async () => {
   await database.query((sql) => sql`truncate activity_hours, activity_days`);
   clock = createTestClock("2026-11-22T09:30:00Z");

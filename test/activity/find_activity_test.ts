@@ -1,18 +1,12 @@
 /** Finding the hourly counts, and deleting them after 400 days. */
-import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { deleteOldActivity } from "../../src/activity/delete_old_activity.ts";
 import { type ActivityQuery, addActivity, deleteActivity, findActivity } from "../../src/activity/mod.ts";
-import type { Database } from "../../src/database/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
-import { useTestDatabase } from "../support/use.ts";
+import { useDatabase } from "../support/use.ts";
 
-const server = useTestDatabase();
-let database: Database;
-
-beforeAll(() => {
-  database = server.database;
-});
+const database = useDatabase();
 beforeEach(async () => {
   await database.query((sql) => sql`truncate activity_hours, activity_days`);
 });

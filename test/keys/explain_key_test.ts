@@ -1,5 +1,4 @@
-import { beforeAll, describe, expect, test } from "bun:test";
-import type { Database } from "../../src/database/mod.ts";
+import { describe, expect, test } from "bun:test";
 import {
   explainKey,
   type IssuedKey,
@@ -12,14 +11,9 @@ import {
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
-import { useTestDatabase } from "../support/use.ts";
+import { useDatabase } from "../support/use.ts";
 
-const server = useTestDatabase();
-let database: Database;
-
-beforeAll(() => {
-  database = server.database;
-});
+const database = useDatabase();
 
 const HOUR_MS = 3_600_000;
 const after = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
@@ -7,14 +7,9 @@ import type { Code } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use.ts";
+import { useDatabase } from "../support/use.ts";
 
-const server = useTestDatabase();
-let database: Database;
-
-beforeAll(() => {
-  database = server.database;
-});
+const database = useDatabase();
 
 const QUOTA = { code: "QUOTA_EXCEEDED", reason: undefined } as const;
 

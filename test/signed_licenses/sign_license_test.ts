@@ -17,10 +17,9 @@ import {
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
-import { useForEach } from "../support/use.ts";
+import { createDatabase, useForEach } from "../support/use.ts";
 
 const DAY_S = 86_400;
 const OFFLINE_DAYS = { free: 1, research: 7, commercial: 14, enterprise: 0 };
@@ -28,10 +27,9 @@ const secrets = openSecrets();
 const otherSecrets = openSecrets(TEST_SECRET.replaceAll("0", "1"));
 
 describe("createLicenseSigner()", () => {
-  const testDatabase = useForEach(createTestDatabase);
+  const database = useForEach(createDatabase);
   let signer: LicenseSigner;
   beforeEach(async () => {
-    const { database } = testDatabase;
     const first = await ensureSigningKeys(database, { secrets, now: NOW });
     expect(first).toEqual({ isMade: true, replacesEarlier: false });
     expect((await ensureSigningKeys(database, { secrets, now: NOW })).isMade).toBe(false);
@@ -47,7 +45,7 @@ describe("createLicenseSigner()", () => {
   async function claimsOf(id: string, more: object = {}) {
     const signed = await sign(id, more);
     if (typeof signed === "string") throw new Error(signed);
-    const keys = await listSigningKeys(testDatabase.database);
+    const keys = await listSigningKeys(database);
     const verified = verifySignature(
       signed.license,
       keys.map(({ publicKey }) => publicKey),
@@ -57,7 +55,7 @@ describe("createLicenseSigner()", () => {
   }
 
   test("signs the facts of the key, and repeats nonce and fingerprint", async () => {
-    const key = await issue(testDatabase.database, {
+    const key = await issue(database, {
       tier: "research",
       expiresAt: new Date("2027-11-20T12:00:00.500Z"),
     });
@@ -89,14 +87,14 @@ describe("createLicenseSigner()", () => {
   });
 
   test("signs no longer than until the end of the license", async () => {
-    const key = await issue(testDatabase.database, { expiresAt: new Date(NOW.getTime() + 90_500) });
+    const key = await issue(database, { expiresAt: new Date(NOW.getTime() + 90_500) });
     expect(await claimsOf(key.id)).toMatchObject({ exp: NOW.getTime() / 1_000 + 90 });
   });
 
   test("signs no longer than until the end of a key that was rotated, and names the end of its license", async () => {
-    const key = await issue(testDatabase.database, { expiresAt: new Date("2027-01-02T03:04:05Z") });
+    const key = await issue(database, { expiresAt: new Date("2027-01-02T03:04:05Z") });
     const endsAt = new Date(NOW.getTime() + 60_999);
-    await testDatabase.database.query(
+    await database.query(
       (sql) => sql`
         update keys set own_expires_at = ${endsAt}::timestamptz where id = ${parseId("key", key.id) ?? ""}::uuid`,
     );
@@ -108,12 +106,11 @@ describe("createLicenseSigner()", () => {
   });
 
   test("leaves out the end of a license that never ends", async () => {
-    const key = await issue(testDatabase.database, { tier: "commercial" });
+    const key = await issue(database, { tier: "commercial" });
     expect(await claimsOf(key.id)).not.toHaveProperty("license_expires_at");
   });
 
   test("refuses a suspended key, an expired key, and a tier that gets no license", async () => {
-    const { database } = testDatabase;
     const suspended = await issue(database);
     await suspendKey(createLicenseChanges(database), parseId("key", suspended.id) ?? "", {
       actor: ACTOR,
@@ -131,7 +128,6 @@ describe("createLicenseSigner()", () => {
   });
 
   test("signs with the latest key while the database's clock is behind, as after a failover to another host", async () => {
-    const { database } = testDatabase;
     const key = await issue(database);
     const [signing] = await listSigningKeys(database);
     await database.query(
@@ -144,7 +140,6 @@ describe("createLicenseSigner()", () => {
   });
 
   test("notes the latest license of a key, the latest expiry of all, and their number", async () => {
-    const { database } = testDatabase;
     const key = await issue(database);
     const keyUuid = parseId("key", key.id) ?? "";
     const jtis = new Set<unknown>();
@@ -173,7 +168,6 @@ describe("createLicenseSigner()", () => {
   });
 
   test("notes each export in a row of its own", async () => {
-    const { database } = testDatabase;
     const key = await issue(database);
     const keyUuid = parseId("key", key.id) ?? "";
     const noted: { jti: string }[] = [];
@@ -196,7 +190,6 @@ describe("createLicenseSigner()", () => {
   });
 
   test("names the public address as the issuer if there is one, and an unlimited quota as null", async () => {
-    const { database } = testDatabase;
     const key = await issue(database, { tier: "enterprise", mode: "test" });
     const other = createLicenseSigner({
       database,
@@ -222,12 +215,11 @@ describe("createLicenseSigner()", () => {
     const lines: string[] = [];
     const clock = createTestClock();
     const log = createLog({ format: "text", clock, write: (line) => lines.push(line) });
-    await prepareSigningKeys(testDatabase.database, { secrets, now: NOW, log });
+    await prepareSigningKeys(database, { secrets, now: NOW, log });
     return lines;
   }
 
   test("signs nothing with a private key that was exchanged or altered, or sealed with another secret", async () => {
-    const { database } = testDatabase;
     const key = await issue(database);
     const keys = await listSigningKeys(database);
     const signing = keys.find(({ state }) => state === "signing");
@@ -257,7 +249,6 @@ describe("createLicenseSigner()", () => {
   });
 
   test("signs with the successor after a rotation, and notes each license", async () => {
-    const { database } = testDatabase;
     const key = await issue(database);
     await claimsOf(key.id);
     await claimsOf(key.id);

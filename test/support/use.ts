@@ -4,6 +4,7 @@
  * set it for the first file only.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, setDefaultTimeout } from "bun:test";
+import type { Database } from "../../src/database/mod.ts";
 import { startAdmin } from "./admin.ts";
 import { createTestDatabase } from "./database.ts";
 import { startHostingService } from "./hosted.ts";
@@ -28,6 +29,16 @@ export function useForEach<Thing extends Closable>(make: () => Promise<Thing>): 
 
 export function useTestDatabase(...options: Parameters<typeof createTestDatabase>) {
   return useForAll(() => createTestDatabase(...options));
+}
+
+/** The database alone, for a file that does not need its address. */
+export function useDatabase(): Database {
+  return useForAll(createDatabase);
+}
+
+export async function createDatabase(): Promise<Database> {
+  const { database, close } = await createTestDatabase();
+  return { ...database, close };
 }
 
 export function useTestService(...options: Parameters<typeof startTestService>) {
