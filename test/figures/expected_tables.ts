@@ -56,7 +56,7 @@ export function overviewTables({
   now,
 }: OverviewCounts): Tables {
   const lastDays = Array.from({ length: 90 }, (_, index) => dayOf(now.getTime() - (89 - index) * DAY_MS));
-  const states = ["active", "suspended", "expired", "revoked"];
+  const states = ["active", "suspended", "revoked", "expired"];
   const keysOf = (tier: string, state: string) =>
     keys
       .filter((row) => [row.tier, "all"].includes(tier) && [row.state, "all"].includes(state))
