@@ -42,8 +42,8 @@ export const POSTGRES_PARTS: readonly Part[] = PARTS.trim()
   });
 
 /**
- * What Bun links: each line has the name as in `notices/bun.txt`, the license, and the name in `process.versions`, where
- * Bun tells the version. Other names there are of Node and V8, which Bun imitates, and of the tools that built it.
+ * What Bun links: each line has the name as in `notices/bun.txt`, the license, and the name in `process.versions`,
+ * where Bun tells the version. Other names there are of Node and V8, which Bun imitates, and of the tools that built it.
  */
 const LIBRARIES_OF_BUN = `
 webkit LGPL-2.0-or-later webkit

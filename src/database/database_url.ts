@@ -7,8 +7,8 @@ import { bracketedHost } from "../endpoints.ts";
 import { createServers, type Servers } from "./_servers.ts";
 
 /**
- * The address of a database: a `postgres://` address, or the socket of the PostgreSQL inside. `servers` remembers for all
- * users of the address which server is the primary; without it each of them finds the primary for itself.
+ * The address of a database: a `postgres://` address, or the socket of the PostgreSQL inside. `servers` remembers for
+ * all users of the address which server is the primary; without it each of them finds the primary for itself.
  */
 export type DatabaseAddress =
   | { readonly url: string; readonly servers?: Servers }

@@ -17,7 +17,8 @@ import { createLastUse } from "./last_use.ts";
 import { createPulse, type Pulse, type PulseOptions, TRUST_MS } from "./pulse.ts";
 import { createRefusals } from "./refusals.ts";
 
-export interface KeyDirectoryOptions extends Omit<PulseOptions, "cache" | "onOtherServer"> {
+export interface KeyDirectoryOptions
+  extends Pick<PulseOptions, "database" | "clock" | "log" | "processUuid"> {
   /** The database for the pulse: a separate connection, so that the pulse does not wait behind other statements. */
   readonly pulseDatabase?: Database;
   readonly maxKeys?: number;

@@ -39,7 +39,7 @@ const REVOKED =
   "the key is revoked for good; issue a new key instead with `claviger keys issue --email EMAIL --tier TIER`";
 
 describe("claviger's commands that change a key refuse", () => {
-  /** In commands and sentences, KEY is the id of a key that was just issued, and NEXT that of the key that replaced it. */
+  /** In commands and sentences, KEY is the id of a key that was just issued, NEXT that of the key that replaced it. */
   const run = (command: string, { id }: Issued) => line.here(command.replace("KEY", id).split(" "));
 
   const changes: [what: string, command: string, afterRevocation: string][] = [

@@ -1,6 +1,6 @@
 /**
- * How much the tests of README.md's guarantees try. They read these numbers; `make evidence` keeps them, and the table of
- * guarantees shows them.
+ * How much the tests of README.md's guarantees try. They read these numbers; `make evidence` keeps them, and the table
+ * of guarantees shows them.
  */
 export const EXTENT = {
   /** Keys that are revoked while two services are asked about them. */

@@ -62,7 +62,7 @@ export const KEY_CONDITIONS = {
 
 type KeyConditions = v.InferOutput<v.ObjectSchema<typeof KEY_CONDITIONS, undefined>>;
 
-/** Returns the conditions as a filter, without those that need a look-up: `search`, `account` and the stored figures. */
+/** Returns the conditions as a filter, without those that need a look-up: `search`, `account`, the stored figures. */
 export function toKeyFilter({ tier, state, mode, external_id, expiring_within }: KeyConditions): KeyFilter {
   return { tier, state, mode, externalId: external_id, expiringWithinDays: expiring_within };
 }

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /**
- * A list of the console is one record: its conditions, its order, how its rows are found, its columns, and its CSV. The page, its
- * links to the other pages, and the download come from the record.
+ * A list of the console is one record: its conditions, its order, how its rows are found, its columns, and its CSV. The
+ * page, its links to the other pages, and the download come from the record.
  */
 import type { Child } from "hono/jsx";
 import * as v from "valibot";
