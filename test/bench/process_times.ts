@@ -68,6 +68,9 @@ function readAll(): Map<number, Stat> {
   return stats;
 }
 
+/** The most that a service may hold in memory, without its PostgreSQL, as the design promises it. */
+export const MOST_RESIDENT_MB = 165;
+
 /** Returns the resident memory in bytes; NaN if the process has ended. */
 export function residentBytesOf(pid: number): number {
   return statusBytesOf(pid, "VmRSS");

@@ -1,6 +1,7 @@
 /**
  * Runs one round: load, a fault, and then a check of every promise, one after the other.
  */
+import { MOST_RESIDENT_MB } from "../bench/process_times.ts";
 import { auditDatabase, type Used } from "./audit.ts";
 import { type Fault, TRUST_MS } from "./faults.ts";
 import type { Outcome, Request } from "./http_client.ts";
@@ -60,10 +61,9 @@ const RESOURCES_WAIT_MS = 5_000;
 const MORE_DESCRIPTORS = 12;
 /**
  * More than at the process's first audit: memory that the runtime keeps for its next garbage collections, 14 MB at
- * most in 196 rounds, up to 36 of them with one process. The design allows 150 MB altogether.
+ * most in 196 rounds, up to 36 of them with one process.
  */
 const MORE_MEMORY_MB = 40;
-const MEMORY_LIMIT_MB = 150;
 const FIRST_ACKNOWLEDGEMENT_MS = 10_000;
 
 /** The resources at the first audit of each process of a service, by its pid. */
@@ -215,7 +215,7 @@ async function auditResources(stage: Stage): Promise<AuditedResources | undefine
     const now = { ...seen, grownMb: seen.residentMb - first.residentMb };
     const areBack =
       now.descriptors <= first.descriptors + MORE_DESCRIPTORS &&
-      now.residentMb <= Math.min(first.residentMb + MORE_MEMORY_MB, MEMORY_LIMIT_MB);
+      now.residentMb <= Math.min(first.residentMb + MORE_MEMORY_MB, MOST_RESIDENT_MB);
     if (areBack) return now;
     if (performance.now() > untilMs) {
       ledger.violate("Descriptors and memory are back", { first, now });

@@ -3,7 +3,7 @@
  * All resident memory counts, also the executable's pages, which the system can drop and processes share.
  */
 import { rateText } from "../measures.ts";
-import { residentBytesOf, residentFileBytesOf } from "../process_times.ts";
+import { MOST_RESIDENT_MB, residentBytesOf, residentFileBytesOf } from "../process_times.ts";
 import { toRow } from "../row.ts";
 import type { RowGroup } from "../row_group.ts";
 import { median } from "../statistics.ts";
@@ -52,7 +52,7 @@ export const memory: RowGroup = {
           unit: "MB",
           better: "less",
           rounds: [Math.max(...half)],
-          target: { bound: "at most", value: 150 },
+          target: { bound: "at most", value: MOST_RESIDENT_MB },
           note: `the most that was resident in the last half of ${how}; ${samples[0]?.toFixed(1)} MB before the first; ${fileMegabytes.toFixed(1)} MB of it are pages of the executable`,
           details: {
             "at first MB": samples[0] ?? Number.NaN,
