@@ -1,12 +1,10 @@
 /** The examples of functions (`@example`) compile, and each line that shows a value has this value. */
-import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createTestDatabase } from "./support/database.ts";
 import { ACTOR, BRAND, NOW } from "./support/issue.ts";
 import { useFolder } from "./support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 const root = join(import.meta.dir, "..");
 const BLOCK = /@example\n \* ```ts\n(.*?) \* ```\n.*?export (?:async )?function (\w+)/gs;

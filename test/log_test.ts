@@ -1,9 +1,7 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { createLog, type LogFormat, silentLog } from "../src/log.ts";
 import { createTestClock } from "./support/clock.ts";
-
-setDefaultTimeout(30_000);
 
 function collect(format: LogFormat) {
   const lines: string[] = [];

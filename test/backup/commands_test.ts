@@ -1,5 +1,5 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -11,9 +11,6 @@ import {
 } from "../cli/command_line.ts";
 import { createExternalDatabase } from "../support/external_database.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
-
-// The tests create, fill and read several databases, on a machine that may be busy.
-setDefaultTimeout(30_000);
 
 const folder = makeFolder();
 const file = (name: string) => join(folder.path, name);
@@ -107,7 +104,7 @@ describe("claviger backup", () => {
     const env = { TMPDIR: file("tmp") };
     const { out } = await line.here(["backup", "--verify", "-"], { input, env });
     expect(out).toStartWith("standard input is whole: ");
-    const other = installation();
+    const other = installation({ prepared: true });
     const args = ["restore", "-", "--forget-sealed"];
     const restored = await other.here(args, { input, env });
     expect(restored).toMatchObject({

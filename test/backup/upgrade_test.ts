@@ -1,13 +1,11 @@
 /** A backup of version 0.1.0 is restored and served as that version served it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CommandLine, createCommandLine, type RunningService } from "../cli/command_line.ts";
 import { createTestClock } from "../support/clock.ts";
 import type { OldAnswer, OldAnswers } from "./fixtures/old_answers.ts";
-
-setDefaultTimeout(30_000);
 
 const PUBLIC_URL = "https://licenses.example.org";
 const BACKUP = join(import.meta.dir, "fixtures/0.1.0.tar.zst");

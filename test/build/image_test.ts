@@ -2,7 +2,7 @@
  * The image of a release, made of small folders in place of Debian's packages and the executable. These tests need
  * umoci and dpkg-deb; where they are missing, CI fails and others leave the tests out.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,6 @@ import { listDebianPackages } from "../../src/build/debian_packages.ts";
 import { writeImage } from "../../src/build/image.ts";
 import { makeBaseRoot, makeProgramRoot, toLabels } from "../../src/build/release_image.ts";
 import { requireTools, run } from "../../src/build/run.ts";
-
-setDefaultTimeout(30_000);
 
 const SECONDS = 1_700_000_000;
 const TIME = "2023-11-14 22:13:20";

@@ -1,8 +1,6 @@
 /** The prepared folder of the tests of commands is the same in `make test` and in a bare `bun test`. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { createCommandLine } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 test("createCommandLine() prepares a database without rows, also without the sample of a run", async () => {
   const sample = process.env.TEST_SAMPLE;

@@ -1,5 +1,5 @@
 /** Tests the commands with which operators examine a service: `config check`, `health` and `doctor`. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { VERSION } from "../../src/version.ts";
@@ -15,8 +15,6 @@ import {
   refusalOf,
   usageErrorOf,
 } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 const asRoot = isRoot("doctor on data folders of other users");
 

@@ -1,10 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { findAdminUrl } from "../../src/cli/find_admin_url.ts";
 import { leaveServingNote } from "../../src/installation/mod.ts";
 import { configOf } from "../support/config.ts";
 import { useFolder } from "../support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 const dataDir = useFolder();
 

@@ -2,7 +2,7 @@
  * Tests the manual inside the executable: every page is there, its links have targets, and it fits a
  * terminal.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,8 +15,6 @@ import { createProgram } from "../../src/cli/program.ts";
 import type { ClientCode, Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { createCommandLine, createTestInvocation, type RunOptions } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 const folder = join(import.meta.dir, "../../src/cli/guide");
 const program = createProgram(createTestInvocation("/", {}).invocation);

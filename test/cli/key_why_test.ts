@@ -1,5 +1,5 @@
 /** Tests `claviger keys why` while a service runs: the command shows the refusals of the service. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   createCommandLine,
   createIssuer,
@@ -8,8 +8,6 @@ import {
   refusalOf,
 } from "./command_line.ts";
 import { postJson } from "./use_command_line.ts";
-
-setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
 const env = { CLAVIGER_LIMIT_REFRESH: "2", CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_STOP_GRACE: "0" };

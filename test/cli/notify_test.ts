@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,8 +8,6 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 const undo: (() => void)[] = [];
 

@@ -1,5 +1,5 @@
 /** Runs the whole program on the operator's own PostgreSQL: restored, served, examined and backed up. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import vex from "../../src/build/vex.json" with { type: "json" };
@@ -8,8 +8,6 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { POSTGRES_INSIDE, VERSION } from "../../src/version.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
 import { type CommandLine, createCommandLine, readFindings, refusalOf } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 const BACKUP = join(import.meta.dir, "../backup/fixtures/0.1.0.tar.zst");
 

@@ -1,9 +1,7 @@
 /** Tests how tables and failures look on a terminal and in a pipe. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { printFailure, printFields, printTable } from "../../src/cli/print.ts";
 import { createCommandLine, createTestInvocation } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 const ROWS = [
   { id: "key_1", email: "ada@example.org", used: 12, limit: "unlimited", note: "a".repeat(30) },

@@ -1,5 +1,5 @@
 /** Starts the service on a PostgreSQL that refuses it, for each reason that an administrator can give it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cleanUp, holdSession, makeDataFolder, query, start } from "../database/embedded_test_kit.ts";
@@ -7,8 +7,6 @@ import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 const RULES = `
 local all claviger trust

@@ -2,7 +2,7 @@
  * Runs a real process of the service from start to end: its messages to the manager, the effect of a stop on its
  * clients, and a new certificate under load.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -16,8 +16,6 @@ import { makeCertificate, shownFingerprint, type TestCertificate } from "../supp
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(testFolder(), "life-"));
 // The user who runs PostgreSQL for root must be able to enter.

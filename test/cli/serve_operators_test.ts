@@ -1,10 +1,9 @@
 /** The listener for operators as the person sees it who runs the service: `serve`, its note, and `doctor`. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
-import { createCommandLine, readFindings } from "./command_line.ts";
+import { readFindings } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
 
 const line = useCommandLine({ prepared: true });
@@ -102,80 +101,5 @@ describe("claviger doctor", () => {
       state: "fail",
       message: expect.stringContaining("needs CLAVIGER_ADMIN_URL with https"),
     });
-  });
-});
-
-describe("claviger serve --demo", () => {
-  const TERMINAL = { columns: 100 };
-  const LINK =
-    /^To log in to the console, .*:\n {2}(http:\/\/127\.0\.0\.1:(\d+)\/console\/enter#([0-9a-f]{32}))$/m;
-  const demo = useCommandLine({ prepared: true });
-
-  /** Logs in with a code, and returns the status of the overview, and whether it has figures. */
-  async function logIn(at: string, code = "") {
-    const body = new URLSearchParams({ code });
-    const options = { method: "POST", redirect: "manual", headers: { Origin: at }, body } as const;
-    const { headers } = await fetch(`${at}/console/enter`, options);
-    const Cookie = headers.get("set-cookie")?.split(";")[0] ?? "";
-    const overview = await fetch(`${at}/console/overview`, { headers: { Cookie }, redirect: "manual" });
-    return { status: overview.status, hasFigures: /fjordhall@demo\.example/.test(await overview.text()) };
-  }
-
-  /** Serves, and returns what it says about operators. */
-  async function said(options: { readonly columns?: number }, ...args: string[]) {
-    await using service = await demo.serve(args, options);
-    const [, link, port, code] = LINK.exec(service.out) ?? [];
-    const seen = link ? await logIn(`http://127.0.0.1:${port}`, code) : {};
-    const isServed = / serves operators at /.test(service.out);
-    const [, command] = /^To log in to the console, (?:.* )?run\n {2}(.*)$/m.exec(service.out) ?? [];
-    return { link, code, port: Number(port), ...seen, isServed, command };
-  }
-
-  test("prints a new link that logs in, to a person at the terminal", async () => {
-    const first = await said(TERMINAL, "--demo");
-    expect(first).toMatchObject({ status: 200, hasFigures: true, isServed: true, command: undefined });
-    const again = await said(TERMINAL, "--demo", ...LISTEN);
-    expect(again).toMatchObject({ status: 200, isServed: true });
-    expect(again.code).not.toBe(first.code);
-  });
-
-  test("takes another port if 8081 is in use", async () => {
-    const taken = createServer();
-    await new Promise<void>((resolve) => {
-      taken.on("listening", resolve);
-      // Another program has the port already, which is as good.
-      taken.on("error", () => resolve());
-      taken.listen(8081, "127.0.0.1");
-    });
-    const { port, ...next } = await said(TERMINAL, "--demo");
-    taken.close();
-    expect(next).toMatchObject({ status: 200, isServed: true });
-    expect(port).not.toBe(8081);
-  });
-
-  test("serves no operators and prints the command, if nobody is at the terminal or others reach it", async () => {
-    const command = expect.stringMatching(
-      /^\.\/claviger operators login your-name --role admin --data-dir \S+ /,
-    );
-    expect(await said({}, "--demo")).toMatchObject({ link: undefined, isServed: false, command });
-    const beyond = await said(TERMINAL, "--demo", "--host", "0.0.0.0", ...LISTEN);
-    expect(beyond).toMatchObject({ link: undefined, isServed: true, command });
-  });
-
-  test("prints no link for a database with keys of its own", async () => {
-    await line.json(["migrate"]);
-    await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
-    await using service = await line.serve(["--demo"], TERMINAL);
-    expect(service.out).not.toMatch(LINK);
-    expect(service.out).not.toContain("serves operators");
-    expect(service.out).toContain("add --admin-listen 127.0.0.1:8081, and run\n");
-  });
-
-  test("leaves its operator to demo remove, which keeps the last admin but ends its sessions", async () => {
-    // Elsewhere, because no later start adds the demo again.
-    using elsewhere = createCommandLine({ prepared: true });
-    await using service = await elsewhere.serve(["--demo"], TERMINAL);
-    expect(service.out).toMatch(LINK);
-    expect(await elsewhere.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
   });
 });

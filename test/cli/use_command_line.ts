@@ -1,5 +1,5 @@
 /** A command line for the tests of a file, and a service that `serve` runs in this process on its data folder. */
-import { afterAll, setDefaultTimeout } from "bun:test";
+import { afterAll } from "bun:test";
 import { useForAll } from "../support/use.ts";
 import {
   type CommandLine,
@@ -10,8 +10,6 @@ import {
 
 /** The line can be used at once. Its folder is removed after the tests of the file, or of the `describe`. */
 export function useCommandLine(options?: CommandLineOptions): CommandLine {
-  // A busy machine needs more than Bun's default of 5 s to start a database.
-  setDefaultTimeout(30_000);
   const line = createCommandLine(options);
   afterAll(() => line.remove());
   return line;

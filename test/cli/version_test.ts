@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { POSTGRES_INSIDE, readOrigin } from "../../src/version.ts";
 import { createCommandLine } from "./command_line.ts";
-
-setDefaultTimeout(30_000);
 
 describe("claviger version", () => {
   test("prints the commit, the runtime, the PostgreSQL inside and the schema", async () => {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { execFileSync, spawn } from "node:child_process";
 import {
   chmodSync,
@@ -31,8 +31,6 @@ import {
   query,
   start,
 } from "./embedded_test_kit.ts";
-
-setDefaultTimeout(30_000);
 
 afterEach(cleanUp);
 

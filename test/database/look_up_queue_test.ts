@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { createLookUpQueue, DatabaseUnavailable } from "../../src/database/mod.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
 import { shortest } from "../support/shortest.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 describe("createLookUpQueue()", () => {
   test("lookUp() combines waiting look-ups into one batch of distinct keys", async () => {

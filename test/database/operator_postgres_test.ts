@@ -1,5 +1,5 @@
 /** A data folder that runs with the operator's `postgres` and `initdb` instead of the embedded programs. */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOperatorVersion } from "../../src/database/embedded/mod.ts";
@@ -7,8 +7,6 @@ import { isRoot } from "../support/is_root.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
 import { cleanUp, makeDataFolder, makeFolder, open, query, start } from "./embedded_test_kit.ts";
-
-setDefaultTimeout(30_000);
 
 const asRoot = isRoot("the operator's own PostgreSQL, run by root");
 const VERSION = "select split_part(current_setting('server_version'), ' ', 1) as version";

@@ -1,5 +1,5 @@
 /** Which connections to an external server with TLS are encrypted, and which are refused. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { PeerCertificate } from "node:tls";
@@ -11,8 +11,6 @@ import { silentLog } from "../../src/log.ts";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
 import { cleanUp, makeDataFolder, makeFolder, query, start } from "./embedded_test_kit.ts";
-
-setDefaultTimeout(30_000);
 
 /** A loopback address that no other server on this machine uses. */
 const HOST = `127.77.${process.pid & 255}.${1 + ((process.pid >> 8) & 127)}`;

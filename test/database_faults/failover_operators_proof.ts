@@ -2,7 +2,7 @@
  * A failover to a standby that lags behind, as operators see it. A reader of the audit log is told of the failover and
  * then misses no row. Tokens and sessions still work, and the use by day still equals the use of the licenses.
  */
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import {
   type Database,
   migrate,
@@ -22,8 +22,6 @@ import { readSums, usageEvent } from "../support/events.ts";
 import { ACTOR } from "../support/issue.ts";
 import { type Replication, startReplication } from "../support/replication.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(60_000);
 
 const clock = createTestClock("2026-11-20T12:00:00Z");
 let replication: Replication;

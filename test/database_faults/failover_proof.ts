@@ -3,7 +3,7 @@
  * lower transaction number than the last transaction that the service saw on the old primary. A proxy stands between
  * the service and each server, so that a test decides when the service reaches the new primary.
  */
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import {
   type Database,
@@ -18,8 +18,6 @@ import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { type ReplicatedServer, type Replication, startReplication } from "../support/replication.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(60_000);
 
 /** The longest time from the promotion until an event is accepted again. */
 const ACCEPTED_MS = 8_000;

@@ -1,8 +1,6 @@
 /** A short form with two pauses; `idle_connections_proof.ts` makes twenty. */
-import { setDefaultTimeout, test } from "bun:test";
+import { test } from "bun:test";
 import { proveIdleConnections } from "./idle_connections.ts";
-
-setDefaultTimeout(30_000);
 
 test.each(["resets_idle", "mutes_idle"] as const)(
   "A connection that died while it was idle costs no request (%s)",

@@ -1,5 +1,5 @@
 /** A lost or refused connection has no effect on the connection that replaces it. */
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
@@ -7,8 +7,6 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { addressThrough, whereIs } from "../support/faulty_proxy.ts";
 import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 let testDatabase: TestDatabase;
 let proxy: MessageProxy;

@@ -1,5 +1,5 @@
 /** The finding of `doctor` about files in the data folder that another user left there. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -8,8 +8,6 @@ import { findSystemUser } from "../../src/host/mod.ts";
 import { configOf } from "../support/config.ts";
 import { isRoot } from "../support/is_root.ts";
 import { useFolder } from "../support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 const asRoot = isRoot("doctor on a data folder with files of root");
 const UID = 65_534;

@@ -3,15 +3,13 @@
  * SQL over the base tables, or, for the activity, the answers that the clients got. The load lasts hours over two ends
  * of months, by a clock that the test moves. `PROOF_REQUESTS=10000` makes the load forty times as heavy.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { countUse } from "../../src/usage/mod.ts";
 import { until } from "../support/until.ts";
 import { compareActivity, compareCounters } from "./compare_activity.ts";
 import { compareDays, compareFigures, compareUsage } from "./compare_figures.ts";
 import { createShown, type Shown } from "./shown_figures.ts";
 import { type SimulatedDays, simulateDays } from "./simulated_days.ts";
-
-setDefaultTimeout(600_000);
 
 /** Requests to each service in each hour with load. */
 const REQUESTS = Number(process.env.PROOF_REQUESTS ?? 250);

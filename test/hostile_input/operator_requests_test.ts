@@ -2,10 +2,8 @@
  * A short run of generated requests to the operators' API; `generated_requests_proof.ts` and `make hostile-input` send
  * more. `HOSTILE_SEED` sets the seed, which is printed.
  */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { sendToOperators } from "./operator_run.ts";
-
-setDefaultTimeout(30_000);
 
 const REQUESTS = 600;
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));

@@ -1,13 +1,11 @@
 /** A request is counted and logged once, whatever fails while it is answered. */
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { nodePlatform } from "../../src/platform/node/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
 
 const METRICS = { metricsListen: { host: "127.0.0.1", port: 0 } };
 const undo: (() => unknown)[] = [];

@@ -1,12 +1,10 @@
 /** A download lasts as long as its client needs: the idle timeout ends only a download that nobody reads. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { truncateSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { useFolder } from "../support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 /** Bun 1.4.5 checks every 4 s: with less than 5 s it would also end downloads that are still read. */
 const IDLE_SECONDS = 5;

@@ -1,11 +1,9 @@
 /** isPlainEvent() checks an event's fields faster than the schema. These tests compare both. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import * as v from "valibot";
 import { eventFields, isPlainEvent } from "../../src/http/event_fields.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../../src/usage/mod.ts";
-
-setDefaultTimeout(30_000);
 
 const FULL = {
   event_type: "inference",

@@ -2,11 +2,9 @@
  * A client that `openapi-typescript` generates from the document, compiled with TypeScript's strictest
  * options: it can send every accepted body, and accepts values that later versions may add.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type GeneratedClient, generateClient } from "../support/generated_client.ts";
 import { startTestService } from "../support/service.ts";
-
-setDefaultTimeout(30_000);
 
 /** The operations that have a body, each with a body that its generated type must accept. */
 const BODIES = {

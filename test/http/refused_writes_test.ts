@@ -1,5 +1,5 @@
 /** A database that answers but refuses writes, as a database with a full disk does. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -7,8 +7,6 @@ import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { ON_NODE, startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 const REASON = 'could not extend file "base/5/1": No space left on device';
 

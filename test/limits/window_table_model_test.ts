@@ -3,10 +3,8 @@
  * that a window turns over many times. As many run on a table that is too small. `HOSTILE_SEED` sets their seed, and
  * `window_table_model_proof.ts` runs many more.
  */
-import { describe, setDefaultTimeout, test } from "bun:test";
+import { describe, test } from "bun:test";
 import { checkCrowdedSequences, checkSequences } from "./window_table_model.ts";
-
-setDefaultTimeout(30_000);
 
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 

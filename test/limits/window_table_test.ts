@@ -2,11 +2,9 @@
  * The windows of the rate limits, one rule in each test, with the time as an argument. `window_table_model_test.ts`
  * compares random calls with a naive model.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Sender, toResetAt, WindowTable } from "../../src/limits/mod.ts";
-
-setDefaultTimeout(30_000);
 
 /** Calls `take` this many times at one moment, and returns how many were allowed. */
 function takeMany(table: WindowTable, key: string, { times, atMs }: { times: number; atMs: number }): number {

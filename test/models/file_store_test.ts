@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import {
   chownSync,
@@ -21,8 +21,6 @@ import { locateFile, modelsFolderOf, storeBytes, storeFile } from "../../src/mod
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { testBytes } from "../support/hosted.ts";
 import { isRoot } from "../support/is_root.ts";
-
-setDefaultTimeout(30_000);
 
 /** A little later than the files that a test has just written. */
 const NOW = new Date(Date.now() + 600_000);

@@ -1,5 +1,5 @@
 /** No client may notice a stop or a new certificate while requests arrive. */
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -9,8 +9,6 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Answer, Listener, TlsPair } from "../../src/platform/mod.ts";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 const undo: (() => unknown)[] = [];
 

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -7,8 +7,6 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { parseArchiveLabel } from "../../src/platform/bun/pack_postgres.ts";
 import type { Answer, Listener } from "../../src/platform/mod.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 const undo: (() => unknown)[] = [];
 

@@ -1,5 +1,5 @@
 /**
- * A program for Node that `node_test.ts` bundles and runs. It listens with the platform under test, and reads orders
+ * A program for Node that `node_proof.ts` bundles and runs. It listens with the platform under test, and reads orders
  * from its standard input. `node node_listener.mjs PORT IDLE_SECONDS FILE` prints one JSON line when it listens or
  * cannot listen, and one for each order: `stop MS` stops the listener.
  */

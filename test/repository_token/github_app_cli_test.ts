@@ -1,10 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createCommandLine } from "../cli/command_line.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
-
-setDefaultTimeout(30_000);
 
 const APP = {
   CLAVIGER_GITHUB_APP_ID: "190219",

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,8 +20,6 @@ import {
 } from "../support/github_stand_in.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 const MINUTE_MS = 60_000;
 const folder = useFolder();

@@ -2,7 +2,7 @@
  * Tests the page `replicas` of the guide: three services behind HAProxy, with the configuration that the
  * page shows.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findPage } from "../../src/cli/guide/pages.ts";
@@ -12,8 +12,6 @@ import { findFreePort } from "../support/find_free_port.ts";
 import { testFolder } from "../support/postgres.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
-
-setDefaultTimeout(30_000);
 
 const haproxy = Bun.which("haproxy", { PATH: `${process.env.PATH}:/usr/sbin` });
 if (haproxy === null) console.warn("No haproxy on this machine: three replicas behind it are not tried");

@@ -1,8 +1,6 @@
 /** A short race of revocations; `revocation_race_proof.ts` runs the long one. */
-import { setDefaultTimeout, test } from "bun:test";
+import { test } from "bun:test";
 import { raceRevocations } from "./revocation_race.ts";
-
-setDefaultTimeout(30_000);
 
 const KEYS = 300;
 

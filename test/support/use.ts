@@ -1,17 +1,13 @@
 /**
  * What a test file needs in all its tests: made before them in the order of the calls, closed after them in reverse order.
- * The calls stand at the top of the file. Each also sets the time limit of the file's tests, because a preloaded file can
- * set it for the first file only.
+ * The calls stand at the top of the file.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, setDefaultTimeout } from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import { startAdmin } from "./admin.ts";
 import { createTestDatabase } from "./database.ts";
 import { startHostingService } from "./hosted.ts";
 import { startTestService } from "./service.ts";
-
-/** A test ends well before. On a busy machine, creating a database can take longer than Bun's default limit of 5 s. */
-const LIMIT_MS = 30_000;
 
 interface Closable {
   close(): Promise<void>;
@@ -67,7 +63,6 @@ function useBetween<Thing extends Closable>(
   { before, after, opened }: Hooks,
   make: () => Promise<Thing>,
 ): Thing {
-  setDefaultTimeout(LIMIT_MS);
   const thing = {} as Thing;
   before(async () => {
     const made = await make();

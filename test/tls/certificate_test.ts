@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,6 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createCertificate, readTlsIdentity } from "../../src/tls/mod.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
-
-setDefaultTimeout(30_000);
 
 test("createCertificate() keeps a certificate that clients accept when the new one is not valid yet or any more", async () => {
   const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));

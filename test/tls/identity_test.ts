@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isRefusal } from "../../src/refusal.ts";
@@ -6,8 +6,6 @@ import { readTlsIdentity, type TlsIdentity, tlsWarning } from "../../src/tls/mod
 import { makeCertificate } from "../support/certificates.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { useFolder } from "../support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 const folder = useFolder();
 

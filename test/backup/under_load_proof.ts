@@ -1,5 +1,5 @@
 /** A backup that is taken while events arrive contains one snapshot of the database, with no half-written event. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { useTestDatabase, useTestService } from "../support/use.ts";
@@ -69,4 +69,3 @@ test("writeBackup() saves every event acknowledged before it, and usage that equ
   );
   expect(wrong.map((row) => ({ ...row }))).toEqual([]);
 });
-setDefaultTimeout(60_000);

@@ -1,5 +1,5 @@
 /** The platform on the pinned Node, and the bundle as it is delivered. */
-import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {
   closeSync,
   copyFileSync,
@@ -24,8 +24,6 @@ import { nodePlatform } from "../../src/platform/node/mod.ts";
 import { NODE } from "../support/node_process.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { useFolder } from "../support/use_folder.ts";
-
-setDefaultTimeout(30_000);
 
 const root = join(import.meta.dir, "../..");
 /** This machine's own Node, if it is too old for the program. */
