@@ -59,13 +59,15 @@ export function createWaitingRows<Row>(options: WaitingRowsOptions<Row>) {
   let writing = Promise.resolve();
   let failures = 0;
 
-  function add(row: Row): void {
+  /** Returns false if there is no place for the row. */
+  function add(row: Row): boolean {
     const isFull = waiting.size >= most && !waiting.has(idOf(row));
     const kept = isFull ? whenFull?.(row) : row;
-    if (kept === undefined) return;
+    if (kept === undefined) return false;
     const id = idOf(kept);
     const known = waiting.get(id);
     waiting.set(id, known === undefined ? kept : merge(known, kept));
+    return true;
   }
 
   async function writeDue(isDue: (row: Row) => boolean) {

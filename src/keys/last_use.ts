@@ -3,7 +3,7 @@
  * later, so that a request does not wait for a write. Minutes are exact enough for "unused for N days".
  */
 import type { Clock } from "../clock.ts";
-import { createWriteBehind, type Database, toTextArray } from "../database/mod.ts";
+import { createWaitingRows, createWriteBehind, type Database, toTextArray } from "../database/mod.ts";
 import type { KeyRecord } from "./key_record.ts";
 
 const INTERVAL_MS = 60_000;
@@ -12,33 +12,27 @@ const MAX_MARKS = 100_000;
 const BATCH_SIZE = 5_000;
 
 export function createLastUse(database: Database, clock: Clock) {
-  /** A key is here once for each of its records: it may have been looked up again since its first use. */
-  let marks: Pick<KeyRecord, "uuid" | "isUseNoted">[] = [];
-
-  async function flush() {
-    const taken = marks;
-    marks = [];
-    for (const mark of taken) mark.isUseNoted = false;
-    // Every writer locks rows in the order of their ids, so two processes never wait for each other.
-    const uuids = [...new Set(taken.map(({ uuid }) => uuid))].sort();
-    try {
-      while (uuids.length > 0) {
-        await updateLastUse(database, uuids.slice(0, BATCH_SIZE), clock.now());
-        uuids.splice(0, BATCH_SIZE);
-      }
-    } catch {
-      // The database does not answer, which the pulse reports. The marks wait for the next time.
-      for (const uuid of uuids) if (marks.length < MAX_MARKS) marks.push({ uuid, isUseNoted: true });
-    }
-  }
-
+  const { add, flush } = createWaitingRows<Pick<KeyRecord, "uuid" | "isUseNoted">>({
+    idOf: ({ uuid }) => uuid,
+    // A key that was looked up again has another record. The older record may be marked again.
+    merge(older, newer) {
+      older.isUseNoted = false;
+      return newer;
+    },
+    most: MAX_MARKS,
+    async write(marks) {
+      for (const mark of marks) mark.isUseNoted = false;
+      // Every writer locks rows in the order of their ids, so two processes never wait for each other.
+      const uuids = marks.map(({ uuid }) => uuid).sort();
+      for (let start = 0; start < uuids.length; start += BATCH_SIZE)
+        await updateLastUse(database, uuids.slice(start, start + BATCH_SIZE), clock.now());
+    },
+  });
   return {
     ...createWriteBehind({ intervalMs: INTERVAL_MS, flush }),
     /** Marks a key as used now. */
     note(record: KeyRecord): void {
-      if (record.isUseNoted || marks.length >= MAX_MARKS) return;
-      record.isUseNoted = true;
-      marks.push(record);
+      record.isUseNoted ||= add(record);
     },
   };
 }

@@ -55,6 +55,26 @@ describe("createLastUse()", () => {
     expect(await lastUsedAt(licenseUuid)).not.toBeNull();
   });
 
+  test("note() marks a record again after its mark was written, or gave way to a newer record of its key", async () => {
+    const { licenseUuid } = await service.issue();
+    const lastUse = createLastUse(service.database, systemClock);
+    const uuid = await keyUuid(licenseUuid);
+    const [older, newer] = [keyRecord({ uuid }), keyRecord({ uuid })];
+    lastUse.note(older);
+    lastUse.note(newer);
+    expect([older.isUseNoted, newer.isUseNoted]).toEqual([false, true]);
+    await lastUse.flush();
+    expect(newer.isUseNoted).toBe(false);
+  });
+
+  test("note() does not mark a record for which there is no place", () => {
+    const lastUse = createLastUse(service.database, systemClock);
+    for (let at = 0; at < 100_000; at++) lastUse.note(keyRecord({ uuid: String(at) }));
+    const more = keyRecord({ uuid: "more" });
+    lastUse.note(more);
+    expect(more.isUseNoted).toBe(false);
+  });
+
   test("a service marks the key of an accepted request, and writes the mark when it stops", async () => {
     const other = await startTestService({ on: service.testDatabase });
     const used = await service.issue();
