@@ -9,7 +9,7 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   resume_key: (id) => `\`claviger keys resume ${id}\` comes first`,
   renew_license: (id) => `\`claviger keys renew ${id} --expires-at TIME\` comes first`,
   rotate_replacement: (id) => `rotate that one with \`claviger keys rotate ${id}\``,
-  list_keys_of_account: (id) => `see \`claviger keys list --account ${id}\``,
+  revoke_keys_of_account: (id) => `revoke its keys first; \`claviger keys list --account ${id}\` shows them`,
   change_account: (email) =>
     `leave them out, or change the account first with \`claviger accounts update ${email}\``,
   list_operators: () => "see `claviger operators list`",
@@ -18,6 +18,8 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   change_role: (name) => `change the role first with \`claviger operators role ${name} ROLE\``,
   log_in_again: (name) => `log in again first with a code from \`claviger operators login ${name}\``,
   list_tokens: () => "see `claviger tokens list`",
+  issue_token: () =>
+    "issue a token with another name with `claviger tokens issue --name NAME --scope SCOPES`",
   extend_token: () => "give a later expiry with --expires-at",
   require_commercial: () => "give --requires-license commercial",
   list_signing_keys: () => "`claviger licenses public-keys` shows the ids",

@@ -51,10 +51,7 @@ export async function eraseAccount(
       "Cannot erase account: it got a key or another name at the same moment; try again",
     );
   if (row.keysInUse === 0) return { isPersonal: row.isPersonal };
-  const why =
-    row.keysInUse === 1
-      ? "a key of it is not revoked; revoke it first"
-      : `${row.keysInUse} of its keys are not revoked; revoke them first`;
-  const remedy = { name: "list_keys_of_account", of: toId("usr", uuid) } as const;
-  return refuse("CONFLICT", `Cannot erase account: ${why}`, { remedy });
+  const keys = row.keysInUse === 1 ? "a key of it is" : `${row.keysInUse} of its keys are`;
+  const remedy = { name: "revoke_keys_of_account", of: toId("usr", uuid) } as const;
+  return refuse("CONFLICT", `Cannot erase account: ${keys} not revoked`, { remedy });
 }

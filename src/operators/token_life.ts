@@ -86,9 +86,8 @@ export async function renewToken(
   if (row?.isChanged) return { token, state: row.state };
   const cannot = `Cannot renew token ${name}`;
   if (row === undefined) return refuseUnknown(cannot);
-  if (row.state === "revoked")
-    return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
-  if (row.isTooWide) return refuse("CONFLICT", `${cannot}: ${SCOPES_RULE}; ${ISSUE}`);
+  if (row.state === "revoked") return refuseForGood(cannot);
+  if (row.isTooWide) return refuseForGood(cannot, SCOPES_RULE);
   const kept = `it would be expired since ${toTimestamp(row.expiresAt ?? now)}`;
   const stem = `${cannot}: ${expiresAt === undefined ? kept : PAST_EXPIRY}`;
   return refuse("CONFLICT", stem, { remedy: { name: "extend_token" } });
@@ -99,7 +98,9 @@ interface RenewedRow extends TokenChange {
   readonly isTooWide: boolean;
 }
 
-const ISSUE = "issue a token with another name";
+function refuseForGood(cannot: string, why = "it is revoked, which is final"): Refusal {
+  return refuse("CONFLICT", `${cannot}: ${why}`, { remedy: { name: "issue_token" } });
+}
 
 function refuseUnknown(cannot: string): Refusal {
   return refuse("NOT_FOUND", `${cannot}: no token has this name`, { remedy: { name: "list_tokens" } });
@@ -123,8 +124,7 @@ export async function resumeToken(database: Database, name: string, by: By): Pro
   const change = await changeState(database, name, { ...by, to: "active" });
   const cannot = `Cannot resume token ${name}`;
   if (change === undefined) return refuseUnknown(cannot);
-  if (change.state !== "revoked") return change;
-  return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
+  return change.state === "revoked" ? refuseForGood(cannot) : change;
 }
 
 export interface TokenChange {

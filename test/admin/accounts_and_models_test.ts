@@ -97,7 +97,7 @@ describe("POST /accounts/{id}/erase", () => {
     expect({ status: inUse.status, code: inUse.body.code, error: inUse.body.error }).toEqual({
       status: 409,
       code: "CONFLICT",
-      error: "Cannot erase account: a key of it is not revoked; revoke it first",
+      error: "Cannot erase account: a key of it is not revoked; revoke its keys first",
     });
     const by = { actor: ACTOR, now: admin.clock.now() };
     const uuid = parseId("key", id) ?? "";

@@ -137,7 +137,7 @@ describe("An erased account", () => {
     );
     expect(outcome).toMatchObject({ code: "CONFLICT", sentence: expect.stringContaining("try again") });
     expect(await eraseAccount(admin.database, accountOf(old), BY)).toMatchObject({
-      sentence: "Cannot erase account: a key of it is not revoked; revoke it first",
+      sentence: "Cannot erase account: a key of it is not revoked; revoke its keys first",
     });
   });
 

@@ -37,7 +37,7 @@ beforeAll(async () => {
     resume_key: (await issueSuspended(admin)).id,
     renew_license: key.id,
     rotate_replacement: key.id,
-    list_keys_of_account: key.userId,
+    revoke_keys_of_account: key.userId,
     change_account: "o'hara@example.org",
     change_role: operator,
     log_in_again: operator,
@@ -55,6 +55,7 @@ const VALUES: Readonly<Record<string, string>> = {
   ROLE: "editor",
   EMAIL: "ada@example.org",
   TIER: "free",
+  SCOPES: "status:read",
   TIME: "2027-01-31",
 };
 
@@ -129,7 +130,7 @@ describe.each(NAMES)("The remedy %s", (name) => {
 
 /** What only a command or the API can do. */
 const WITHOUT_PAGE: readonly RemedyName[] = [
-  ...(["give_role", "extend_token", "require_commercial", "list_signing_keys"] as const),
+  ...(["give_role", "issue_token", "extend_token", "require_commercial", "list_signing_keys"] as const),
   ...(["rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];
 

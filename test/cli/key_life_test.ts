@@ -427,8 +427,8 @@ describe("claviger accounts erase", () => {
     await line.json(["accounts", "update", key.email, "--name", "Augusta Ada King"]);
     const [account] = await line.json(["accounts", "list", "--search", key.email]);
     expect(refusalOf(await line.here(["accounts", "erase", key.email]))).toBe(
-      "Cannot erase account: a key of it is not revoked; revoke it first; " +
-        `see \`claviger keys list --account ${account.id}\``,
+      "Cannot erase account: a key of it is not revoked; revoke its keys first; " +
+        `\`claviger keys list --account ${account.id}\` shows them`,
     );
     await line.json(["keys", "revoke", key.id]);
     await line.json(["accounts", "erase", key.email]);

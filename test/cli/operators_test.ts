@@ -17,6 +17,9 @@ const audit = async (): Promise<{ action: string; actor: string; reason: string 
   line.json(["audit", "--limit", "1"]);
 
 /** Each command with its refusal. The operator `first` is a viewer, and the token `ended` is revoked. */
+const FINAL =
+  "it is revoked, which is final; issue a token with another name with " +
+  "`claviger tokens issue --name NAME --scope SCOPES`";
 const REFUSALS = {
   "operators login new":
     "Cannot create login code: no operator is named new; a new operator needs a role: viewer, editor or admin; " +
@@ -26,10 +29,8 @@ const REFUSALS = {
     "`claviger operators role first ROLE`",
   "operators role nobody editor":
     "Cannot change the role of nobody: no operator has this name; see `claviger operators list`",
-  "tokens renew ended":
-    "Cannot renew token ended: it is revoked, which is final; issue a token with another name",
-  "tokens resume ended":
-    "Cannot resume token ended: it is revoked, which is final; issue a token with another name",
+  "tokens renew ended": `Cannot renew token ended: ${FINAL}`,
+  "tokens resume ended": `Cannot resume token ended: ${FINAL}`,
   "tokens renew none": "Cannot renew token none: no token has this name; see `claviger tokens list`",
   "tokens revoke none": "Cannot revoke token none: no token has this name; see `claviger tokens list`",
   "tokens issue --name ended --scope keys:read":

@@ -29,7 +29,7 @@ const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   resume_key: { scope: "keys:manage", label: "Resume it", to: toKeyForm("resume") },
   renew_license: { scope: "keys:manage", label: "Renew the license", to: toKeyForm("renew") },
   rotate_replacement: { scope: "keys:manage", label: "Rotate that one", to: toKeyForm("rotate") },
-  list_keys_of_account: { scope: "keys:read", label: "Show its keys", to: (id) => `/keys?account=${id}` },
+  revoke_keys_of_account: { scope: "keys:read", label: "Show its keys", to: (id) => `/keys?account=${id}` },
   change_account: {
     scope: "accounts:read",
     label: "Show the account",
