@@ -12,7 +12,10 @@ export interface GivenSecret {
   readonly source: string;
 }
 
-/** Finds a credential in the folder that systemd provides, else at the path that the unit names. */
+/**
+ * Finds a credential in the folder that systemd provides, else at the path that the unit names. `exists` tells whether
+ * the file is there; it is false, and `path` only the name, if there is neither folder nor path.
+ */
 export function findCredential(name: string, { env, unit }: ConfigSource) {
   const folder = env.CREDENTIALS_DIRECTORY;
   const path = folder ? join(folder, name) : (unit?.credentials.get(name) ?? name);
