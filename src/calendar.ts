@@ -21,14 +21,14 @@ const TIMESTAMP_FORM = new RegExp(`^${DAY_FORM}(T${TIME}${ZONE})?$`);
 
 /** The rule for an instant: an ISO 8601 instant with its zone, or a date alone. */
 export const TIMESTAMP = {
-  must: "must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z",
+  expects: "an ISO 8601 timestamp such as 2027-01-31T00:00:00Z",
   keywords: { pattern: TIMESTAMP_FORM.source, examples: ["2027-01-31T00:00:00Z"] },
   parse: parseTimestamp,
 } as const satisfies Rule<Date>;
 
 /** The rule for a day, UTC, which stays a text. */
 export const DAY: Rule<string> = {
-  must: "must be a day such as 2026-11-20",
+  expects: "a day such as 2026-11-20",
   keywords: { format: "date" },
   parse: (text) => (text.length === 10 && parseTimestamp(text) !== undefined ? text : undefined),
 };
@@ -67,7 +67,7 @@ const SPAN_FORM =
 
 /** The rule for a span, `7d` or `12h`, which means milliseconds. */
 export const SPAN: Rule<number> = {
-  must: "must be whole days or hours, such as 7d or 12h, at most ten years",
+  expects: "whole days or hours, such as 7d or 12h, at most ten years",
   keywords: { pattern: SPAN_FORM.source },
   parse(text) {
     if (!SPAN_FORM.test(text)) return undefined;
@@ -89,7 +89,7 @@ export interface Month {
 
 /** The rule for a calendar month. */
 export const MONTH: Rule<Month> = {
-  must: "must be a month such as 2026-11",
+  expects: "a month such as 2026-11",
   keywords: {
     type: "string",
     pattern: "^[0-9]{4}-(0[1-9]|1[0-2])$",

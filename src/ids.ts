@@ -85,7 +85,7 @@ export function idForm(kind: IdKind): string {
 /** Returns the rule for an identifier of that kind, which means its UUID. */
 export function idRule(kind: IdKind): Rule<string> {
   return {
-    must: `must be ${idForm(kind)}`,
+    expects: idForm(kind),
     keywords: { pattern: `^${kind}_[0-9a-f]{32}$` },
     parse: (text) => parseId(kind, text),
   };

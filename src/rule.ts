@@ -6,8 +6,8 @@ import * as v from "valibot";
 
 /** The rule for a value that no OpenAPI document describes. */
 export interface ParsingRule<Value> {
-  /** The end of a refusal, after the name of the field: `must be a month such as 2026-11`. */
-  readonly must: string;
+  /** The allowed values in words, such as `a month such as 2026-11`: a refusal says that the field must be one. */
+  readonly expects: string;
   /** Returns the value of a text; undefined for a wrong text. */
   parse(text: string): Value | undefined;
 }
@@ -27,7 +27,7 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): Numb
   const isBounded = most < Number.MAX_SAFE_INTEGER;
   const allows = (number: number) => Number.isSafeInteger(number) && number >= least && number <= most;
   return {
-    must: `must be a whole number${isBounded ? ` from ${least} to ${most}` : `, at least ${least}`}`,
+    expects: `a whole number${isBounded ? ` from ${least} to ${most}` : `, at least ${least}`}`,
     keywords: { type: "integer", minimum: least, maximum: most },
     allows,
     parse: (text) => (/^\d+$/.test(text) && allows(Number(text)) ? Number(text) : undefined),
@@ -35,14 +35,14 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): Numb
 }
 
 /** Returns the rule for a text that matches a pattern. */
-export function matching(pattern: RegExp, must: string): ParsingRule<string> {
-  return { must, parse: (text) => (pattern.test(text) ? text : undefined) };
+export function matching(pattern: RegExp, expects: string): ParsingRule<string> {
+  return { expects, parse: (text) => (pattern.test(text) ? text : undefined) };
 }
 
 /** Returns the rule for one of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
   return {
-    must: `must be one of ${words.join(", ")}`,
+    expects: `one of ${words.join(", ")}`,
     keywords: { enum: words },
     parse: (text) => words.find((word) => word === text),
   };
@@ -54,7 +54,8 @@ type Keywords = Readonly<Record<string, unknown>>;
  * Returns the schema of a text that stands for a value; `more` are further keywords for the document. As with each of these
  * schemas, the name of the field comes before the message.
  */
-export function parsedField<Value>({ must, keywords, parse }: Rule<Value>, more: Keywords = {}) {
+export function parsedField<Value>({ expects, keywords, parse }: Rule<Value>, more: Keywords = {}) {
+  const must = `must be ${expects}`;
   return v.pipe(
     v.string(must),
     v.check((text) => parse(text) !== undefined, must),
@@ -65,13 +66,14 @@ export function parsedField<Value>({ must, keywords, parse }: Rule<Value>, more:
 }
 
 /** Returns the schema of a number in JSON. */
-export function numberField({ must, keywords, allows }: NumberRule) {
+export function numberField({ expects, keywords, allows }: NumberRule) {
+  const must = `must be ${expects}`;
   return v.pipe(v.number(must), v.check(allows, must), inJsonSchema(keywords));
 }
 
 /** Returns the schema of one of a few words. */
 export function wordField<const Word extends string>(words: readonly Word[]) {
-  return v.picklist(words, oneOf(words).must);
+  return v.picklist(words, `must be ${oneOf(words).expects}`);
 }
 
 /** Describes a check of our own in JSON Schema, for the OpenAPI documents. */

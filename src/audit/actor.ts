@@ -38,7 +38,7 @@ const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
 
 /** The rule for the text of an actor. Without its kind, no row has it. */
 export const ACTOR_TEXT: Rule<string> = {
-  must: `must be a kind and a name, such as token:shop; the kinds are ${KINDS.join(", ")}`,
+  expects: `a kind and a name, such as token:shop; the kinds are ${KINDS.join(", ")}`,
   keywords: { ...LINE.keywords, pattern: ACTOR.source },
   parse: (text) => (ACTOR.test(text) ? LINE.parse(text) : undefined),
 };

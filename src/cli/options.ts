@@ -38,7 +38,7 @@ export const ACCOUNT_NAME = { account: required("the account's id or e-mail", AC
 
 /** Accepts a text that the setting allows, and an empty text if the setting may be left out. */
 export function settingText(name: SettingName): ParsingRule<string> {
-  const { default: standard, must, parse } = settingOf(name);
+  const { default: standard, expects, parse } = settingOf(name);
   const isAllowed = (text: string) => (text === "" ? standard === "" : parse(text) !== undefined);
-  return { must, parse: (text) => (isAllowed(text) ? text : undefined) };
+  return { expects, parse: (text) => (isAllowed(text) ? text : undefined) };
 }

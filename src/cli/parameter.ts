@@ -119,11 +119,11 @@ function setReader(defined: Option | Argument, { reader, choices }: Parameter<un
   defined.argParser((typeof rule === "function" ? rule : parserOf(rule)) as (text: string) => never);
 }
 
-function parserOf({ must, parse }: ParsingRule<unknown>): (text: string) => unknown {
+function parserOf({ expects, parse }: ParsingRule<unknown>): (text: string) => unknown {
   return (text) => {
     const value = parse(text);
     if (value !== undefined) return value;
-    throw new InvalidArgumentError(`It ${must}`);
+    throw new InvalidArgumentError(`It must be ${expects}`);
   };
 }
 

@@ -21,12 +21,12 @@ export interface ListenAddress {
 }
 
 /** Accepts every text: the code that uses the setting checks it. */
-export function anyText(must: string): SettingRule<string> {
-  return { must, parse: (text) => text };
+export function anyText(expects: string): SettingRule<string> {
+  return { expects, parse: (text) => text };
 }
 
 export const LOG_REQUESTS: SettingRule<LogRequests> = {
-  must: "must be sampled, all, off, or 1/N for one in N (up to 1000000)",
+  expects: "sampled, all, off, or 1/N for one in N (up to 1000000)",
   parse(text) {
     const [, every] = /^1\/([1-9]\d{0,6})$/.exec(text) ?? [];
     if (every !== undefined && Number(every) <= 1_000_000) return `1/${Number(every)}`;
@@ -37,7 +37,7 @@ export const LOG_REQUESTS: SettingRule<LogRequests> = {
 /** Returns the rule for an address such as `127.0.0.1:9090` or `[::1]:9090`; `port` is that of the example. */
 export function listenAddress(port: number): SettingRule<ListenAddress> {
   return {
-    must: `must be HOST:PORT, such as 127.0.0.1:${port} or [::1]:${port}`,
+    expects: `HOST:PORT, such as 127.0.0.1:${port} or [::1]:${port}`,
     parse(text) {
       const [, inner, plain, digits] =
         /^(?:\[([\dA-Fa-f:.%]{2,60})\]|([\w.-]{1,255})):(\d{1,5})$/.exec(text) ?? [];
@@ -48,7 +48,7 @@ export function listenAddress(port: number): SettingRule<ListenAddress> {
 }
 
 export const MODEL_TYPES: SettingRule<readonly string[]> = {
-  must: "must be 1 to 20 names separated by commas, each of 1 to 64 letters and digits",
+  expects: "1 to 20 names separated by commas, each of 1 to 64 letters and digits",
   parse(text) {
     const types = text.split(",").map((type) => type.trim());
     const isRight = types.length <= 20 && types.every((type) => /^[A-Za-z0-9]{1,64}$/.test(type));
@@ -57,7 +57,7 @@ export const MODEL_TYPES: SettingRule<readonly string[]> = {
 };
 
 export const TRUSTED_PROXIES: SettingRule<TrustedProxies> = {
-  must: "must be addresses and networks (CIDR) separated by commas",
+  expects: "addresses and networks (CIDR) separated by commas",
   parse(text) {
     const parsed = parseTrustedProxies(text);
     return parsed.ok ? parsed.proxies : undefined;
@@ -72,7 +72,8 @@ export const USUAL_OFFLINE_DAYS = "free=1,research=7,commercial=14,enterprise=30
 
 /** Days by tier, such as `free=0,enterprise=60`. */
 export const OFFLINE_DAYS: SettingRule<OfflineDays> = {
-  must: "must be tiers with days from 0 to 3650, such as free=0,enterprise=60; a tier that is left out keeps its default",
+  expects:
+    "tiers with days from 0 to 3650, such as free=0,enterprise=60; a tier that is left out keeps its default",
   parse(text) {
     const given = parseDays(text);
     return given && (Object.fromEntries([...(parseDays(USUAL_OFFLINE_DAYS) ?? []), ...given]) as OfflineDays);
@@ -92,7 +93,7 @@ function parseDays(text: string): [Tier, number][] | undefined {
 }
 
 export const DATABASE_URL: SettingRule<string> = {
-  must: "must be a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
+  expects: "a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
   parse(text) {
     const url = parseDatabaseUrl(text);
     if (url === undefined || !isDecodable(url.first)) return undefined;
@@ -120,7 +121,8 @@ function isDecodable({ username, password, pathname }: URL): boolean {
 
 /** The value is the address without a slash at its end. */
 export const PUBLIC_URL: SettingRule<string> = {
-  must: "must be the http or https address under which clients reach the service, such as https://licenses.example.org",
+  expects:
+    "the http or https address under which clients reach the service, such as https://licenses.example.org",
   parse: (text) =>
     /^https?:\/\/[^\s@?#\\]{1,500}$/i.test(text) ? URL.parse(text)?.href.replace(/\/+$/, "") : undefined,
   ending: () => ", without user, query and fragment",
@@ -128,7 +130,8 @@ export const PUBLIC_URL: SettingRule<string> = {
 
 /** The value is an origin, such as `https://admin.example.org`. */
 export const ADMIN_URL: SettingRule<string> = {
-  must: "must be an https:// address without user, path, query or fragment, such as https://admin.example.org (http:// only for a loopback address)",
+  expects:
+    "an https:// address without user, path, query or fragment, such as https://admin.example.org (http:// only for a loopback address)",
   // A path could not be kept: cookies and the check of `Host` know only the host.
   parse: (text) => (/^https?:\/\/[^\s/?#@\\]{1,255}\/?$/i.test(text) ? parseSafe(text)?.origin : undefined),
   ending: () => "",
@@ -136,7 +139,7 @@ export const ADMIN_URL: SettingRule<string> = {
 
 /** The value is the address without a slash at its end. */
 export const API_URL: SettingRule<string> = {
-  must: "must be an https:// address without user, query or fragment (http:// only for a loopback address)",
+  expects: "an https:// address without user, query or fragment (http:// only for a loopback address)",
   parse(text) {
     const url = parseSafe(text);
     const isPlain = url?.username === "" && url.password === "" && !/[?#\s]/.test(text);

@@ -35,7 +35,7 @@ const TABLE = {
   },
   CLAVIGER_HOST: {
     default: "127.0.0.1",
-    ...matching(/^[A-Za-z0-9.:_%-]{1,255}$/, "must be an address or host name to listen on"),
+    ...matching(/^[A-Za-z0-9.:_%-]{1,255}$/, "an address or host name to listen on"),
     meaning: "the address that the service listens on",
   },
   CLAVIGER_PORT: {
@@ -49,38 +49,38 @@ const TABLE = {
       "the start of the download addresses of hosted model files; a path in it is a prefix that a proxy removes",
   },
   CLAVIGER_TLS_CERT: {
-    ...anyText("must be a file with a certificate and its chain (PEM)"),
+    ...anyText("a file with a certificate and its chain (PEM)"),
     meaning:
       "the certificate for https; a systemd credential named claviger-tls-cert also works; SIGHUP reads it again",
   },
   CLAVIGER_TLS_KEY: {
-    ...anyText("must be a file with the key of the certificate (PEM, without a passphrase)"),
+    ...anyText("a file with the key of the certificate (PEM, without a passphrase)"),
     meaning: "the certificate's key; a systemd credential named claviger-tls-key also works",
   },
   CLAVIGER_STOP_GRACE: {
     default: "1",
-    ...matching(/^([0-2](\.\d{1,3})?|3(\.0{1,3})?)$/, "must be a number of seconds from 0 to 3"),
+    ...matching(/^([0-2](\.\d{1,3})?|3(\.0{1,3})?)$/, "a number of seconds from 0 to 3"),
     meaning:
       "how many seconds after SIGTERM the service still takes requests while health answers 503, so that a load balancer can stop sending; Ctrl-C stops without this delay",
   },
   CLAVIGER_DATA_DIR: {
-    ...anyText("must be a folder"),
+    ...anyText("a folder"),
     meaning:
       "the data folder; without this setting $STATE_DIRECTORY, else /var/lib/claviger for root or if it exists, else ./claviger-data",
   },
   CLAVIGER_POSTGRES_BIN: {
-    ...matching(/^\//, "must be the absolute path of a folder that holds postgres and initdb"),
+    ...matching(/^\//, "the absolute path of a folder that holds postgres and initdb"),
     meaning:
       "the folder of your own PostgreSQL 18, such as /usr/lib/postgresql/18/bin, that runs the database in place of the PostgreSQL inside; unused with DATABASE_URL",
   },
   CLAVIGER_BRAND: {
     default: "svc",
-    ...matching(/^[a-z][a-z0-9]{0,15}$/, "must be 1 to 16 lowercase letters and digits, a letter first"),
+    ...matching(/^[a-z][a-z0-9]{0,15}$/, "1 to 16 lowercase letters and digits, a letter first"),
     meaning: "the word that keys and, capitalised, the default model types begin with",
   },
   CLAVIGER_INSTALLER_HOST: {
     default: "repo",
-    ...matching(/^[a-z][a-z0-9]{0,31}$/, "must be 1 to 32 lowercase letters and digits, a letter first"),
+    ...matching(/^[a-z][a-z0-9]{0,31}$/, "1 to 32 lowercase letters and digits, a letter first"),
     meaning:
       "the word before token in the installer's path (/v1/installer/repo-token) and field (repo_token)",
   },
@@ -161,28 +161,28 @@ const TABLE = {
       "for how many whole months before the current month usage events are kept; 0 means forever; the counts of usage are always kept",
   },
   CLAVIGER_SECRET: {
-    ...anyText("must be at least 32 random bytes as hexadecimal digits or base64"),
+    ...anyText("at least 32 random bytes as hexadecimal digits or base64"),
     meaning:
       "the root secret; if none is given and the database is inside, the first start writes a random secret to the data folder",
   },
   CLAVIGER_SECRET_FILE: {
-    ...anyText("must be a file that holds a secret as CLAVIGER_SECRET allows it"),
+    ...anyText("a file that holds a secret as CLAVIGER_SECRET allows it"),
     meaning: "the file of the root secret; a systemd credential named claviger-secret also works",
   },
   CLAVIGER_GITHUB_APP_ID: {
-    ...matching(/^([1-9]\d{0,18}|Iv[\w.]{1,60})$/, "must be the number of a GitHub App, or its client id"),
+    ...matching(/^([1-9]\d{0,18}|Iv[\w.]{1,60})$/, "the number of a GitHub App, or its client id"),
     meaning: "the GitHub App that mints repository tokens, in place of a stored token",
   },
   CLAVIGER_GITHUB_INSTALLATION_ID: {
-    ...matching(/^[1-9]\d{0,18}$/, "must be the number of an installation of the App"),
+    ...matching(/^[1-9]\d{0,18}$/, "the number of an installation of the App"),
     meaning: "the App's installation that covers the repository",
   },
   CLAVIGER_GITHUB_PRIVATE_KEY_FILE: {
-    ...anyText("must be a file with the App's private key (PEM)"),
+    ...anyText("a file with the App's private key (PEM)"),
     meaning: "the file of the App's private key; a systemd credential named claviger-github-key also works",
   },
   CLAVIGER_GITHUB_REPOSITORY: {
-    ...matching(/^(?!\.{1,2}$)[\w.-]{1,100}$/, "must be the name of one repository, without its owner"),
+    ...matching(/^(?!\.{1,2}$)[\w.-]{1,100}$/, "the name of one repository, without its owner"),
     meaning: "the only repository that tokens can read",
   },
   CLAVIGER_GITHUB_URL: {
@@ -240,11 +240,12 @@ export function unknown(name: string): string {
 
 /** Returns the value of a setting's text; undefined for an empty text without a default. Throws a {@linkcode SettingError} for a wrong text. */
 export function parseSetting<Name extends SettingName>(name: Name, text: string): SettingValue<Name> {
-  const { default: standard, must, parse, ending } = settingOf(name);
+  const { default: standard, expects, parse, ending } = settingOf(name);
   // An empty text is wrong only for a setting with a default.
   if (text === "" && standard === "") return undefined as SettingValue<Name>;
   const value = parse(text) as SettingValue<Name>;
   if (value !== undefined) return value;
   const shown = text.length <= 100 ? text : `${text.slice(0, 100)}…`;
-  throw new SettingError(`${name} ${must}${ending?.(text) ?? `, not ${JSON.stringify(shown)}`}`, name);
+  const end = ending?.(text) ?? `, not ${JSON.stringify(shown)}`;
+  throw new SettingError(`${name} must be ${expects}${end}`, name);
 }

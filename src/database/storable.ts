@@ -5,7 +5,7 @@ import { inJsonSchema, type Rule } from "../rule.ts";
 /** Returns the rule for one line of text. Its length counts characters, not code units. */
 export function lineOf(least: number, most: number): Rule<string> {
   return {
-    must: `must be one line of ${least === 0 ? "at most" : `${least} to`} ${most} characters`,
+    expects: `one line of ${least === 0 ? "at most" : `${least} to`} ${most} characters`,
     keywords: { minLength: least, maxLength: most },
     parse(text) {
       const { length } = text.length > most * 2 ? text : [...text];

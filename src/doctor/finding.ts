@@ -11,7 +11,7 @@ export interface CheckResult {
   readonly state: FindingState;
   /** The result, as one line. */
   readonly message: string;
-  /** A command or a sentence that says what to do; undefined for `ok`. */
+  /** Says what to do, with commands between backticks, as Markdown has them; undefined for `ok`. */
   readonly remedy?: string;
 }
 

@@ -7,7 +7,7 @@ import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
 /** The rule for the expiry of a license. */
 export const EXPIRY: Rule<Date> = {
-  must: `${TIMESTAMP.must}, or never`,
+  expects: `${TIMESTAMP.expects}, or never`,
   keywords: {
     // Not `anyOf` of formats, which some generators of clients cannot read.
     pattern: `${TIMESTAMP.keywords.pattern}|^never$`,

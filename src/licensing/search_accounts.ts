@@ -30,7 +30,7 @@ const LINE = lineOf(1, 200);
 
 /** The rule for the text of a search. */
 export const SEARCH_TEXT: Rule<string> = {
-  must: `${LINE.must}, with a letter or a digit`,
+  expects: `${LINE.expects}, with a letter or a digit`,
   keywords: LINE.keywords,
   parse: (text) => (LINE.parse(text) !== undefined && wordsOf(text).length > 0 ? text : undefined),
 };

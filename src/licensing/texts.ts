@@ -10,7 +10,7 @@ import { parseEmail } from "./accounts.ts";
 
 export const TEXTS = {
   email: withoutKeys({
-    must: "must be an e-mail address",
+    expects: "an e-mail address",
     keywords: { minLength: 3, maxLength: 254, format: "email" },
     parse: parseEmail,
   }),
@@ -18,7 +18,7 @@ export const TEXTS = {
   organization: withoutKeys(lineOf(0, 200)),
   /** Any characters except controls, invisible characters, and separators of lines. */
   external_id: withoutKeys({
-    must: "must have 1 to 255 printable characters",
+    expects: "1 to 255 printable characters",
     keywords: { minLength: 1, maxLength: 255 },
     parse: (text) => (/^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u.test(text) && isStorableText(text) ? text : undefined),
   }),
@@ -26,14 +26,14 @@ export const TEXTS = {
 
 /** The rule for a text that names an account. It stays a text: `findAccountNamed` reads it. */
 export const ACCOUNT: Rule<string> = {
-  must: `must be an account's id, ${idForm("usr")}, or its e-mail`,
+  expects: `an account's id, ${idForm("usr")}, or its e-mail`,
   keywords: { maxLength: 254 },
   parse: (text) => (parseId("usr", text) === undefined && parseEmail(text) === undefined ? undefined : text),
 };
 
-function withoutKeys({ must, keywords, parse }: Rule<string>): Rule<string> {
+function withoutKeys({ expects, keywords, parse }: Rule<string>): Rule<string> {
   return {
-    must: `${must}, and no API key`,
+    expects: `${expects}, and no API key`,
     keywords,
     parse(text) {
       // The length first: the search for keys costs more.

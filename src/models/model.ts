@@ -54,7 +54,7 @@ export function toBytes(sizeMb: number): number {
 function slugOf(maxLength: number): Rule<string> {
   const slug = /^[A-Za-z0-9][A-Za-z0-9._+-]*$/;
   return {
-    must: `must be letters, digits, dots, dashes, plus or underscores, at most ${maxLength} characters`,
+    expects: `letters, digits, dots, dashes, plus or underscores, at most ${maxLength} characters`,
     keywords: { pattern: slug.source, maxLength },
     parse: (text) => (text.length <= maxLength && slug.test(text) ? text : undefined),
   };
@@ -67,8 +67,8 @@ const MAX_ADDRESS_LENGTH = 2_000;
 const CHECKSUM_FORM = /^(sha256:)?[0-9a-f]{64}$/;
 
 const ADDRESS: Rule<string> = {
-  must:
-    `must be an http or https address of at most ${MAX_ADDRESS_LENGTH} printable ASCII characters without spaces, ` +
+  expects:
+    `an http or https address of at most ${MAX_ADDRESS_LENGTH} printable ASCII characters without spaces, ` +
     "with no user and no password, because every client that lists the model gets them",
   keywords: { pattern: ADDRESS_FORM.source, maxLength: MAX_ADDRESS_LENGTH },
   parse(text) {
@@ -82,7 +82,7 @@ const MAX_SIZE_MB = 1_000_000_000;
 
 /** The rule for a size, in megabytes. */
 const SIZE_MB: NumberRule = {
-  must: `must be a number from 0 to ${MAX_SIZE_MB}`,
+  expects: `a number from 0 to ${MAX_SIZE_MB}`,
   keywords: { type: "number", minimum: 0, maximum: MAX_SIZE_MB },
   allows: (number) => number >= 0 && number <= MAX_SIZE_MB,
   parse: (text) => (text.trim() !== "" && SIZE_MB.allows(Number(text)) ? Number(text) : undefined),
@@ -95,8 +95,13 @@ const SIZE_MB: NumberRule = {
 export const MODEL_RULES = {
   name: slugOf(200),
   version: slugOf(100),
+  type: {
+    expects: "a string",
+    keywords: { description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" },
+    parse: (text) => text,
+  },
   paradigm: {
-    ...matching(PARADIGM_FORM, "must be lowercase letters, digits and underscores, such as p300"),
+    ...matching(PARADIGM_FORM, "lowercase letters, digits and underscores, such as p300"),
     keywords: { pattern: PARADIGM_FORM.source },
   },
   nFeatures: wholeNumber(1),
@@ -105,13 +110,13 @@ export const MODEL_RULES = {
   downloadUrl: ADDRESS,
   /** The value is the 64 digits alone. */
   checksum: {
-    must: "must be 64 lowercase hexadecimal digits, with or without sha256: before them",
+    expects: "64 lowercase hexadecimal digits, with or without sha256: before them",
     keywords: { pattern: CHECKSUM_FORM.source },
     parse: (text) => (CHECKSUM_FORM.test(text) ? text.slice(-64) : undefined),
   },
   /** 1 to 255 characters without control characters and without a path separator; `-` means standard input. */
   fileName: {
-    must: "must be the name of a file, without a folder",
+    expects: "the name of a file, without a folder",
     keywords: { maxLength: 255 },
     parse(text) {
       // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused here.

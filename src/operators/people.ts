@@ -39,7 +39,7 @@ export async function loginOperator(
   { actor, now }: By,
 ): Promise<LoginCode | Refusal> {
   if (NAME_RULE.parse(name) === undefined)
-    return refuse("INVALID_REQUEST", `Cannot create login code: a name ${NAME_RULE.must}`);
+    return refuse("INVALID_REQUEST", `Cannot create login code: a name must be ${NAME_RULE.expects}`);
   const made = makeCode(now);
   const [row] = await database.query<{ role: Role; isNew: boolean }>(
     (sql) => sql`
@@ -81,7 +81,7 @@ export async function loginOperator(
 /** The rule for the names of operators and tokens. */
 export const NAME_RULE = matching(
   /^[a-z0-9][a-z0-9._-]{0,63}$/,
-  "must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit",
+  "1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit",
 );
 
 async function refuseLogin(

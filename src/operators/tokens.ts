@@ -80,7 +80,7 @@ export async function issueToken(
 /** Returns the fault of a request, as a phrase. */
 function findWrong(request: TokenRequest, now: Date): string | undefined {
   const { name, scopes, restriction, sources, expiresAt } = request;
-  if (NAME_RULE.parse(name) === undefined) return `a name ${NAME_RULE.must}`;
+  if (NAME_RULE.parse(name) === undefined) return `a name must be ${NAME_RULE.expects}`;
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
   if (isTooWide(restriction, scopes)) return SCOPES_RULE;
   if (expiresAt !== undefined && expiresAt <= now) return PAST_EXPIRY;

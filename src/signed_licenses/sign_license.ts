@@ -40,7 +40,7 @@ export const USUAL_EXPORT_DAYS = 365;
 
 /** The rule for a text that a client chooses and its license repeats: the fingerprint of a machine, or a nonce. */
 export const CLIENT_TEXT: Rule<string> = {
-  must: "must have 1 to 128 printable ASCII characters",
+  expects: "1 to 128 printable ASCII characters",
   keywords: { pattern: CLIENT_TEXT_FORM.source },
   parse: (text) => (CLIENT_TEXT_FORM.test(text) ? text : undefined),
 };

@@ -152,7 +152,7 @@ describe("claviger keys issue", () => {
   ];
   test.each(wrongIds)("refuses an external id %s", async (_, wrong) => {
     expect(usageErrorOf(await line.here(issueArgs("--external-id", wrong)))).toContain(
-      "It must have 1 to 255 printable characters, and no API key",
+      "It must be 1 to 255 printable characters, and no API key",
     );
   });
 });

@@ -215,8 +215,8 @@ test.each(refused)(
   "readConfig() refuses %s=%s and names the setting and its allowed values",
   (name, value) => {
     const sentence = refusal({ env: { [name]: value } });
-    const { must } = SETTINGS.find((setting) => setting.name === name)!;
-    expect(sentence).toStartWith(`${name} ${must}`);
+    const { expects } = SETTINGS.find((setting) => setting.name === name)!;
+    expect(sentence).toStartWith(`${name} must be ${expects}`);
     expect(sentence).not.toContain("\n");
     if (name.endsWith("_URL")) expect(sentence).not.toContain("hid");
   },

@@ -71,9 +71,9 @@ describe("parseImportLine()", () => {
     [{ ...LINE, monthly_limit: -1 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, monthly_limit: 2 ** 53 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, used: 1.5 }, /^used must be a whole number, at least 0$/],
-    [{ ...LINE, external_id: "" }, /^external_id must have 1 to 255 printable characters, and no API key$/],
-    [{ ...LINE, external_id: 7 }, /^external_id must have 1 to 255 printable characters, and no API key$/],
-    [{ ...LINE, external_id: KEY }, /^external_id must have 1 to 255/],
+    [{ ...LINE, external_id: "" }, /^external_id must be 1 to 255 printable characters, and no API key$/],
+    [{ ...LINE, external_id: 7 }, /^external_id must be 1 to 255 printable characters, and no API key$/],
+    [{ ...LINE, external_id: KEY }, /^external_id must be 1 to 255/],
     [{ ...LINE, [KEY]: 1 }, /^it has a field that is not known$/],
     [{ ...LINE, Tier: "free" }, /^it has a field that is not known$/],
   ];

@@ -68,9 +68,9 @@ const refused: [name: string, value: string][] = [
 test.each(refused)(
   "readConfig() refuses %s=%s and names the setting and its allowed values",
   (name, value) => {
-    const { must } = SETTINGS.find((setting) => setting.name === name)!;
+    const { expects } = SETTINGS.find((setting) => setting.name === name)!;
     const sentence = read({ ...ALL, [name]: value });
-    expect(sentence).toStartWith(`${name} ${must}`);
+    expect(sentence).toStartWith(`${name} must be ${expects}`);
     expect(sentence).not.toContain("hidden");
   },
 );

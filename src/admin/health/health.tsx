@@ -127,7 +127,7 @@ function seenOf(seconds: number): string {
   return minutes < 120 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} hours`;
 }
 
-/** A remedy: the text between backticks is a command. */
+/** A remedy, whose commands stand between backticks. */
 function Remedy({ text }: { readonly text: string }) {
   const parts = text.split("`");
   return (

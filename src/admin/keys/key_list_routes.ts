@@ -25,7 +25,7 @@ const PERCENT = wholeNumber(NEAR_QUOTA_PERCENT, 100);
 
 const NEAR_QUOTA_FIELD = parsedField({
   ...PERCENT,
-  must: `${PERCENT.must}: the stored figures have only the licenses that used at least ${NEAR_QUOTA_PERCENT} % of their quota`,
+  expects: `${PERCENT.expects}: the stored figures have only the licenses that used at least ${NEAR_QUOTA_PERCENT} % of their quota`,
   keywords: {
     ...PERCENT.keywords,
     description:
@@ -34,7 +34,7 @@ const NEAR_QUOTA_FIELD = parsedField({
 });
 
 const UNUSED_FOR_FIELD = parsedField({
-  must: `must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`,
+  expects: `one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`,
   keywords: {
     type: "integer",
     enum: UNUSED_DAYS,

@@ -52,7 +52,7 @@ export function expiryOf(
   if (never !== undefined) return NEVER_EXPIRES;
   const expiresAt = DAY.parse(day) && new Date(`${day}T23:59:59Z`);
   if (expiresAt && expiresAt > now) return expiresAt;
-  const error = expiresAt ? PAST_EXPIRY : `It ${DAY.must}`;
+  const error = expiresAt ? PAST_EXPIRY : `It must be ${DAY.expects}`;
   return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "last_day", error }] });
 }
 

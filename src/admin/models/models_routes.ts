@@ -16,30 +16,23 @@ import {
   retireVersion,
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
-import { inJsonSchema, type NumberRule, parsedField } from "../../rule.ts";
+import { type NumberRule, numberField, parsedField } from "../../rule.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-function modelNumber({ must, keywords, allows }: NumberRule) {
-  const { maximum, ...others } = keywords;
+function modelNumber(rule: NumberRule) {
+  const { maximum, ...others } = rule.keywords;
   // A number that only JSON bounds has no maximum in the document.
-  return v.pipe(
-    v.number(must),
-    v.check(allows, must),
-    inJsonSchema(maximum === Number.MAX_SAFE_INTEGER ? others : keywords),
-  );
+  return numberField(maximum === Number.MAX_SAFE_INTEGER ? { ...rule, keywords: others } : rule);
 }
 
 const NEW_MODEL = v.strictObject({
   name: parsedField(MODEL_RULES.name),
   version: parsedField(MODEL_RULES.version),
-  type: v.pipe(
-    v.string("must be a string"),
-    inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
-  ),
+  type: parsedField(MODEL_RULES.type),
   paradigm: parsedField(MODEL_RULES.paradigm),
   n_features: modelNumber(MODEL_RULES.nFeatures),
   n_classes: modelNumber(MODEL_RULES.nClasses),

@@ -60,7 +60,7 @@ const limit = databaseCommand({
   arguments: {
     ...KEY_ID,
     n: required("inferences a month, or none for the tier's own limit", {
-      must: MONTHLY_LIMIT.must,
+      expects: MONTHLY_LIMIT.expects,
       parse: (text) => (text === "none" ? null : MONTHLY_LIMIT.parse(text)),
     }),
   },

@@ -31,7 +31,7 @@ const OPTIONS = {
   ...JSON_OPTIONS,
   name: required("the model's unique name", MODEL_RULES.name),
   version: required("its version", MODEL_RULES.version),
-  type: required("SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix", anyText),
+  type: required(MODEL_RULES.type.keywords.description, MODEL_RULES.type),
   nFeatures: required("input features", MODEL_RULES.nFeatures, { as: "n" }),
   nClasses: required("output classes", MODEL_RULES.nClasses, { as: "n" }),
   requiresLicense: required("the lowest tier that sees the model", TIERS, { as: "tier" }),

@@ -23,10 +23,7 @@ export async function openSigningSecrets(context: CommandContext): Promise<Secre
 }
 
 /** The id of a signing key. */
-const KID = matching(
-  /^[\w-]{43}$/,
-  "must be the `kid` of a key: 43 characters, as `licenses public-keys` shows it",
-);
+const KID = matching(/^[\w-]{43}$/, "the `kid` of a key: 43 characters, as `licenses public-keys` shows it");
 
 const publicKeys = databaseCommand({
   name: "public-keys",

@@ -12,8 +12,8 @@ import { flag, option, type ValuesOf } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
 
 /** Refuses characters that have a special meaning in a unit, such as `%`, `:` and the space. */
-const PATH = matching(/^\/[\w./+@-]+$/, "must be an absolute path of letters, digits and . _ + @ -");
-const GROUP = matching(/^[a-z_][a-z0-9_-]{0,31}$/, "must be the name of a group");
+const PATH = matching(/^\/[\w./+@-]+$/, "an absolute path of letters, digits and . _ + @ -");
+const GROUP = matching(/^[a-z_][a-z0-9_-]{0,31}$/, "the name of a group");
 
 const BACKUP_UNITS = [
   "claviger-backup.service",
@@ -278,9 +278,9 @@ ExecStart=/usr/bin/systemd-cat -t claviger -p emerg /bin/echo '%i failed: see jo
 
 /** Reads an address that the setting allows. A percent sign, which begins a zone, has a special meaning in a unit. */
 function withoutZone(name: SettingName, example: string): (text: string) => string {
-  const { must, parse } = settingText(name);
+  const { expects, parse } = settingText(name);
   return (text) => {
-    if (parse(text) === undefined) throw new InvalidArgumentError(`It ${must}`);
+    if (parse(text) === undefined) throw new InvalidArgumentError(`It must be ${expects}`);
     if (!text.includes("%")) return text;
     throw new InvalidArgumentError(`It must be an address without a zone, such as ${example}`);
   };

@@ -26,7 +26,7 @@ import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
 const NAME = { name: required("the token's name", NAME_RULE) };
 /** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
 const END = {
-  must: EXPIRY.must,
+  expects: EXPIRY.expects,
   parse: (text: string) => (text === "never" ? text : TIMESTAMP.parse(text)),
 };
 

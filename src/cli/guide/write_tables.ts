@@ -4,9 +4,9 @@ import { SETTINGS } from "../../config/mod.ts";
 
 /** Returns the Markdown of the page `settings`. */
 export function writeSettingsPage(): string {
-  const settings = SETTINGS.map(({ name, default: standard, must, meaning }) => {
+  const settings = SETTINGS.map(({ name, default: standard, expects, meaning }) => {
     const byDefault = standard === "" ? "" : ` Default: \`${standard}\`.`;
-    return `### ${name}\n\n${toSentence(meaning)}${byDefault} Allowed: ${must.replace(/^must be /, "")}.\n`;
+    return `### ${name}\n\n${toSentence(meaning)}${byDefault} Allowed: ${expects}.\n`;
   });
   return `# Settings
 
