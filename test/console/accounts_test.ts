@@ -254,7 +254,7 @@ describe("The page of an account", () => {
       await erase("leaving@example.com");
       await page.getByText("It must be leaving@example.org").waitFor();
       await erase("leaving@example.org");
-      await page.getByText("a key of it is not revoked; revoke it first").waitFor();
+      await page.getByText("a key of it is not revoked; revoke its keys first").waitFor();
       await takeScreenshots(page, "account-erase-refused");
       await expectAccessible(page);
       await revokeKey(createLicenseChanges(admin.database), { uuid: parseId("key", key.id) ?? "" }, by());
