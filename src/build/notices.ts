@@ -12,6 +12,9 @@ export function renderNotices({ postgresPackage }: { readonly postgresPackage: s
   const parts = [
     { title: "Bun, the runtime", text: readFileSync(noticePath("bun"), "utf8") },
     { title: "Libraries in Bun, by license", text: readFileSync(noticePath("bun-libraries"), "utf8") },
+    { title: "Crates of Rust in Bun", text: readFileSync(noticePath("bun-crates"), "utf8") },
+    { title: "WebKit in Bun, its holders", text: readFileSync(noticePath("webkit"), "utf8") },
+    { title: "ICU in Bun, with the data of others", text: readFileSync(noticePath("bun-icu"), "utf8") },
     // Both licences demand that their text comes with the program.
     { title: "LGPL 2.1, of WebKit and tinycc in Bun", text: readFileSync(noticePath("lgpl-2.1"), "utf8") },
     { title: "Apache 2.0, of other libraries in Bun", text: readFileSync(noticePath("apache-2.0"), "utf8") },

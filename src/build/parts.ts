@@ -54,15 +54,13 @@ HdrHistogram_c BSD-2-Clause
 libarchive LicenseRef-see-NOTICES.txt libarchive
 llhttp MIT llhttp
 lol-html BSD-3-Clause lolhtml
-cssparser MPL-2.0
-selectors MPL-2.0
 ls-hpack MIT lshpack
 ls-qpack MIT
 lsquic LicenseRef-see-NOTICES.txt
 mimalloc MIT mimalloc
 picohttp MIT picohttpparser
 zstd BSD-3-Clause zstd
-rust-argon2 MIT
+rust-std LicenseRef-see-NOTICES.txt
 simdutf Apache-2.0
 tinycc LGPL-2.1-or-later tinycc
 uSockets Apache-2.0 usockets
@@ -86,6 +84,16 @@ export const BUN_PARTS = LIBRARIES_OF_BUN.trim()
     const [name = "", license = "", key = ""] = line.split(" ");
     return { name, license, version: process.versions[key] };
   });
+
+/**
+ * The crates of Rust in Bun. `notices/bun-crates.txt` lists them, and says where the list comes from: each entry begins
+ * with a line of name, version and, after two spaces, license.
+ */
+export const BUN_CRATES = [
+  ...readFileSync(join(import.meta.dir, "notices/bun-crates.txt"), "utf8").matchAll(
+    /^(\S+) (\d\S*) {2}(\S.*)$/gm,
+  ),
+].map(([, name = "", version = "", license = ""]) => ({ name, version, license }));
 
 /** The dependencies that only the bundle for Node holds. */
 const ONLY_ON_NODE = ["@hono/node-server"];

@@ -9,7 +9,7 @@ import { readLinks } from "../platform/bun/pack_postgres.ts";
 import type { DebianPackage } from "./debian_packages.ts";
 import { sha256Of } from "./digest.ts";
 import { integrityOf } from "./packages.ts";
-import { BUN_PARTS, CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
+import { BUN_CRATES, BUN_PARTS, CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
 
 /** A file of the release. An image and a package hold an executable. */
 export interface ReleaseFile {
@@ -32,6 +32,9 @@ interface Component {
   readonly "bom-ref": string;
   readonly [field: string]: unknown;
 }
+
+/** How sure name and version of a crate are: the executable of Bun does not name its crates. */
+const ORIGIN_OF_CRATES = "a lock file of Bun from before this version; the executable does not confirm it";
 
 /** Returns the document as JSON, with the license, digest and package URL of each part. */
 export function renderSbom({ commit, createdAtSeconds, files }: SbomOptions): string {
@@ -97,8 +100,24 @@ function toRuntime({ runtime }: ReleaseFile): Component {
     licenses: licensed(license),
     purl: linked === undefined ? undefined : `pkg:generic/${name}@${linked}`,
   }));
+  const crates = BUN_CRATES.map(({ name, version, license }) => ({
+    type: "library",
+    "bom-ref": `${runtime}#${name}@${version}`,
+    name,
+    version,
+    licenses: licensed(license),
+    purl: `pkg:cargo/${name}@${version}`,
+    properties: [{ name: "claviger:origin", value: ORIGIN_OF_CRATES }],
+  }));
   const version = packageJson.engines.bun;
-  return npmComponent(runtime, { type: "platform", name: "bun", version, license: "MIT", components });
+  const inside = [...components, ...crates];
+  return npmComponent(runtime, {
+    type: "platform",
+    name: "bun",
+    version,
+    license: "MIT",
+    components: inside,
+  });
 }
 
 function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {
@@ -141,8 +160,9 @@ function toDebian({ name, source, version, architecture, sha256 }: DebianPackage
   return { type: "library", "bom-ref": purl, name, version, hashes, licenses, purl };
 }
 
-/** A license that SPDX does not list has only a name. */
+/** A license that SPDX does not list has only a name; of several, a word such as `OR` says how they belong together. */
 function licensed(license: string) {
+  if (/ (OR|AND|WITH) /.test(license)) return [{ expression: license }];
   const isOurs = license.startsWith("LicenseRef-");
   return [{ license: isOurs ? { name: license.slice("LicenseRef-".length) } : { id: license } }];
 }

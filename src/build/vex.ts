@@ -13,7 +13,12 @@ export function renderVex(): string {
   const statements = vex.statements.flatMap(({ part, status, justification, reason, faults }) =>
     faults.map((name) => ({
       vulnerability: { name },
-      products: [{ "@id": product, subcomponents: [{ "@id": `pkg:generic/${part}` }] }],
+      products: [
+        {
+          "@id": product,
+          subcomponents: [{ "@id": part.startsWith("cargo/") ? `pkg:${part}` : `pkg:generic/${part}` }],
+        },
+      ],
       status,
       justification,
       impact_statement: reason,

