@@ -9,12 +9,13 @@ import { parseId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { backUp, makeFolder, prove, tryRestore } from "../backup/backup_kit.ts";
+import { backUp, prove, tryRestore } from "../backup/backup_kit.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { commandsOn } from "./commands_on.ts";
 
 interface AuditRow {
@@ -24,6 +25,7 @@ interface AuditRow {
   readonly after: { readonly expires_at?: string | null } | null;
 }
 
+const folder = useFolder();
 const admin = useAdmin();
 const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 
@@ -149,9 +151,8 @@ describe("GET /audit", () => {
     const key = await admin.issue();
     await suspend(key.id, "before the backup");
     const { rows, next } = await follow("", ({ reason }) => reason === "before the backup");
-    const folder = makeFolder();
     const target = await createTestDatabase({ empty: true });
-    const path = join(folder.path, "backup");
+    const path = join(folder, "backup");
     await backUp(admin.testDatabase.address, path);
     await tryRestore(target.address, await prove(path));
     const restored = await startAdmin({ on: target });
@@ -175,7 +176,6 @@ describe("GET /audit", () => {
     } finally {
       await restored.close();
       await target.close();
-      folder.remove();
     }
   });
 });

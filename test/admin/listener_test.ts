@@ -1,7 +1,6 @@
 /** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync } from "node:fs";
 import { openSession } from "../../src/database/mod.ts";
 import type { Finding } from "../../src/doctor/mod.ts";
 import { issueToken, SCOPES } from "../../src/operators/mod.ts";
@@ -10,14 +9,15 @@ import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { ENDPOINTS } from "../support/endpoints.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR } from "../support/issue.ts";
-import { testFolder } from "../support/postgres.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useTestService } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const ANY_PORT = { host: "127.0.0.1", port: 0 };
 
+const folder = useFolder();
 const service = useTestService({ config: { adminListen: ANY_PORT } });
 let url: string;
 let token: string;
@@ -117,7 +117,6 @@ describe("the listener for operators", () => {
 test.skipIf(ON_NODE)(
   "operators are served by http on loopback beside a certificate, and a reload renews the certificate for clients",
   async () => {
-    const folder = mkdtempSync(join(testFolder(), "listener-"));
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
     const { certFile, keyFile } = one;
     const config = { adminListen: ANY_PORT, tls: { certFile, keyFile } };
@@ -130,7 +129,6 @@ test.skipIf(ON_NODE)(
       expect((await shownFingerprint(secured.service.port)).fingerprint).toBe(two.fingerprint);
     } finally {
       await secured.close();
-      rmSync(folder, { recursive: true });
     }
   },
 );

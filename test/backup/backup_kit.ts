@@ -1,7 +1,5 @@
 /** Helpers of the tests of backup and restore: fill every table of a database, back up, restore, and compare. */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { addActivity } from "../../src/activity/mod.ts";
 import {
   type Backup,
@@ -22,15 +20,9 @@ import type { Refusal } from "../../src/refusal.ts";
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { ACTOR, issue, NOW, orThrow } from "../support/issue.ts";
-import { testFolder } from "../support/postgres.ts";
 import { openSecrets } from "../support/secrets.ts";
 
 export const watch = { onProgress() {} };
-
-export function makeFolder(): { readonly path: string; remove(): void } {
-  const path = mkdtempSync(join(testFolder(), "backup-"));
-  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
-}
 
 export function tryBackup(
   address: DatabaseAddress,

@@ -10,10 +10,11 @@ import {
   usageErrorOf,
 } from "../cli/command_line.ts";
 import { createExternalDatabase } from "../support/external_database.ts";
-import { makeFolder, otherSecret } from "./backup_kit.ts";
+import { useFolder } from "../support/use_folder.ts";
+import { otherSecret } from "./backup_kit.ts";
 
-const folder = makeFolder();
-const file = (name: string) => join(folder.path, name);
+const folder = useFolder();
+const file = (name: string) => join(folder, name);
 const lines: CommandLine[] = [];
 /** The installation that is backed up. */
 let line: CommandLine;
@@ -30,7 +31,6 @@ beforeAll(async () => {
 });
 afterAll(() => {
   for (const one of lines) one.remove();
-  folder.remove();
 });
 
 function installation(options: CommandLineOptions = {}): CommandLine {
@@ -134,7 +134,7 @@ describe("claviger backup", () => {
     expect(shown.err).toEndWith("\r\u001b[K");
     const stopped = await line.here(["backup", file("stopped")], { signal: "SIGINT" });
     expect(refusalOf(stopped)).toBe("Stopped by SIGINT: nothing was changed");
-    expect(readdirSync(folder.path).filter((name) => name.startsWith("stopped"))).toEqual([]);
+    expect(readdirSync(folder).filter((name) => name.startsWith("stopped"))).toEqual([]);
   });
 });
 

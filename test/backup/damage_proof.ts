@@ -1,5 +1,5 @@
 /** A file with any change is refused, and the database does not change. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,11 +13,12 @@ import { createTestDatabase } from "../support/database.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
-import { backUp, fill, MODEL_BYTES, makeFolder, prove, tryRestore, watch } from "./backup_kit.ts";
+import { useFolder } from "../support/use_folder.ts";
+import { backUp, fill, MODEL_BYTES, prove, tryRestore, watch } from "./backup_kit.ts";
 
-const folder = makeFolder();
-const path = join(folder.path, "backup");
-const changed = join(folder.path, "changed");
+const folder = useFolder();
+const path = join(folder, "backup");
+const changed = join(folder, "changed");
 const source = useTestDatabase();
 let file: Buffer;
 let tar: Buffer;
@@ -27,20 +28,18 @@ beforeAll(async () => {
   // Long texts would only make the test slower.
   await source.database.query((sql) => sql`delete from events where length(model_name) > 1000`);
   const model = pathOfFile(
-    join(folder.path, "models"),
+    join(folder, "models"),
     "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
   );
   mkdirSync(join(model, ".."), { recursive: true });
   writeFileSync(model, MODEL_BYTES);
   await backUp(source.address, path, {
     secret: TEST_SECRET,
-    modelsFolder: join(folder.path, "models"),
+    modelsFolder: join(folder, "models"),
   });
   file = readFileSync(path);
   tar = zstdDecompressSync(file);
 });
-
-afterAll(() => folder.remove());
 
 /** Makes a backup file from a tar. */
 function pack(bytes: Buffer): Buffer {
@@ -175,12 +174,12 @@ describe("verifyBackup()", () => {
     );
     expect(await complaintOf(withSeal(Buffer.from("no tar")))).toContain("it cannot be decompressed");
     expect(await complaintOf(pack(Buffer.alloc(1024)))).toContain("it is no backup of Claviger");
-    const outcome = await verifyBackup(join(folder.path, "missing"), watch);
+    const outcome = await verifyBackup(join(folder, "missing"), watch);
     expect(sentenceOf(outcome)).toBe(
-      `Cannot read ${join(folder.path, "missing")}: there is no such file or folder`,
+      `Cannot read ${join(folder, "missing")}: there is no such file or folder`,
     );
-    const aFolder = await verifyBackup(folder.path, watch);
-    expect(sentenceOf(aFolder)).toBe(`Cannot read ${folder.path}: it is a folder; name a file`);
+    const aFolder = await verifyBackup(folder, watch);
+    expect(sentenceOf(aFolder)).toBe(`Cannot read ${folder}: it is a folder; name a file`);
   });
 
   test("names the table with wrong rows, and the format of a newer backup", async () => {
@@ -215,7 +214,7 @@ test("restoreBackup() refuses a file that was damaged or exchanged between check
   const place = (await listPlaces()).find(({ name }) => name.startsWith("tables/keys/"))!;
   bytes[place.content + place.size - 2] = (bytes[place.content + place.size - 2] ?? 0) ^ 1;
   await source.database.query((sql) => sql`update accounts set name = 'Another'`);
-  const another = join(folder.path, "another");
+  const another = join(folder, "another");
   await backUp(source.address, another);
   for (const [then, why] of [
     [pack(bytes), /damaged|refused|invalid/],
@@ -225,7 +224,7 @@ test("restoreBackup() refuses a file that was damaged or exchanged between check
     writeFileSync(changed, file);
     const proven = await prove(changed);
     writeFileSync(changed, then);
-    const outcome = await tryRestore(target.address, proven, { dataDir: folder.path }).catch(String);
+    const outcome = await tryRestore(target.address, proven, { dataDir: folder }).catch(String);
     expect(typeof outcome === "string" ? outcome : sentenceOf(outcome)).toMatch(why);
     expect(await target.database.query((sql) => sql`select from accounts`)).toHaveLength(0);
   }

@@ -1,5 +1,5 @@
 /** What the database knows of its last backup, and what a backup leaves in its folder. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   chownSync,
   closeSync,
@@ -23,20 +23,18 @@ import { sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { useForAll } from "../support/use.ts";
-import { backUp, makeFolder, restore, tryBackup } from "./backup_kit.ts";
+import { useFolder } from "../support/use_folder.ts";
+import { backUp, restore, tryBackup } from "./backup_kit.ts";
 
 const HOUR_MS = 3_600_000;
-const folder = makeFolder();
-const file = (name: string) => join(folder.path, name);
+const [folder, others, busy] = [useFolder(), useFolder(), useFolder()];
+const file = (name: string) => join(folder, name);
 const source = useForAll(createExternalDatabase);
-// After useForAll(), which sets a shorter limit.
 setDefaultTimeout(60_000);
 
 beforeAll(async () => {
   for (const name of ["first", "second"]) await backUp(source.address, file(name));
 });
-afterAll(() => folder.remove());
-
 const last = (now = new Date(), of: TestDatabase = source) => findLastBackup(of.database, now);
 const hoursAfter = (at: Date, hours: number) => new Date(at.getTime() + hours * HOUR_MS);
 
@@ -128,12 +126,11 @@ describe("writeBackup()", () => {
     expect(sentenceOf(damaged)).toStartWith("Cannot back up: the written file is wrong: ");
     expect(readFileSync(file("second"))).toEqual(kept);
     expect(await last()).toEqual(before);
-    expect(readdirSync(folder.path).filter((name) => name.includes("unfinished"))).toEqual([]);
+    expect(readdirSync(folder).filter((name) => name.includes("unfinished"))).toEqual([]);
   });
 
   test("removes the unfinished files of ended backups, and nothing else", async () => {
-    const other = makeFolder();
-    const at = (name: string) => join(other.path, name);
+    const at = (name: string) => join(others, name);
     const kept = [
       "a.unfinished-0123456",
       "a.unfinished-0123456g",
@@ -150,35 +147,33 @@ describe("writeBackup()", () => {
       writeFileSync(at("foreign.unfinished-44444444"), "");
       chownSync(at("foreign.unfinished-44444444"), 65_534, 65_534);
     }
-    for (const name of readdirSync(other.path).filter((each) => !each.startsWith("new")))
+    for (const name of readdirSync(others).filter((each) => !each.startsWith("new")))
       utimesSync(at(name), 1, 1);
-    const before = readdirSync(other.path);
+    const before = readdirSync(others);
     const fd = openSync(at(held), "r");
     expect(bunPlatform.lockOpenFile(fd)).toBe(true);
     await backUp(source.address, at("b"));
-    expect(readdirSync(other.path).toSorted()).toEqual(
+    expect(readdirSync(others).toSorted()).toEqual(
       [...before.filter((name) => !ended.includes(name)), "b"].toSorted(),
     );
     closeSync(fd);
     await backUp(source.address, at("c"));
-    expect(readdirSync(other.path)).not.toContain(held);
-    other.remove();
+    expect(readdirSync(others)).not.toContain(held);
   });
 
   test("leaves the file of a running backup, and removes it after that backup was killed", async () => {
-    const busy = makeFolder();
     const session = openSession(source.address, { statementTimeoutMs: 60_000 });
-    const drafts = () => readdirSync(busy.path).filter((name) => name.startsWith("slow.unfinished-"));
+    const drafts = () => readdirSync(busy).filter((name) => name.startsWith("slow.unfinished-"));
     const age = () => {
-      for (const name of drafts()) utimesSync(join(busy.path, name), 1, 1);
+      for (const name of drafts()) utimesSync(join(busy, name), 1, 1);
     };
     let slow: ReturnType<typeof start> | undefined;
     await session.transaction(async (sql) => {
       await sql`lock table keys in access exclusive mode`;
-      slow = start(["backup", join(busy.path, "slow")]);
+      slow = start(["backup", join(busy, "slow")]);
       await until(() => drafts().length === 1, { limitMs: 30_000 });
       age();
-      expect(sentenceOf(await tryBackup(source.address, join(busy.path, "b"), { lockWaitMs: 50 }))).toContain(
+      expect(sentenceOf(await tryBackup(source.address, join(busy, "b"), { lockWaitMs: 50 }))).toContain(
         "another process is changing the tables",
       );
       expect(drafts()).toHaveLength(1);
@@ -188,9 +183,8 @@ describe("writeBackup()", () => {
     await session.close();
     expect(drafts()).toHaveLength(1);
     age();
-    await backUp(source.address, join(busy.path, "b"));
-    expect(readdirSync(busy.path)).toEqual(["b"]);
-    busy.remove();
+    await backUp(source.address, join(busy, "b"));
+    expect(readdirSync(busy)).toEqual(["b"]);
   });
 });
 

@@ -1,5 +1,5 @@
 /** A restore lets nobody in: tokens wait for an operator, and codes, sessions and stored answers are not in backups. */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,15 +16,14 @@ import { enter, login } from "../operators/login.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, orThrow, sentenceOf } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
-import { backUp, makeFolder, prove, tryRestore } from "./backup_kit.ts";
+import { useFolder } from "../support/use_folder.ts";
+import { backUp, prove, tryRestore } from "./backup_kit.ts";
 
 const BY = { actor: ACTOR, now: NOW };
-const folder = makeFolder();
-const path = join(folder.path, "backup");
+const folder = useFolder();
+const path = join(folder, "backup");
 const source = useTestDatabase();
 const target = useTestDatabase({ empty: true });
-
-afterAll(() => folder.remove());
 
 async function issue(name: string): Promise<string> {
   const request = { name, scopes: ["keys:read"], restriction: {} } as const;

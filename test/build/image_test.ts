@@ -2,18 +2,18 @@
  * The image of a release, made of small folders in place of Debian's packages and the executable. These tests need
  * umoci and dpkg-deb; where they are missing, CI fails and others leave the tests out.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { listDebianPackages } from "../../src/build/debian_packages.ts";
 import { writeImage } from "../../src/build/image.ts";
 import { makeBaseRoot, makeProgramRoot, toLabels } from "../../src/build/release_image.ts";
 import { requireTools, run } from "../../src/build/run.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const SECONDS = 1_700_000_000;
 const TIME = "2023-11-14 22:13:20";
-let folder: string;
+const folder = useFolder();
 let blobs: string;
 
 /** A blob of the image as JSON, by a digest such as `sha256:…`. */
@@ -47,14 +47,10 @@ const makesImages = process.env.CI !== undefined || TOOLS.every((tool) => Bun.wh
 beforeAll(() => {
   if (!makesImages) return;
   requireTools(TOOLS);
-  folder = mkdtempSync(join(tmpdir(), "claviger-image-test-"));
   const image = build("one", ["bin", "data", "tmp"]);
   mkdirSync(join(folder, "layout"));
   run(["tar", "-xf", image], join(folder, "layout"));
   blobs = join(folder, "layout/blobs/sha256");
-});
-afterAll(() => {
-  if (makesImages) rmSync(folder, { recursive: true, force: true });
 });
 
 /** The manifest and the configuration, found from the index as an engine does. */

@@ -8,15 +8,14 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { fetchPackage, integrityOf } from "../../src/build/packages.ts";
 import { CHROMIUM } from "../console/support/chromium.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 setDefaultTimeout(60_000);
 
@@ -24,7 +23,7 @@ const checkout = join(import.meta.dir, "../..");
 const version = packageJson.engines.bun;
 const NAME = "@oven/bun-linux-x64";
 
-let folder: string;
+const folder = useFolder();
 let registry: ReturnType<typeof Bun.serve>;
 /** The digest of the package that the fake registry sends. */
 let sent: string;
@@ -43,7 +42,6 @@ async function tarball(name: string): Promise<Uint8Array<ArrayBuffer>> {
 const digest = (bytes: Uint8Array) => `sha512-${createHash("sha512").update(bytes).digest("base64")}`;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "claviger-packages-"));
   sent = digest(await tarball(NAME));
   registry = Bun.serve({
     port: 0,
@@ -64,7 +62,6 @@ afterAll(async () => {
   if (kept === undefined) delete process.env.NPM_CONFIG_REGISTRY;
   else process.env.NPM_CONFIG_REGISTRY = kept;
   await registry.stop(true);
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test("integrity.txt has a digest for Chromium, and for the pinned Bun on each platform of a build", () => {

@@ -1,9 +1,6 @@
 /** The dashboard and the alert rules of the guide name the metrics that a service exports, and no others. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { YAML } from "bun";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -11,16 +8,17 @@ import { parseExposition } from "../support/exposition.ts";
 import { startGitHubStandIn } from "../support/github_stand_in.ts";
 import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { useCommandLine } from "./use_command_line.ts";
 
 const line = useCommandLine();
+const folder = useFolder();
 /** Every metric of a service with a data folder, a certificate and a GitHub App. */
 let exported: Set<string>;
 let certificateEnds: number | undefined;
 let tls: TestCertificate;
 
 beforeAll(async () => {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-monitoring-"));
   const clock = createTestClock();
   const host = await startGitHubStandIn({ clock, folder });
   const metricsListen = { host: "127.0.0.1", port: 0 };
@@ -43,7 +41,6 @@ beforeAll(async () => {
   } finally {
     await service.close();
     await host.close();
-    rmSync(folder, { recursive: true });
   }
 });
 

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { POSTGRES_INSIDE, readOrigin } from "../../src/version.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { createCommandLine } from "./command_line.ts";
+
+const root = useFolder();
 
 describe("claviger version", () => {
   test("prints the commit, the runtime, the PostgreSQL inside and the schema", async () => {
@@ -27,7 +29,6 @@ describe("claviger version", () => {
 });
 
 test("readOrigin() reads from the file beside the executable how the program came to its host", () => {
-  const root = mkdtempSync(join(tmpdir(), "claviger-origin-"));
   const executable = join(root, "bin/claviger");
   const file = join(root, "lib/claviger/origin");
   const origin = () => readOrigin("0123456789ab", executable);
@@ -41,7 +42,6 @@ test("readOrigin() reads from the file beside the executable how the program cam
   writeFileSync(file, "elsewhere\n");
   expect(origin()).toBe("file");
   expect(readOrigin()).toBe("source");
-  rmSync(root, { recursive: true });
 });
 
 test("the program starts from its source in any folder", () => {

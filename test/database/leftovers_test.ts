@@ -1,19 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
-import { testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 import {
   cleanUp,
   holdSession,
@@ -24,13 +16,13 @@ import {
   start,
 } from "./embedded_test_kit.ts";
 
+const folder = useFolder();
+const cluster = join(folder, "cluster");
+mkdirSync(cluster);
 afterEach(cleanUp);
 
 describe("stopLeftovers()", () => {
   test("first sends SIGQUIT to a process that enters the cluster during its search", async () => {
-    const folder = mkdtempSync(join(testFolder(), "leftovers-"));
-    const cluster = join(folder, "cluster");
-    mkdirSync(cluster);
     const program = join(folder, "postgres-that-comes");
     copyFileSync("/bin/sh", program);
     const sign = join(folder, "sign");
@@ -56,15 +48,11 @@ describe("stopLeftovers()", () => {
       }
     } finally {
       child?.kill("SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
     }
     expect([...ends]).toEqual(["SIGQUIT"]);
   });
 
   test("stops a process that an emulator runs: only its name is PostgreSQL's, its program is the emulator", async () => {
-    const folder = mkdtempSync(join(testFolder(), "leftovers-"));
-    const cluster = join(folder, "cluster");
-    mkdirSync(cluster);
     const name = join(folder, "postgres");
     symlinkSync("/bin/sleep", name);
     const emulated = spawn(name, ["60"], { cwd: cluster, stdio: "ignore" });
@@ -77,7 +65,6 @@ describe("stopLeftovers()", () => {
     } finally {
       emulated.kill("SIGKILL");
       other.kill("SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
     }
   });
 

@@ -1,15 +1,15 @@
 /** No client may notice a stop or a new certificate while requests arrive. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
-import { networkInterfaces, tmpdir } from "node:os";
-import { join } from "node:path";
+import { networkInterfaces } from "node:os";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Answer, Listener, TlsPair } from "../../src/platform/mod.ts";
-import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
+import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 
+const folder = useFolder();
 const undo: (() => unknown)[] = [];
 
 afterEach(async () => {
@@ -40,15 +40,9 @@ async function listen({
   return listener;
 }
 
-function makePair(name: string): TestCertificate {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
-  undo.push(() => rmSync(folder, { recursive: true, force: true }));
-  return makeCertificate(folder, name);
-}
-
 describe("listen() with TLS", () => {
   test("refuses the port to a second service, with and without TLS", async () => {
-    const tls = makePair("one");
+    const tls = makeCertificate(folder, "one");
     const { port } = await listen({ tls });
     const plain = await listen({});
     for (const second of [{ port, tls }, { port }, { port: plain.port, tls }])
@@ -56,7 +50,7 @@ describe("listen() with TLS", () => {
   });
 
   test("renewTls() presents another certificate, and no connection fails during the change", async () => {
-    const pairs = [makePair("one"), makePair("two")] as const;
+    const pairs = [makeCertificate(folder, "one"), makeCertificate(folder, "two")] as const;
     const listener = await listen({ tls: pairs[0] });
     const failures: string[] = [];
     const seen = new Set<string>();
@@ -90,9 +84,9 @@ describe("listen() with TLS", () => {
   }, 45_000);
 
   test("renewTls() keeps its certificate if the new pair does not match", async () => {
-    const good = makePair("one");
+    const good = makeCertificate(folder, "one");
     const listener = await listen({ tls: good });
-    const bad = { certificate: good.certificate, privateKey: makePair("two").privateKey };
+    const bad = { certificate: good.certificate, privateKey: makeCertificate(folder, "two").privateKey };
     await expect(listener.renewTls?.(bad)).rejects.toThrow();
     expect((await shownFingerprint(listener.port)).fingerprint).toBe(good.fingerprint);
   });

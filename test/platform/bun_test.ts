@@ -1,13 +1,14 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { parseArchiveLabel } from "../../src/platform/bun/pack_postgres.ts";
 import type { Answer, Listener } from "../../src/platform/mod.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 
+const files = useFolder();
 const undo: (() => unknown)[] = [];
 
 afterEach(async () => {
@@ -22,12 +23,6 @@ async function listen(answer: Answer, port = 0): Promise<Listener> {
 }
 
 const urlOf = ({ host, port }: Listener) => `http://${host}:${port}/`;
-
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-platform-"));
-  undo.push(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 describe("listen()", () => {
   test("answers on a port that the system chose, and knows the peer's address", async () => {
@@ -44,7 +39,7 @@ describe("listen()", () => {
   });
 
   test("answers as the contract says if the file of an answer does not exist", async () => {
-    const path = join(makeFolder(), "nothing");
+    const path = join(files, "nothing");
     const listener = await listen(() => new Response(bunPlatform.fileBody({ path, first: 0, end: 9 })));
     const response = await fetch(urlOf(listener));
     expect([response.status, response.headers.get("content-type")]).toEqual([500, "application/json"]);
@@ -96,7 +91,7 @@ describe("listen()", () => {
 
 describe("tryLock()", () => {
   test("locks a file until it is released, and writes the holder into it", () => {
-    const path = join(makeFolder(), "lock");
+    const path = join(files, "lock");
     const lock = bunPlatform.tryLock(path);
     lock?.write("a longer text\n");
     lock?.write("serve 1\n");
@@ -110,7 +105,7 @@ describe("tryLock()", () => {
   });
 
   test("frees the lock when its holder ends, though a child process lives on", async () => {
-    const path = join(makeFolder(), "lock");
+    const path = join(files, "other-lock");
     const module = join(import.meta.dir, "../../src/platform/bun/mod.ts");
     const script = `
       import { spawn } from "node:child_process";
@@ -132,7 +127,8 @@ describe("postgresArchive()", () => {
   test("unpacks a server that runs, without files that a server does not need", async () => {
     const archive = await bunPlatform.postgresArchive();
     expect(archive?.label).toMatch(/^18\.\d+-[0-9a-f]{8}$/);
-    const folder = makeFolder();
+    const folder = join(files, "postgres");
+    mkdirSync(folder);
     await archive?.unpack(folder);
     expect(readdirSync(folder).sort()).toEqual(["bin", "lib", "share"]);
     const run = Bun.spawnSync([join(folder, "bin/postgres"), "--version"], { env: {} });

@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
@@ -16,15 +16,15 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND, orThrow } from "../support/issue.ts";
-import { testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
 
 /** Its own, because other tests run processes with the secret of all tests at the same time. */
 const ROOT_SECRET = randomBytes(32).toString("hex");
 
-const folder = mkdtempSync(join(testFolder(), "secrets-"));
+const folder = useFolder();
 // Root runs PostgreSQL as another user, who needs access to this folder.
 chmodSync(folder, 0o711);
 const dataDir = join(folder, "data");
@@ -52,7 +52,6 @@ afterAll(async () => {
   for (const child of started) if (child.exitCode === null) child.kill("SIGKILL");
   await stopLeftovers({ cluster: join(dataDir, "postgres"), clock: systemClock, graceMs: 0 });
   await gitHub.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** Starts a command and adds its output to `output`. */

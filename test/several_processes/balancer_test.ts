@@ -3,15 +3,15 @@
  * page shows.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { findFreePort } from "../support/find_free_port.ts";
-import { testFolder } from "../support/postgres.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const haproxy = Bun.which("haproxy", { PATH: `${process.env.PATH}:/usr/sbin` });
 if (haproxy === null) console.warn("No haproxy on this machine: three replicas behind it are not tried");
@@ -25,7 +25,7 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
   let replicas: TestService[];
   let balancer: Bun.Subprocess;
   let url: string;
-  let folder: string;
+  const folder = useFolder();
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -45,7 +45,6 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
       (moved, each, index) => moved.replace(each, new URL(replicas[index]?.url ?? "").port),
       shown.replace("127.0.0.1:8000", `127.0.0.1:${port}`),
     );
-    folder = mkdtempSync(join(testFolder(), "balancer-"));
     writeFileSync(join(folder, "haproxy.cfg"), text);
     balancer = Bun.spawn([haproxy ?? "", "-f", join(folder, "haproxy.cfg")], {
       stdout: "ignore",
@@ -58,7 +57,6 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
     await balancer.exited;
     for (const replica of replicas) await replica.close();
     await database.close();
-    rmSync(folder, { recursive: true });
   });
 
   /** Sends the requests, and expects that `limit` of them are accepted and the others refused. */

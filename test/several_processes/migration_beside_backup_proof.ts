@@ -2,15 +2,15 @@
  * A migration comes while `claviger backup` reads every table: events go on, and the migration is applied
  * afterwards.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
 import { createLog } from "../../src/log.ts";
-import { makeFolder } from "../backup/backup_kit.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { useTestService } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** A migration like the eighth one: an event's statement needs all of these tables. */
@@ -26,7 +26,7 @@ const NEXT: Migration = {
 /** How long events go on after the migration has said that it waits: until it has tried again. */
 const WAITING_MS = 1_000;
 
-const folder = makeFolder();
+const folder = useFolder();
 const service = useTestService();
 
 beforeAll(async () => {
@@ -38,12 +38,10 @@ beforeAll(async () => {
         from generate_series(1, 200000) as number`,
   );
 });
-afterAll(() => folder.remove());
-
 /** Starts a backup and stops its process when it has the locks. */
 async function startBackup(): Promise<{ end(): Promise<void> }> {
   const proxy = await startFaultyProxy(service.address);
-  const file = join(folder.path, crypto.randomUUID());
+  const file = join(folder, crypto.randomUUID());
   const child = Bun.spawn([process.execPath, MAIN, "backup", file, "--env-file", "/dev/null"], {
     env: { DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET },
     stdout: "ignore",

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock as clock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
@@ -10,9 +9,11 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createCertificate, readTlsIdentity } from "../../src/tls/mod.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
+import { useFolder } from "../support/use_folder.ts";
+
+const folder = useFolder();
 
 test("createCertificate() keeps a certificate that clients accept when the new one is not valid yet or any more", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
   const readPair = (name: string, days: number) => {
     const files = makeCertificate(folder, name, days);
     const tls = readTlsIdentity(files);
@@ -36,11 +37,9 @@ test("createCertificate() keeps a certificate that clients accept when the new o
     expect(lines.join("")).toContain("The certificate was not changed: the one before is kept");
     expect(lines.join("")).toContain(why);
   }
-  rmSync(folder, { recursive: true });
 });
 
 test("createCertificate() warns at its start, renews it on every listener at a reload, and ignores a reload after its stop", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
   const files = { certFile: join(folder, "crt"), keyFile: join(folder, "key") };
   const put = (name: string, days: number) => {
     const made = makeCertificate(folder, name, days);
@@ -76,6 +75,5 @@ test("createCertificate() warns at its start, renews it on every listener at a r
     expect(await shown()).toEqual([renewed, renewed]);
   } finally {
     for (const listener of listeners) await listener.stop(0);
-    rmSync(folder, { recursive: true, force: true });
   }
 });

@@ -5,13 +5,15 @@ import { monthOf } from "../../src/calendar.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { commitEvents, countUse, listUsage, readUsageDays } from "../../src/usage/mod.ts";
-import { backUp, makeFolder, restore } from "../backup/backup_kit.ts";
+import { backUp, restore } from "../backup/backup_kit.ts";
 import { usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 
 const source = useTestDatabase();
 const target = useTestDatabase({ empty: true });
+const folder = useFolder();
 
 test("countUse() equals the export after a restore of a backup that was made while a process counted", async () => {
   let nowMs = Date.parse("2026-11-29T12:00:00Z");
@@ -32,12 +34,10 @@ test("countUse() equals the export after a restore of a backup that was made whi
   await source.database.query(
     (sql) => sql`update usage_days_progress set busy_until = ${busyUntil}::timestamptz`,
   );
-  const folder = makeFolder();
-  await backUp(source.address, join(folder.path, "backup"));
+  await backUp(source.address, join(folder, "backup"));
   // Lost with the source.
   await commit(source, 50);
-  await restore(target.address, join(folder.path, "backup"));
-  folder.remove();
+  await restore(target.address, join(folder, "backup"));
 
   nowMs += 700_000;
   await commit(target, 5);
