@@ -2,10 +2,10 @@
  * A client that `openapi-typescript` generates from the document of the operators' API: compiled with TypeScript's
  * strictest options, it works through the life of a key at a real listener.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { type GeneratedClient, generateClient } from "../support/generated_client.ts";
-import { useAdmin } from "../support/use.ts";
+import { generateClient } from "../support/generated_client.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
 
 /**
  * Sends any operation with the types of the document. A caller must give the fields that the document requires, and
@@ -129,13 +129,10 @@ console.log(
 
 const admin = useAdmin();
 setDefaultTimeout(60_000);
-let client: GeneratedClient;
-
-beforeAll(async () => {
+const client = useForAll(async () => {
   const { body } = await admin.call("GET", "/openapi.json");
-  client = await generateClient(JSON.stringify(body));
+  return await generateClient(JSON.stringify(body));
 });
-afterAll(() => client.remove());
 
 test("a generated client compiles, and works through the life of a key", async () => {
   expect(await client.compile(SEND + LIFE)).toBe("");

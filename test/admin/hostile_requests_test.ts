@@ -53,7 +53,6 @@ function sampleOf(route: Route): Promise<SampleRequest> {
   return sample;
 }
 
-/** Sends a variant of a route's sample request. */
 async function sendVariant(
   route: Route,
   change: (sample: SampleRequest) => CallOptions & { readonly path?: string },

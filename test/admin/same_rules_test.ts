@@ -30,7 +30,6 @@ beforeAll(async () => {
 /** Sends the text in a field. Returns "accepted", or the sentence of the refusal after the name of the field. */
 type Door = (field: string, text: string) => Promise<string>;
 
-/** The digits of a key. */
 const DIGITS = "0123456789abcdef".repeat(3);
 
 /** Returns the sentence of a refusal, which does not repeat a key. */

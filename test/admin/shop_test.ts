@@ -30,7 +30,6 @@ const admin = useForEach(() => {
     },
   });
 });
-// After useForEach(), which sets a shorter limit.
 setDefaultTimeout(60_000);
 
 describe("the shop's script", () => {

@@ -21,7 +21,6 @@ let token: string;
 let statements = 0;
 /** Fails statements from the one with this number on. */
 let failsFrom = Number.POSITIVE_INFINITY;
-/** Counts the statements. */
 let counted: Database;
 
 const admin = useForAll(() => {

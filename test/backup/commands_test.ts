@@ -1,26 +1,19 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  type CommandLine,
-  type CommandLineOptions,
-  createCommandLine,
-  refusalOf,
-  usageErrorOf,
-} from "../cli/command_line.ts";
+import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
+import { useCommandLine } from "../cli/use_command_line.ts";
 import { createExternalDatabase } from "../support/external_database.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { otherSecret } from "./backup_kit.ts";
 
 const folder = useFolder();
 const file = (name: string) => join(folder, name);
-const lines: CommandLine[] = [];
 /** The installation that is backed up. */
-let line: CommandLine;
+const line = useCommandLine({ prepared: true });
 
 beforeAll(async () => {
-  line = installation({ prepared: true });
   const service = await line.serve();
   const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
   expect(key.id).toStartWith("key_");
@@ -29,15 +22,6 @@ beforeAll(async () => {
   await line.json(["backup", file("plain")]);
   await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
 });
-afterAll(() => {
-  for (const one of lines) one.remove();
-});
-
-function installation(options: CommandLineOptions = {}): CommandLine {
-  const made = createCommandLine(options);
-  lines.push(made);
-  return made;
-}
 
 const secretOf = (at: CommandLine) => join(at.dataDir, "secret");
 
@@ -72,7 +56,7 @@ describe("claviger backup", () => {
   });
 
   test("--verify reads a file without a database, and refuses other options", async () => {
-    const elsewhere = installation();
+    using elsewhere = createCommandLine();
     const ended = await elsewhere.run(["backup", "--verify", file("plain")]);
     expect(ended.out).toMatch(/ is whole: \d+ rows of \d+ tables, made \S+Z by Claviger \S+, schema \d+\n$/);
     expect(existsSync(elsewhere.dataDir)).toBe(false);
@@ -104,7 +88,7 @@ describe("claviger backup", () => {
     const env = { TMPDIR: file("tmp") };
     const { out } = await line.here(["backup", "--verify", "-"], { input, env });
     expect(out).toStartWith("standard input is whole: ");
-    const other = installation({ prepared: true });
+    using other = createCommandLine({ prepared: true });
     const args = ["restore", "-", "--forget-sealed"];
     const restored = await other.here(args, { input, env });
     expect(restored).toMatchObject({
@@ -140,7 +124,7 @@ describe("claviger backup", () => {
 
 describe("claviger restore", () => {
   test("with the secret in the file creates an installation that serves like the old one", async () => {
-    const restored = installation();
+    using restored = createCommandLine();
     const ended = await restored.here(["restore", file("secret")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(/^Restored \d+ rows of \d+ tables from \S+, made \S+Z by Claviger \S+, schema/);
@@ -160,7 +144,7 @@ describe("claviger restore", () => {
   });
 
   test("without the secret in the file asks for the old secret before it creates anything", async () => {
-    const restored = installation();
+    using restored = createCommandLine();
     expect(refusalOf(await restored.here(["restore", file("plain")]))).toBe(
       `Cannot restore ${file("plain")}: the backup has no secret, and its sealed data needs the secret ` +
         `of the installation that made the backup; put the right secret into ${secretOf(restored)}, or name its ` +
@@ -184,7 +168,7 @@ describe("claviger restore", () => {
   });
 
   test("--forget-sealed restores everything except the rows that the lost secret sealed", async () => {
-    const restored = installation({ prepared: true });
+    using restored = createCommandLine({ prepared: true });
     const { next, tables } = await restored.json(["restore", file("plain"), "--forget-sealed"]);
     expect(tables.keys).toBe(1);
     expect(next).toEqual([
@@ -207,7 +191,7 @@ describe("claviger restore", () => {
     }
     await line.here(["tokens", "revoke", "lost"]);
     await line.here(["backup", file("tokens"), "--with-secret"]);
-    const restored = installation({ prepared: true });
+    using restored = createCommandLine({ prepared: true });
     const { out } = await restored.here(["restore", file("tokens")]);
     expect(out).toEndWith(
       "\n2 tokens are disabled, because a token may have been revoked or renewed after the backup was made: " +
@@ -226,7 +210,7 @@ describe("claviger restore", () => {
   });
 
   test("refuses a data folder whose secret differs from the secret in the file", async () => {
-    const restored = installation();
+    using restored = createCommandLine();
     mkdirSync(restored.dataDir, { mode: 0o700 });
     writeFileSync(secretOf(restored), otherSecret());
     expect(refusalOf(await restored.here(["restore", file("secret")]))).toBe(
@@ -238,7 +222,8 @@ describe("claviger restore", () => {
 
   test("refuses another brand, and names both", async () => {
     const env = { CLAVIGER_BRAND: "acme" };
-    expect(refusalOf(await installation().here(["restore", file("secret")], { env }))).toContain(
+    using other = createCommandLine();
+    expect(refusalOf(await other.here(["restore", file("secret")], { env }))).toContain(
       "its keys have the brand svc, and this installation has the brand acme; set CLAVIGER_BRAND=svc",
     );
   });
@@ -256,7 +241,7 @@ describe("claviger restore", () => {
     const saved = await line.json(["backup", file("external"), "--with-secret"], { env });
     expect(saved.tables).toMatchObject({ keys: 1, installer_token: 1 });
 
-    const back = installation({ prepared: true });
+    using back = createCommandLine({ prepared: true });
     expect((await back.here(["restore", file("external")])).status).toBe(0);
     const [before] = await line.json(["keys", "list"]);
     expect(await back.json(["keys", "list"])).toEqual([before]);

@@ -41,7 +41,6 @@ beforeAll(async () => {
   tar = zstdDecompressSync(file);
 });
 
-/** Makes a backup file from a tar. */
 function pack(bytes: Buffer): Buffer {
   return withSeal(zstdCompressSync(bytes));
 }

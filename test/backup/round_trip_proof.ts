@@ -1,5 +1,5 @@
 /** A restored database has the same content as the database that was backed up. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
@@ -26,22 +26,11 @@ import {
 const folder = useFolder();
 const file = (name: string) => join(folder, name);
 const source = useTestDatabase();
-const opened: TestDatabase[] = [];
 
 beforeAll(async () => {
   await fill(source.database);
   await backUp(source.address, file("whole"));
 });
-
-afterAll(async () => {
-  for (const database of opened) await database.close();
-});
-
-async function another(options: { readonly empty?: boolean } = { empty: true }): Promise<TestDatabase> {
-  const database = await createTestDatabase(options);
-  opened.push(database);
-  return database;
-}
 
 describe("writeBackup() and restoreBackup()", () => {
   test("transfer every row of every table", async () => {
@@ -51,13 +40,13 @@ describe("writeBackup() and restoreBackup()", () => {
     expect(sums.tables.filter(({ rows }) => rows === 0)).toEqual([]);
     expect(head.tables.map(({ name }) => name).sort()).toEqual(Object.keys(before));
 
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     await restore(target.address, file("every"));
     expect(await dump(target.database)).toEqual(before);
   });
 
   test("write the same rows as the same bytes on another server", async () => {
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     await restore(target.address, file("whole"));
     const again = await backUp(target.address, file("again"));
     const { sums } = await prove(file("whole"));
@@ -66,7 +55,7 @@ describe("writeBackup() and restoreBackup()", () => {
   });
 
   test("leave out transaction ids, continue sequences, and keep the guards of the tables", async () => {
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     await restore(target.address, file("whole"));
     // The restore wrote all rows in one transaction; in the source, each row had its own transaction.
     const [row] = await target.database.query<{ writers: number }>(
@@ -85,7 +74,7 @@ describe("writeBackup() and restoreBackup()", () => {
   });
 
   test("put events into the partition of their month", async () => {
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     await restore(target.address, file("whole"));
     const rows = await target.database.query<{ name: string; events: number }>(
       (sql) => sql`
@@ -109,8 +98,8 @@ describe("writeBackup() and restoreBackup()", () => {
                for each row execute function double_name();`,
     };
     const withTrigger = [...migrations, trigger];
-    const target = await another();
-    const stamped = await another();
+    await using target = await createTestDatabase({ empty: true });
+    await using stamped = await createTestDatabase({ empty: true });
     await restore(target.address, file("whole"), { migrations: withTrigger });
     await backUp(target.address, file("trigger"), { migrations: withTrigger });
     await restore(stamped.address, file("trigger"), { migrations: withTrigger });
@@ -132,7 +121,7 @@ describe("writeBackup() and restoreBackup()", () => {
     writeFileSync(path, MODEL_BYTES);
     await backUp(source.address, file("models"), { modelsFolder: from });
 
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     const dataDir = file("models-to");
     await restore(target.address, file("models"), { dataDir });
     const restored = pathOfFile(
@@ -189,7 +178,7 @@ describe("restoreBackup()", () => {
   const older = migrations.slice(0, -1);
 
   test("migrates a backup of an older schema to the newest schema", async () => {
-    const old = await another();
+    await using old = await createTestDatabase({ empty: true });
     await migrate(old.address, older);
     await old.database.query(
       (sql) => sql`
@@ -209,7 +198,7 @@ describe("restoreBackup()", () => {
     for (const name of ["then", "now"]) {
       const { head } = await prove(file(name));
       expect(head.migrations).toHaveLength(older.length);
-      const target = await another();
+      await using target = await createTestDatabase({ empty: true });
       await restore(target.address, file(name));
       const after = await dump(target.database);
       for (const table of ["accounts", "events"]) expect(after[table]).toEqual(before[table] ?? []);
@@ -221,14 +210,14 @@ describe("restoreBackup()", () => {
   });
 
   test("refuses an empty database with a newer schema than the backup, and accepts an older schema", async () => {
-    const old = await another();
+    await using old = await createTestDatabase({ empty: true });
     await migrate(old.address, older);
     await backUp(old.address, file("older"), { migrations: older });
-    const further = await another({});
+    await using further = await createTestDatabase();
     const refused = await tryRestore(further.address, await prove(file("older")));
     expect(sentenceOf(refused)).toContain(`has schema ${migrations.length} already, and the backup has`);
     await restore(further.address, file("whole"));
-    const less = await another();
+    await using less = await createTestDatabase({ empty: true });
     await migrate(less.address, migrations.slice(0, 2));
     await restore(less.address, file("whole"));
   });
@@ -242,21 +231,21 @@ describe("restoreBackup()", () => {
       "create table strange as select 1 as one",
     ];
     for (const [index, statement] of statements.entries()) {
-      const target = await another({});
+      await using target = await createTestDatabase();
       await target.database.query((sql) => sql.unsafe(statement));
       const table = ["audit", "usage_changes", "strange"][index];
       expect(sentenceOf(await tryRestore(target.address, proven))).toStartWith(
         `Cannot restore: the database in the test is not empty (${table} has rows); give an empty one`,
       );
     }
-    const foreign = await another();
+    await using foreign = await createTestDatabase({ empty: true });
     await foreign.database.query((sql) => sql`create view strange as select 1 as one`);
     expect(sentenceOf(await tryRestore(foreign.address, proven))).toContain("which is not Claviger's");
     expect(await relations(foreign)).toEqual(["strange"]);
   });
 
   test("changes nothing if it is interrupted at its end", async () => {
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     const proven = await prove(file("whole"));
     const beforeCommit = () => {
       throw new Error("Stopped");
@@ -277,9 +266,9 @@ describe("restoreBackup()", () => {
              create trigger meddle before insert on accounts for each row execute function meddle();
              alter table accounts enable always trigger meddle;`,
     };
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     const meddled = [...migrations, meddling];
-    const other = await another();
+    await using other = await createTestDatabase({ empty: true });
     await restore(other.address, file("whole"), { migrations: meddled });
     await backUp(other.address, file("meddled"), { migrations: meddled });
     await expect(
@@ -289,7 +278,7 @@ describe("restoreBackup()", () => {
   });
 
   test("can leave out the rows that a lost secret sealed", async () => {
-    const target = await another();
+    await using target = await createTestDatabase({ empty: true });
     await restore(target.address, file("whole"), { withoutSealed: true });
     const dumped = await dump(target.database);
     expect(dumped.installer_token).toEqual([]);
@@ -321,7 +310,7 @@ test("a backup waits while another session locks a table", async () => {
 });
 
 test("a backup and a restore are refused while another process locks a table for long", async () => {
-  const target = await another({});
+  await using target = await createTestDatabase();
   await backUp(source.address, file("unlocked"));
   const proven = await prove(file("unlocked"));
   const options = { lockWaitMs: 1 };

@@ -258,11 +258,13 @@ describe("claviger serve --demo", () => {
     expect(beyond).toMatchObject({ link: undefined, isServed: true, command });
   });
 
-  test("prints no link for a database with keys of its own", async () => {
+  test("adds no demo to a database with keys of its own, and prints no link", async () => {
     using own = createCommandLine({ prepared: true });
     await own.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
     await using service = await own.serve(["--demo"], TERMINAL);
     expect(service.out).not.toMatch(LINK);
+    expect(service.out).toContain("There are keys already, so no demo was added");
+    expect(service.out.match(/keys issue/g)).toHaveLength(1);
     expect(service.out).not.toContain("serves operators");
     expect(service.out).toContain("add --admin-listen 127.0.0.1:8081, and run\n");
   });

@@ -78,15 +78,6 @@ describe("claviger serve in a data folder", () => {
     await expect(fetch(`${service.url}/api/health`)).rejects.toThrow();
   });
 
-  test("adds no demo data by --demo to a database with keys", async () => {
-    await using service = await line.serve(["--demo"]);
-    expect(service.out).toContain(
-      "There are keys already, so no demo was added: a demo needs an empty --data-dir. To issue another key, run\n" +
-        "  ./claviger keys issue --email you@example.org --tier research --data-dir ",
-    );
-    expect(service.out.match(/keys issue/g)).toHaveLength(1);
-  });
-
   test("reports that a host name does not exist", async () => {
     const ended = await line.here(["serve", "--host", "nope.invalid", "--port", "8080"]);
     expect(refusalOf(ended)).toBe(

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,12 +8,9 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 
 import { until } from "../support/until.ts";
+import { useUndo } from "../support/use_undo.ts";
 
-const undo: (() => void)[] = [];
-
-afterEach(() => {
-  for (const step of undo.splice(0).reverse()) step();
-});
+const undo = useUndo();
 
 function receive(path?: string): { path: string; manager: DatagramReceiver } {
   const folder = mkdtempSync(join(tmpdir(), "claviger-notify-"));

@@ -7,14 +7,11 @@ import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync } from "node
 import { connect } from "node:net";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
-import { openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
+import { openStopped } from "../support/stopped_database.ts";
 import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(testFolder(), "life-"));
@@ -105,7 +102,6 @@ interface Outcomes {
   readonly others: Map<number, number>;
   /** Requests that were sent completely and got no complete answer, on a busy or an idle connection. */
   lost: number;
-  /** Connections that were refused. */
   refused: number;
 }
 
@@ -162,23 +158,9 @@ async function firstRefusal(url: string): Promise<Response> {
 }
 
 async function storedEvents(): Promise<Set<string>> {
-  const server = await openEmbedded({
-    dataDir,
-    holder: "command",
-    create: false,
-    platform: bunPlatform,
-    clock: systemClock,
-    log: silentLog,
-  });
-  if (isRefusal(server)) throw new Error(server.sentence);
-  const database = openDatabase(server.address, { clock: systemClock, log: silentLog, deadlineMs: 10_000 });
-  try {
-    const rows = await database.query<{ id: string }>((sql) => sql`select id from events`);
-    return new Set(rows.map(({ id }) => `evt_${id.replaceAll("-", "")}`));
-  } finally {
-    await database.close();
-    await server.stop(5_000);
-  }
+  await using database = await openStopped(dataDir);
+  const rows = await database.query<{ id: string }>((sql) => sql`select id from events`);
+  return new Set(rows.map(({ id }) => `evt_${id.replaceAll("-", "")}`));
 }
 
 describe("SIGTERM under load", () => {

@@ -5,10 +5,10 @@
  * bound, since the machine's load decides how long it takes. `CRASH_TEST_SEED` sets the seed, to repeat a run with
  * the seed that it printed.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
 import { testFolder } from "../support/postgres.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { SHORT_PLAN } from "./plan.ts";
 import { createRandom } from "./random.ts";
 import type { RoundResult } from "./round.ts";
@@ -21,13 +21,8 @@ const seed = Number(process.env.CRASH_TEST_SEED ?? Math.floor(Math.random() * 2 
 const whyNoDisk = whyNoSmallDisk(testFolder());
 if (whyNoDisk !== undefined) console.error(`Skipped filling a disk: ${whyNoDisk}`);
 
-let folder: string;
-
-beforeAll(() => {
-  folder = mkdtempSync(join(testFolder(), "crash-test-"));
-  chmodSync(folder, 0o755);
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = useFolder();
+chmodSync(folder, 0o755);
 
 for (const stage of ["external", "embedded", "small_disk"] as const) {
   test.skipIf(stage === "small_disk" && whyNoDisk !== undefined)(

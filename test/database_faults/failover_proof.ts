@@ -50,7 +50,6 @@ afterEach(async () => {
 const validate = ({ apiKey }: IssuedKey) => service.post("/v1/auth/validate", { api_key: apiKey });
 const log = () => service.post("/v1/analytics/log", { api_key: kept.apiKey, event_type: "inference" });
 
-/** Returns the number of the next transaction. */
 async function nextXid(server: ReplicatedServer): Promise<number> {
   const [row] = await server.run("select pg_snapshot_xmax(pg_current_snapshot())::text as xid");
   return Number(row?.xid);

@@ -1,18 +1,15 @@
 /** A request is counted and logged once, whatever fails while it is answered. */
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { nodePlatform } from "../../src/platform/node/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { useUndo } from "../support/use_undo.ts";
 
 const METRICS = { metricsListen: { host: "127.0.0.1", port: 0 } };
-const undo: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
+const undo = useUndo();
 
 /** Returns from the metrics how often an endpoint has answered so far, by status. */
 async function countsAt(service: TestService, endpoint: string): Promise<Record<string, number>> {

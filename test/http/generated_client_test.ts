@@ -2,9 +2,10 @@
  * A client that `openapi-typescript` generates from the document, compiled with TypeScript's strictest
  * options: it can send every accepted body, and accepts values that later versions may add.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type GeneratedClient, generateClient } from "../support/generated_client.ts";
+import { expect, test } from "bun:test";
+import { generateClient } from "../support/generated_client.ts";
 import { startTestService } from "../support/service.ts";
+import { useForAll } from "../support/use.ts";
 
 /** The operations that have a body, each with a body that its generated type must accept. */
 const BODIES = {
@@ -15,14 +16,11 @@ const BODIES = {
   logEvent: { event_type: "inference", metadata: { a: 1, nested: { b: [1] } } },
 };
 
-let client: GeneratedClient;
-
-beforeAll(async () => {
+const client = useForAll(async () => {
   await using service = await startTestService();
   const document = await (await fetch(`${service.url}/openapi.json`)).text();
-  client = await generateClient(document);
+  return await generateClient(document);
 });
-afterAll(() => client.remove());
 
 /** Compiles a client's lines and returns the compiler's output, which is empty if they compile. */
 async function compile(lines: readonly string[]): Promise<string> {

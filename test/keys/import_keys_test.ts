@@ -212,7 +212,6 @@ function numbered(keys: readonly ImportedKey[]): LineOfImport[] {
   return keys.map((key, index) => ({ key, line: index + 1 }));
 }
 
-/** Returns the key with a hash of its own. */
 function unlike(key: ImportedKey): ImportedKey {
   return { ...key, hash: hashApiKey(`unlike ${++count}`) };
 }

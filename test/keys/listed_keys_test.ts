@@ -151,7 +151,6 @@ const KEYS = 12_000;
 
 describe("listKeys() with a filter", () => {
   const server = useTestDatabase();
-  // After useTestDatabase(), which sets a shorter limit.
   setDefaultTimeout(60_000);
   let all: KeySummary[];
   beforeAll(async () => {

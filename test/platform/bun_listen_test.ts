@@ -1,5 +1,5 @@
 /** No client may notice a stop or a new certificate while requests arrive. */
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -8,13 +8,10 @@ import type { Answer, Listener, TlsPair } from "../../src/platform/mod.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { useUndo } from "../support/use_undo.ts";
 
 const folder = useFolder();
-const undo: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
+const undo = useUndo();
 
 /** Both loopback addresses, if this host has IPv6. */
 const ADDRESSES = ["127.0.0.1", "::1"].filter((host) =>

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -7,13 +7,10 @@ import { parseArchiveLabel } from "../../src/platform/bun/pack_postgres.ts";
 import type { Answer, Listener } from "../../src/platform/mod.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { useUndo } from "../support/use_undo.ts";
 
 const files = useFolder();
-const undo: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
+const undo = useUndo();
 
 async function listen(answer: Answer, port = 0): Promise<Listener> {
   const options = { host: "127.0.0.1", port, maxBodyBytes: 1000, idleTimeoutSeconds: 30, answer };

@@ -1,5 +1,5 @@
 /** The platform on the pinned Node, and the bundle as it is delivered. */
-import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import {
   closeSync,
   copyFileSync,
@@ -24,6 +24,7 @@ import { nodePlatform } from "../../src/platform/node/mod.ts";
 import { NODE } from "../support/node_process.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { useUndo } from "../support/use_undo.ts";
 
 const root = join(import.meta.dir, "../..");
 /** This machine's own Node, if it is too old for the program. */
@@ -32,7 +33,7 @@ const OLDER_NODE = ["/usr/bin/node", "/usr/local/bin/node", Bun.which("node") ??
   const major = /^v(\d+)/.exec(String(Bun.spawnSync([path, "--version"]).stdout))?.[1];
   return major !== undefined && Number(major) < 24;
 });
-const undo: (() => unknown)[] = [];
+const undo = useUndo();
 const folder = useFolder();
 let program: string;
 let bundle: string;
@@ -52,10 +53,6 @@ beforeAll(async () => {
   const made = Bun.spawnSync(make, { cwd: folder });
   if (made.exitCode !== 0) throw new Error(made.stderr.toString());
 });
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
-
 async function listen({ port = 0, idleSeconds = 30, file = "" } = {}) {
   const command = [NODE, program, String(port), String(idleSeconds), file];
   const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "pipe" });

@@ -8,14 +8,12 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
-import { openDatabase } from "../../src/database/mod.ts";
+import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { generateApiKey } from "../../src/keys/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
-import { BRAND, orThrow } from "../support/issue.ts";
+import { BRAND } from "../support/issue.ts";
+import { openStopped } from "../support/stopped_database.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
@@ -154,23 +152,8 @@ test("A service with its own database writes no secret to its log, its process l
   expect(files).toBeGreaterThan(500);
   expect(leaks).toEqual([]);
 
-  const server = orThrow(
-    await openEmbedded({
-      dataDir,
-      holder: "serve",
-      create: false,
-      platform: bunPlatform,
-      clock: systemClock,
-      log: silentLog,
-    }),
-  );
-  const database = openDatabase(server.address, { clock: systemClock, log: silentLog });
-  try {
-    const { found, searched } = await searchTables(database, search);
-    expect(searched).toBeGreaterThan(10);
-    expect(found).toEqual([]);
-  } finally {
-    await database.close();
-    await server.stop(2_000);
-  }
-}, 60_000);
+  await using database = await openStopped(dataDir);
+  const { found, searched } = await searchTables(database, search);
+  expect(searched).toBeGreaterThan(10);
+  expect(found).toEqual([]);
+});

@@ -1,5 +1,5 @@
 /** Two processes sign with the keys of one database, while a command rotates and retires them. */
-import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
@@ -7,8 +7,6 @@ import { useForAll } from "../support/use.ts";
 import { createInstallation, type Replica } from "./installation.ts";
 
 const installation = useForAll(createInstallation);
-// After useForAll(), which sets a shorter limit.
-setDefaultTimeout(60_000);
 let here: Replica;
 let elsewhere: Replica;
 let apiKey: string;

@@ -1,5 +1,5 @@
 /** Changes of the signing keys during signatures, and changes that a kill interrupts. */
-import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type DatabaseSession, openSession, toTextArray } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -337,4 +337,3 @@ describe("a kill -9 at every step of a change of the signing keys", () => {
     });
   }
 });
-setDefaultTimeout(60_000);

@@ -3,7 +3,8 @@
  * with TypeScript's strictest options.
  */
 import { mock } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import typescript from "typescript-5";
@@ -15,7 +16,7 @@ export interface GeneratedClient {
   readonly folder: string;
   /** Compiles lines together with the types and returns the compiler's output, which is empty if they compile. */
   compile(lines: string): Promise<string>;
-  remove(): void;
+  close(): Promise<void>;
 }
 
 /** Generates the types from the text of a document. */
@@ -47,6 +48,6 @@ export async function generateClient(document: string): Promise<GeneratedClient>
       });
       return await child.stdout.text();
     },
-    remove: () => rmSync(folder, { recursive: true }),
+    close: () => rm(folder, { recursive: true }),
   };
 }
