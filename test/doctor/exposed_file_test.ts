@@ -1,13 +1,14 @@
 /** The file with a secret that every user of the host may read, of which `doctor` warns. */
 import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findExposedFile } from "../../src/doctor/mod.ts";
 import { readFindings } from "../cli/command_line.ts";
 import { useCommandLine } from "../cli/use_command_line.ts";
 import { useFolder } from "../support/use_folder.ts";
 
-const folder = useFolder();
+const folder = useFolder(tmpdir());
 chmodSync(folder, 0o755);
 const closed = join(folder, "closed");
 mkdirSync(closed);
