@@ -18,9 +18,6 @@ endif
 # The tools of the packages name Node in their first line; --bun runs them without Node.
 BIOME := $(BUN) --bun node_modules/.bin/biome
 TSC := $(BUN) --bun node_modules/.bin/tsc
-# A test ends well before 30 s. On a busy machine, creating a database can take longer than Bun's default limit of 5 s.
-# The limit is given here, because a preloaded file can set it for the first test file only.
-TEST := $(BUN) test --timeout 30000
 INSTALLED := node_modules/.installed
 
 # Never the data folder of a service. For root it is a folder that PostgreSQL's user can enter, so not below /root.
@@ -83,7 +80,7 @@ prove-upgrade: dist/claviger ## Upgrade an installation of each released version
 	$(BUN) test/upgrade/main.ts $(ARGS)
 
 test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
-	$(TEST) --path-ignore-patterns= $(or $(ARGS),./test/compiled)
+	$(BUN) test --path-ignore-patterns= $(or $(ARGS),./test/compiled)
 
 test-console: $(INSTALLED) ## Test the console in a real Chromium, fetched if needed (CHROMIUM=path, SCREENSHOTS=folder).
 	@$(BUN) test/console/support/chromium.ts

@@ -1,6 +1,23 @@
 /** Sets up the things that all test files share. Bun loads this file before them (`preload` in bunfig.toml). */
 import { afterAll } from "bun:test";
+import { readFileSync } from "node:fs";
+import { plugin } from "bun";
 import { keepInMemory, stopTestServer } from "./postgres.ts";
 
+/**
+ * Each file begins with its time limit, because Bun 1.4.5 forgets a limit that another file has set, and has no setting for
+ * it. A test ends well before 30 s. On a busy machine, creating a database can take longer than Bun's limit of 5 s.
+ */
+const LIMIT = 'import { setDefaultTimeout as setLimit } from "bun:test"; setLimit(30_000);';
+
+plugin({
+  name: "time limit",
+  setup(build) {
+    build.onLoad({ filter: /_test\.ts$/ }, ({ path }) => ({
+      // In the first line, so that the numbers of lines stay.
+      ...{ loader: "ts", contents: `${LIMIT} ${readFileSync(path, "utf8")}` },
+    }));
+  },
+});
 keepInMemory();
 afterAll(stopTestServer);

@@ -18,10 +18,8 @@ import { startRun, stopTestServer } from "./postgres.ts";
 
 /** Two files more than there are cores, since many tests wait. Several tests judge answers within a second. */
 const FILES_AT_ONCE = Math.min(6, availableParallelism() + 2);
-/** A test ends well before. On a busy machine, creating a database can take longer than Bun's default limit of 5 s. */
-const TEST_LIMIT = "--timeout=30000";
 const TIMINGS = join(import.meta.dir, "timings.json");
-const SUITE_FLAGS = [TEST_LIMIT, "--no-isolate", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
+const SUITE_FLAGS = ["--no-isolate", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
 /** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
 const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
@@ -60,7 +58,7 @@ process.exit(status);
  */
 async function runInOrders(): Promise<number> {
   for (const seed of SEEDS) {
-    const order = [TEST_LIMIT, "--randomize", `--seed=${seed}`];
+    const order = ["--randomize", `--seed=${seed}`];
     const { status, failed } = await runTests([...SUITE_FLAGS, ...order, ...patterns]);
     if (status !== 0 && failed.length === 0) return status;
     for (const file of failed) {
