@@ -8,7 +8,7 @@ import { keepInMemory, stopTestServer } from "./postgres.ts";
  * Each file begins with its time limit, because Bun 1.4.5 forgets a limit that another file has set, and has no setting for
  * it. A test ends well before 30 s. On a busy machine, creating a database can take longer than Bun's limit of 5 s.
  */
-const LIMIT = 'import { setDefaultTimeout as setLimit } from "bun:test"; setLimit(30_000);';
+const LIMIT = 'import.meta.require("bun:test").setDefaultTimeout(30_000);';
 
 plugin({
   name: "time limit",
