@@ -13,9 +13,9 @@ const LIMIT = 'import.meta.require("bun:test").setDefaultTimeout(30_000);';
 plugin({
   name: "time limit",
   setup(build) {
-    build.onLoad({ filter: /_test\.ts$/ }, ({ path }) => ({
+    build.onLoad({ filter: /_test\.tsx?$/ }, ({ path }) => ({
       // In the first line, so that the numbers of lines stay.
-      ...{ loader: "ts", contents: `${LIMIT} ${readFileSync(path, "utf8")}` },
+      ...{ loader: path.endsWith("x") ? "tsx" : "ts", contents: `${LIMIT} ${readFileSync(path, "utf8")}` },
     }));
   },
 });
