@@ -92,7 +92,7 @@ function toNpmComponent(one: NpmPackage): Component {
 
 /** Bun, with the libraries that it links. They are no files of their own, so they have no digests. */
 function toRuntime({ runtime }: ReleaseFile): Component {
-  const components = BUN_PARTS.map(({ name, license, version: linked }) => ({
+  const libraries = BUN_PARTS.map(({ name, license, version: linked }) => ({
     type: "library",
     "bom-ref": `${runtime}#${name}`,
     name,
@@ -110,14 +110,8 @@ function toRuntime({ runtime }: ReleaseFile): Component {
     properties: [{ name: "claviger:origin", value: ORIGIN_OF_CRATES }],
   }));
   const version = packageJson.engines.bun;
-  const inside = [...components, ...crates];
-  return npmComponent(runtime, {
-    type: "platform",
-    name: "bun",
-    version,
-    license: "MIT",
-    components: inside,
-  });
+  const components = [...libraries, ...crates];
+  return npmComponent(runtime, { type: "platform", name: "bun", version, license: "MIT", components });
 }
 
 function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {

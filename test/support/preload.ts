@@ -5,8 +5,8 @@ import { plugin } from "bun";
 import { keepInMemory, stopTestServer } from "./postgres.ts";
 
 /**
- * Each file begins with its time limit, because Bun 1.4.5 forgets a limit that another file has set, and has no setting for
- * it. A test ends well before 30 s. On a busy machine, creating a database can take longer than Bun's limit of 5 s.
+ * The first statement of each test file sets its time limit: Bun 1.4.5 has no setting for it, and forgets a limit that
+ * another file has set. A test ends well before 30 s. On a busy machine, creating a database can take longer than Bun's limit of 5 s.
  */
 const LIMIT = 'import.meta.require("bun:test").setDefaultTimeout(30_000);';
 
@@ -14,8 +14,9 @@ plugin({
   name: "time limit",
   setup(build) {
     build.onLoad({ filter: /_test\.tsx?$/ }, ({ path }) => ({
+      loader: path.endsWith("x") ? "tsx" : "ts",
       // In the first line, so that the numbers of lines stay.
-      ...{ loader: path.endsWith("x") ? "tsx" : "ts", contents: `${LIMIT} ${readFileSync(path, "utf8")}` },
+      contents: `${LIMIT} ${readFileSync(path, "utf8")}`,
     }));
   },
 });

@@ -25,7 +25,7 @@ const HEADERS = {
 /** A year. Subdomains are not included: they are not ours. */
 const HSTS = "max-age=31536000";
 
-/** Creates the middleware that sets the headers. All answers of the console get the same: files lose nothing by them. */
+/** Creates the middleware that sets the same headers for every answer of the console, pages and files. */
 export function setHeaders(options: AdminOptions): MiddlewareHandler<AdminEnv> {
   return async (c, next) => {
     await next();
