@@ -70,10 +70,7 @@ export async function followAudit(
   const answers = await database.query<Answer>(
     (sql) => sql`
       with page as (${selectPage(sql, { filter, limit, position })})
-      select md5(concat_ws(' ', (select system_identifier from pg_control_system()),
-                           -- The timeline, which changes with a promotion.
-                           left(pg_walfile_name(pg_current_wal_lsn()), 8),
-                           (select oid from pg_database where datname = current_database()),
+      select md5(concat_ws(' ', server_identity(), (select oid from pg_database where datname = current_database()),
                            'audit'::regclass::oid)) as identity,
              (${id}::bigint = 0 or exists (
                select from audit

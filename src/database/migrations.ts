@@ -14,6 +14,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Log, silentLog } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { checkVersion, tryServer } from "./check_server.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { isLockTimeout } from "./errors.ts";
 import { readMigrations } from "./read_migrations.ts" with { type: "macro" };
@@ -38,8 +39,6 @@ export interface MigrationStatus {
   readonly refusal?: Refusal;
 }
 
-/** The oldest PostgreSQL version that can run all statements. */
-const OLDEST_SERVER = 15;
 /** The number of the advisory lock. Any number works, but it must be the same in every release. */
 const LOCK_NUMBER = 4_127_551_889;
 const LOCK_DEADLINE_MS = 30_000;
@@ -65,7 +64,7 @@ export async function migrate(
   const untilMs = performance.now() + deadlineMs;
   try {
     await session.connect();
-    const refusal = await checkServer(session.sql);
+    const refusal = (await checkVersion(session.sql)) ?? (await tryServer(address, session.sql));
     if (refusal !== undefined) return refusal;
     if (!(await takeLock(session, lockDeadlineMs))) {
       return refuse(
@@ -151,7 +150,7 @@ export async function migrationStatus(
   const session = openSession(address, { statementTimeoutMs: 10_000 });
   try {
     await session.connect();
-    const refusal = await checkServer(session.sql);
+    const refusal = await checkVersion(session.sql);
     if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
     const found = await findTable(session.sql);
     if (isRefusal(found)) return { applied: [], pending: migrations, refusal: found };
@@ -196,15 +195,6 @@ async function findTable(sql: Sql): Promise<"ours" | "none" | Refusal> {
 /** Returns the SHA-256 of the text of a migration. */
 export function checksumOf(migration: Migration): string {
   return createHash("sha256").update(migration.text).digest("hex");
-}
-
-async function checkServer(sql: Sql): Promise<Refusal | undefined> {
-  const [server] = await sql<{ version: number }[]>`
-    select current_setting('server_version_num')::integer / 10000 as version`;
-  if (server !== undefined && server.version >= OLDEST_SERVER) return undefined;
-  return cannot(
-    `Cannot use this PostgreSQL: version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`,
-  );
 }
 
 async function takeLock(session: DatabaseSession, deadlineMs: number): Promise<boolean> {

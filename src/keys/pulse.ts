@@ -65,7 +65,7 @@ const READ_OWN_MS = 60_000;
 
 interface Row {
   readonly snapshot: string;
-  /** The identifier of the cluster, its timeline, which changes with a promotion, and the time of its start. */
+  /** The identity of the server and the time of its start. */
   readonly server: string;
   readonly connection: string;
   /** True if more rows of one kind changed than one pulse reads. */
@@ -116,9 +116,8 @@ async function readChanges(
          where ${isNew} and (writer <> ${processUuid}::uuid or ${readsOwn}::boolean)
          group by 1, 2
       )
-      -- These functions take about 60 µs together. A standby refuses pg_current_wal_lsn(), so its pulse fails.
-      select concat_ws(' ', (select system_identifier from pg_control_system()),
-                       left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
+      -- A standby refuses server_identity(), so its pulse fails.
+      select concat_ws(' ', server_identity(), pg_postmaster_start_time()) as server,
              (select concat_ws(' ', pid, backend_start)
                 from pg_stat_get_activity(pg_backend_pid())) as "connection",
              snapshot::text,

@@ -12,6 +12,7 @@ import {
   type Sql,
 } from "../../src/database/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { createExternalDatabase } from "../support/external_database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { until } from "../support/until.ts";
@@ -153,6 +154,40 @@ describe("migrate()", () => {
     const old = { sentence: expect.stringMatching(/version 14 is older than 15; upgrade the server$/) };
     expect(await migrate(server.address, migrations)).toMatchObject(old);
     expect(await migrationStatus(server.address, migrations)).toMatchObject({ refusal: old });
+  });
+
+  test.each([
+    {
+      what: "a pooler in transaction mode",
+      fake: "function fake.set_config(text, text, boolean) returns text return $2",
+      sentence: "a pooler in transaction mode answers",
+    },
+    {
+      what: "transaction numbers that stay the same",
+      fake: "function fake.pg_current_xact_id() returns xid8 return xid8 '7'",
+      sentence: "its transaction numbers do not grow",
+    },
+    {
+      what: "a table that Citus distributes",
+      fake: "table fake.pg_dist_partition as select 'keys'::text as logicalrelid",
+      sentence: "Citus distributes tables of this database",
+    },
+  ])("migrate() refuses a PostgreSQL with $what, and changes nothing there", async ({ fake, sentence }) => {
+    await using external = await createExternalDatabase({ empty: true });
+    const { database } = external.address as { database: string };
+    await external.database.query((sql) =>
+      sql.unsafe(`do $do$ begin
+        create schema fake;
+        create ${fake};
+        execute 'alter database ${database} set search_path = fake, pg_catalog, public';
+      end $do$`),
+    );
+    const refused = await migrate({ url: external.url }, [FIRST]);
+    expect(refused).toMatchObject({ sentence: expect.stringContaining(sentence) });
+    const [{ found } = {}] = await external.database.query<{ found?: string }>(
+      (sql) => sql`select to_regclass('public.schema_migrations') as found`,
+    );
+    expect(found).toBeNull();
   });
 
   test("migrate() gives up at its deadline while another process holds the lock", async () => {
