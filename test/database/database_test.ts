@@ -102,6 +102,13 @@ describe("openDatabase()", () => {
     await close();
   });
 
+  test("openDatabase() lets the server compile no plan, which would take longer than the statement", async () => {
+    const { database, close } = await openThroughProxy();
+    const rows = await database.query((sql) => sql`select current_setting('jit') as jit`);
+    expect(rows).toEqual([{ jit: "off" }]);
+    await close();
+  });
+
   test("openDatabase() lets the server end a statement before its deadline of 1,500 ms", async () => {
     const database = openDatabase(server.address, { clock: createTestClock(), log: silentLog });
     const rows = await database.query((sql) => sql`select current_setting('statement_timeout') as limit`);

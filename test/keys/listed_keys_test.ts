@@ -165,7 +165,7 @@ describe("listKeys() with a filter", () => {
         account as (
           insert into accounts (id, email, name, created_at)
           select md5('account ' || a)::uuid, a || '@example.org', 'Account ' || a, ${NOW}::timestamptz
-            from (select distinct a from numbered)
+            from (select distinct a from numbered) account
         ),
         license as (
           insert into licenses (id, account_id, tier, expires_at, created_at, external_id)
