@@ -24,6 +24,7 @@ const rooms = [
   "processes",
   "backup",
   "figures",
+  "shared_windows",
 ];
 const ground = ["database", "limits", "secrets", "upkeep"];
 
@@ -64,6 +65,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   activity: ground,
   audit: ground,
   processes: ["database"],
+  shared_windows: ground,
   backup: ["audit", "models", "usage", "operators", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "licensing", "repository_token", "database", "limits"],

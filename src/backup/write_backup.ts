@@ -31,7 +31,7 @@ import { toRefusal, verifyBackup } from "./read_backup.ts";
 export interface BackupOptions extends Omit<WholeOptions, "check">, ContentOptions {
   /** The file; `-` means standard output. */
   readonly path: string;
-  /** The migrations of this program; the database may have only the first of them. */
+  /** The migrations of this program. The database may have only the first of them, but no other ones. */
   readonly migrations: readonly Migration[];
   readonly version: string;
   readonly brand: string;
@@ -63,6 +63,13 @@ export async function writeBackup(
     return refuse(
       "INVALID_REQUEST",
       "Cannot back up: the database is empty; no Claviger has served from it yet",
+    );
+  }
+  if (status.applied.length > options.migrations.length) {
+    return refuse(
+      "INVALID_REQUEST",
+      "Cannot back up: a newer Claviger migrated the database, and this one does not know everything in it; take the " +
+        "backup with the newer one",
     );
   }
   const known = options.migrations.slice(0, status.applied.length);

@@ -12,7 +12,7 @@ import type { Architecture } from "./debian_packages.ts";
 import { run } from "./run.ts";
 
 export interface Image {
-  /** The name that container engines show, such as `claviger:0.3.0`. */
+  /** The name that container engines show, such as `claviger:0.4.0`. */
   readonly name: string;
   readonly architecture: Architecture;
   /** The time of the image and of every file in it, in seconds since 1970. */

@@ -40,6 +40,8 @@ export interface Config {
   readonly brand: Brand;
   /** Requests a minute; 0 means no limit. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
+  /** Whether the requests of a key are counted in this process or, for all processes, in the database. */
+  readonly rateLimits: "process" | "shared";
   /** How many days a signed license of each tier is valid without a network; 0 means none. */
   readonly offlineDays: OfflineDays;
   /** The most downloads in progress at once, for one key and for all keys together; 0 means no bound. */
@@ -100,6 +102,7 @@ function read(source: ConfigSource): Config {
     dataDir: resolve(source.workingFolder, get("CLAVIGER_DATA_DIR") ?? findDataFolder(source)),
     brand: createBrand(get("CLAVIGER_BRAND"), { installerHost, ...(modelTypes && { modelTypes }) }),
     limits: readLimits(get),
+    rateLimits: get("CLAVIGER_RATE_LIMITS"),
     offlineDays: get("CLAVIGER_OFFLINE_DAYS"),
     downloadsPerKey: get("CLAVIGER_DOWNLOADS_PER_KEY"),
     downloadsAtOnce: get("CLAVIGER_DOWNLOADS_AT_ONCE"),

@@ -89,6 +89,12 @@ const TABLE = {
     meaning:
       "the model types that can be registered; by default LDA, QDA and Probit after the brand, such as SvcLDA",
   },
+  CLAVIGER_RATE_LIMITS: {
+    default: "process",
+    ...oneOf(["process", "shared"]),
+    meaning:
+      "where the requests of a key are counted: process, in each process; or shared, in the database, for several processes behind a balancer that does not send each key to one of them",
+  },
   CLAVIGER_LIMIT_VALIDATE: requestLimit("100", "/v1/auth/validate"),
   CLAVIGER_LIMIT_REFRESH: requestLimit("10", "/v1/auth/refresh"),
   CLAVIGER_LIMIT_REVOKE: requestLimit("10", "/v1/auth/revoke"),

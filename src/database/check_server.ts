@@ -72,11 +72,14 @@ async function growsTransactions(sql: Sql): Promise<boolean> {
     const [row] = await sql<{ id: string }[]>`select pg_current_xact_id()::text as id`;
     return BigInt(row?.id ?? 0);
   };
-  return (await next()) < (await next());
+  const first = await next();
+  return first < (await next());
 }
 
 async function isDistributed(sql: Sql): Promise<boolean> {
-  const [citus] = await sql<{ found: boolean }[]>`select to_regclass('pg_dist_partition') is not null as found`;
+  const [citus] = await sql<
+    { found: boolean }[]
+  >`select to_regclass('pg_dist_partition') is not null as found`;
   if (!citus?.found) return false;
   return (await sql`select from pg_dist_partition limit 1`).length > 0;
 }

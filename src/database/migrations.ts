@@ -1,8 +1,12 @@
 /**
  * Applies migrations, which only go forward. Each migration is a file in `sql/`. It is applied once, in order, in a
  * transaction of its own (or statement by statement, see `isConcurrent`), and recorded with the SHA-256 of its text. A
- * database is refused if a newer Claviger
- * migrated it, or if the text of an applied migration was edited since: a wrong guess there could destroy data.
+ * database is refused if the text of an applied migration was edited since, or if a newer Claviger migrated it: a wrong
+ * guess there could destroy data.
+ *
+ * So that processes of two versions can serve during an upgrade, migrations expand first, and contract one version
+ * later. Each migration records the oldest program that may run on its schema; such a program serves beside the newer
+ * one.
  *
  * Processes that start together take turns with an advisory lock. They wait for it up to a deadline.
  *
@@ -30,6 +34,8 @@ export interface AppliedMigration {
   readonly name: string;
   readonly checksum: string;
   readonly appliedAt: Date;
+  /** As in {@linkcode Migration}; null for a migration without it. */
+  readonly oldestProgram: number | null;
 }
 
 export interface MigrationStatus {
@@ -82,6 +88,7 @@ export async function migrate(
         checksum text not null,
         applied_at timestamptz not null default now()
       )`;
+    await session.sql`alter table schema_migrations add column if not exists oldest_program integer`;
     const status = compare(await listApplied(session.sql), migrations);
     if (status.refusal !== undefined) return status.refusal;
     for (const migration of status.pending) {
@@ -138,8 +145,8 @@ async function applyConcurrently({ sql }: DatabaseSession, migration: Migration)
 
 async function recordApplied(sql: Sql, migration: Migration): Promise<void> {
   await sql`
-    insert into schema_migrations (number, name, checksum)
-    values (${migration.number}, ${migration.name}, ${checksumOf(migration)})`;
+    insert into schema_migrations (number, name, checksum, oldest_program)
+    values (${migration.number}, ${migration.name}, ${checksumOf(migration)}, ${migration.oldestProgram ?? null})`;
 }
 
 /** Returns the applied and the pending migrations of a database, and whether this program may use it. */
@@ -210,21 +217,34 @@ async function takeLock(session: DatabaseSession, deadlineMs: number): Promise<b
 
 async function listApplied(sql: Sql): Promise<AppliedMigration[]> {
   return await sql<AppliedMigration[]>`
-    select number, name, checksum, applied_at as "appliedAt" from schema_migrations order by number`;
+    select number, name, checksum, applied_at as "appliedAt",
+           -- An older program made the table without this column.
+           (to_jsonb(m) ->> 'oldest_program')::integer as "oldestProgram"
+      from schema_migrations m order by number`;
 }
 
 function compare(applied: readonly AppliedMigration[], migrations: readonly Migration[]): MigrationStatus {
   const pending = migrations.slice(applied.length);
   const fault = findForeignMigration(applied, migrations);
-  if (fault === undefined) return { applied, pending };
+  if (fault === undefined || runsBeside(applied, migrations)) return { applied, pending };
   const program = fault.isNewer ? "the newer Claviger" : "the Claviger";
   const remedy = `start ${program} that migrated it, or restore a backup from before`;
   return { applied, pending, refusal: cannot(`Cannot use this database: ${fault.why}; ${remedy}`) };
 }
 
+/** Tells whether a newer program migrated the database, and programs like this one may go on running on its schema. */
+function runsBeside(applied: readonly AppliedMigration[], migrations: readonly Migration[]): boolean {
+  const newer = applied.slice(migrations.length);
+  const newest = migrations.at(-1)?.number ?? 0;
+  return (
+    findForeignMigration(applied.slice(0, migrations.length), migrations) === undefined &&
+    newer.every(({ oldestProgram }) => oldestProgram !== null && oldestProgram <= newest)
+  );
+}
+
 /** Says why applied migrations are not the first ones of this program, as a phrase; undefined if they are. */
 export function findForeignMigration(
-  applied: readonly Omit<AppliedMigration, "appliedAt">[],
+  applied: readonly Pick<AppliedMigration, "number" | "name" | "checksum">[],
   migrations: readonly Migration[],
 ): { readonly why: string; readonly isNewer: boolean } | undefined {
   const last = applied.at(-1)?.number ?? 0;

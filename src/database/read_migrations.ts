@@ -10,14 +10,18 @@ export interface Migration {
    * ends each statement, and all of them can be repeated after an interruption.
    */
   readonly isConcurrent?: boolean;
+  /**
+   * The newest migration that a program must know to run on this schema, as a line of the file says it: `-- runs with 26`.
+   * Absent if only programs that know this migration may run on it.
+   */
+  readonly oldestProgram?: number;
 }
 
 /**
  * Reads the files of `sql/`, in order. Called only as a macro: Bun calls it when it bundles the program, or loads it from
  * source, and puts the result in place of the call. So the program contains the files.
  */
-export function readMigrations(): Migration[] {
-  const folder = join(import.meta.dirname, "../../sql");
+export function readMigrations(folder = join(import.meta.dirname, "../../sql")): Migration[] {
   const files = readdirSync(folder)
     .filter((file) => file.endsWith(".sql"))
     .sort();
@@ -25,6 +29,10 @@ export function readMigrations(): Migration[] {
     const text = readFileSync(join(folder, file), "utf8");
     // PostgreSQL refuses these statements in a transaction.
     const isConcurrent = /^(create|drop|reindex) .*\bconcurrently\b/m.test(text);
-    return { number: Number.parseInt(file, 10), name: file.slice(0, -".sql".length), text, isConcurrent };
+    const [, oldest] = /^-- runs with (\d+)$/m.exec(text) ?? [];
+    return {
+      ...{ number: Number.parseInt(file, 10), name: file.slice(0, -".sql".length), text, isConcurrent },
+      ...(oldest !== undefined && { oldestProgram: Number(oldest) }),
+    };
   });
 }

@@ -15,7 +15,7 @@
 import { LRUCache } from "lru-cache";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../keys/mod.ts";
-import { toClientGroup } from "../limits/mod.ts";
+import { toClientGroup, type Verdict } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { JsonObject } from "../wire/mod.ts";
 import { andThen, type Eventually } from "../wire/mod.ts";
@@ -64,7 +64,7 @@ export interface Authenticator {
     once: CountOnce,
   ): Promise<KeyRecord | Refusal>;
   /** Counts a request that was free as one of a bundle, but must count after all: a refusal, or a whole file. */
-  countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined;
+  countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Eventually<Refusal | undefined>;
   /** Takes back the count of a request if the service itself failed, so that the client does not pay for it. */
   takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Counts a request in the window of its address, and does not refuse it if the window is full. */
@@ -91,6 +91,15 @@ interface LookupResult extends Omit<KeyLookup, "hash"> {
   readonly isTrusted: boolean;
   /** By the monotonic clock. */
   readonly nowMs: number;
+}
+
+/** A request with a key whose shared window is asked. */
+interface LaterCount {
+  readonly endpoint: LimitedEndpoint;
+  readonly record: KeyRecord;
+  readonly bundle: CountOnce | undefined;
+  readonly isFree: boolean;
+  readonly verdict: Promise<Verdict>;
 }
 
 const INVALID = "The API key is invalid or inactive";
@@ -172,25 +181,54 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   function count(
     exchange: Exchange,
     { endpoint, once, record, isTrusted, nowMs }: LookupResult,
-  ): KeyRecord | null | Refusal {
+  ): Eventually<KeyRecord | null | Refusal> {
     const { byKey, byAddress } = limiter.windows[endpoint];
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
       // Only the log needs the record: a revoked key counts in the window of its address.
       if (record !== null) exchange.record = record;
       exchange.verdict = byAddress.take(addressOf(exchange), nowMs);
-    } else {
-      exchange.record = record;
-      const bundle = once !== undefined && refusalFor(record) === undefined ? once : undefined;
-      if (bundle?.wasCounted(record)) {
-        exchange.verdict = byKey.peek(record, nowMs);
-        return isTrusted ? record : UNAVAILABLE;
-      }
-      exchange.verdict = byKey.take(record, nowMs);
-      if (exchange.verdict.allowed) bundle?.note(record);
+      return exchange.verdict.allowed ? record : RATE_LIMITED;
     }
-    if (!exchange.verdict.allowed) return RATE_LIMITED;
+    exchange.record = record;
+    if (limiter.isShared && !isTrusted) return UNAVAILABLE;
+    const bundle = once !== undefined && refusalFor(record) === undefined ? once : undefined;
+    const isFree = bundle?.wasCounted(record) === true;
+    const verdict = isFree ? byKey.peek(record, nowMs) : byKey.take(record, nowMs);
+    if (verdict instanceof Promise)
+      return countedLater(exchange, { endpoint, record, bundle, isFree, verdict });
+    exchange.verdict = verdict;
+    if (!isFree) {
+      if (!verdict.allowed) return RATE_LIMITED;
+      bundle?.note(record);
+    }
     return isTrusted ? record : UNAVAILABLE;
+  }
+
+  /**
+   * Waits for the verdict of a shared window, and then reads the key again: it may have been changed meanwhile. If it was
+   * revoked, the request counts in the window of its address instead.
+   */
+  async function countedLater(
+    exchange: Exchange,
+    { endpoint, record: before, bundle, isFree, verdict: counting }: LaterCount,
+  ): Promise<KeyRecord | null | Refusal> {
+    const verdict = await counting;
+    exchange.verdict = verdict;
+    const nowMs = clock.monotonicMs();
+    if (!directory.isTrusted(nowMs)) return UNAVAILABLE;
+    const cached = directory.get(before, nowMs);
+    const record = cached === undefined ? await directory.lookUp(before, addressOf(exchange)) : cached;
+    if (record === null || record.state === "revoked") {
+      takeBack(exchange, endpoint);
+      return count(exchange, { endpoint, record, isTrusted: true, nowMs: clock.monotonicMs() });
+    }
+    exchange.record = record;
+    if (!isFree) {
+      if (!verdict.allowed) return RATE_LIMITED;
+      bundle?.note(record);
+    }
+    return record;
   }
 
   /**
@@ -240,10 +278,13 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return record;
   }
 
-  function countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined {
+  function countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Eventually<Refusal | undefined> {
     if (exchange.record === undefined) return undefined;
-    exchange.verdict = limiter.windows[endpoint].byKey.take(exchange.record, clock.monotonicMs());
-    return exchange.verdict.allowed ? undefined : RATE_LIMITED;
+    const counting = limiter.windows[endpoint].byKey.take(exchange.record, clock.monotonicMs());
+    return andThen(counting, (verdict) => {
+      exchange.verdict = verdict;
+      return verdict.allowed ? undefined : RATE_LIMITED;
+    });
   }
 
   return {

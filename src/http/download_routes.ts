@@ -121,7 +121,7 @@ export function download(deps: HandlerDeps): Handler {
     }
     const outcome = await choose(exchange, { record, found }, deps);
     if (isRefusal(outcome)) {
-      if (isCovered) return authenticator.countAfterAll(exchange, "downloads") ?? outcome;
+      if (isCovered) return (await authenticator.countAfterAll(exchange, "downloads")) ?? outcome;
       counted.delete(bundleOf(record));
       return outcome;
     }
@@ -134,7 +134,7 @@ export function download(deps: HandlerDeps): Handler {
       isOver: () => isRefused || exchange.peerAddress() === "",
     });
     if (begun === "begun") {
-      const refusal = isCovered && isWhole && authenticator.countAfterAll(exchange, "downloads");
+      const refusal = isCovered && isWhole && (await authenticator.countAfterAll(exchange, "downloads"));
       if (!refusal) {
         return { ...head, body: { sizeBytes: part.end - part.first, content: deps.fileBody(part) } };
       }

@@ -5,14 +5,16 @@
  * client address, for all others. They share nothing, so a flood of addresses can fill only the table
  * of addresses and never crowds out a customer's window.
  */
-import { WindowTable, type WindowTableStats } from "./window_table.ts";
+import { type KeyWindows, WindowTable, type WindowTableStats } from "./window_table.ts";
 
 export interface EndpointWindows {
-  readonly byKey: WindowTable;
+  readonly byKey: KeyWindows;
   readonly byAddress: WindowTable;
 }
 
 export interface Limiter<Endpoint extends string> {
+  /** True if several processes share the windows of keys, so that only the database can answer. */
+  readonly isShared: boolean;
   /** The windows of each endpoint. Look them up once and keep them. */
   readonly windows: Readonly<Record<Endpoint, EndpointWindows>>;
   /** Returns the counters of all endpoints, by key and by address. */
@@ -25,7 +27,8 @@ const KEY_CAPACITY = 1_000_000;
 const ADDRESS_CAPACITY = 50_000;
 
 /**
- * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit.
+ * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit. `sharedWindowsOf` returns
+ * windows of keys that several processes share; without it the windows are those of this process.
  *
  * A window takes about 250 bytes, and up to 900 for a sender that calls in every second of a minute.
  * Throws a RangeError for a limit out of its range.
@@ -39,12 +42,17 @@ const ADDRESS_CAPACITY = 50_000;
  */
 export function createLimiter<Endpoint extends string>(
   limits: Readonly<Record<Endpoint, number>>,
+  sharedWindowsOf?: (endpoint: Endpoint, limit: number) => KeyWindows,
 ): Limiter<Endpoint> {
-  const windows = mapValues(limits, (limit) => ({
-    byKey: new WindowTable(limit, KEY_CAPACITY),
+  const windows = mapValues(limits, (limit, endpoint) => ({
+    byKey:
+      limit > 0 && sharedWindowsOf !== undefined
+        ? sharedWindowsOf(endpoint, limit)
+        : new WindowTable(limit, KEY_CAPACITY),
     byAddress: new WindowTable(limit, ADDRESS_CAPACITY),
   }));
   return {
+    isShared: sharedWindowsOf !== undefined,
     windows,
     stats: () =>
       mapValues(windows, ({ byKey, byAddress }) => ({
@@ -56,8 +64,10 @@ export function createLimiter<Endpoint extends string>(
 
 function mapValues<Name extends string, From, To>(
   record: Readonly<Record<Name, From>>,
-  change: (value: From) => To,
+  change: (value: From, name: Name) => To,
 ): Record<Name, To> {
-  const entries = Object.entries<From>(record).map(([name, value]) => [name, change(value)] as const);
+  const entries = Object.entries<From>(record).map(
+    ([name, value]) => [name, change(value, name as Name)] as const,
+  );
   return Object.fromEntries(entries) as Record<Name, To>;
 }

@@ -28,6 +28,17 @@ export interface Verdict {
   readonly resetAfterMs: number;
 }
 
+/** The windows of keys at one endpoint, in this process ({@linkcode WindowTable}) or shared with others. */
+export interface KeyWindows {
+  /** Counts a request if there is room. */
+  take(sender: Sender, nowMs: number): Verdict | Promise<Verdict>;
+  /** Returns the decision without counting. */
+  peek(sender: Sender, nowMs: number): Verdict | Promise<Verdict>;
+  /** Takes back the request of `verdict`, if it was counted. Returns the decision afterwards. */
+  takeBack(sender: Sender, verdict: Verdict, nowMs: number): Verdict;
+  stats(): WindowTableStats;
+}
+
 /** Counters since the table was created, and the number of windows now. */
 export interface WindowTableStats {
   readonly windows: number;
@@ -84,7 +95,7 @@ export class HeldWindow extends SlidingWindow {
  * Times are monotonic milliseconds, ≥ 0. An older time than the last one counts as the last one,
  * because requests that waited may arrive out of order.
  */
-export class WindowTable {
+export class WindowTable implements KeyWindows {
   readonly #limit: number;
   readonly #capacity: number;
   readonly #held = new Map<string, HeldWindow>();

@@ -7,6 +7,8 @@ export interface ServingProcess {
   readonly host: string;
   /** Where clients reach it, such as `https://0.0.0.0:8443`. */
   readonly address: string;
+  /** Whether it counts the requests of a key alone, or together with other processes. */
+  readonly rateLimits: "process" | "shared";
   readonly startedAt: Date;
   /** By the clock of the database. */
   readonly seenSecondsAgo: number;
@@ -26,6 +28,7 @@ export async function listProcesses(database: Database): Promise<readonly Servin
   const rows = await database.query<Omit<ServingProcess, "isLost">>(
     (sql) => sql`
       select id as uuid, version, host, address, started_at as "startedAt",
+             coalesce(rate_limits, 'process') as "rateLimits",
              greatest(0, floor(extract(epoch from now() - seen_at)))::int as "seenSecondsAgo"
         from processes
        where seen_at > now() - interval '1 day'

@@ -16,6 +16,7 @@ import {
 import { type Log, silentLog } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import { VERSION } from "../version.ts";
+import type { ServingProcess } from "./list_processes.ts";
 
 export interface PresenceOptions {
   readonly clock: Clock;
@@ -26,6 +27,7 @@ export interface PresenceOptions {
     readonly host: string;
     /** Where clients reach it. */
     readonly address: string;
+    readonly rateLimits: ServingProcess["rateLimits"];
   };
 }
 
@@ -73,8 +75,8 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
                for update skip locked
           ),
           deleted as (delete from processes p using old where p.id = old.id)
-          insert into processes (id, version, host, address)
-          values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address})
+          insert into processes (id, version, host, address, rate_limits)
+          values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address}, ${me.rateLimits})
           on conflict (id) do update set seen_at = excluded.seen_at`,
       ),
     );

@@ -100,7 +100,8 @@ export async function listen(
   });
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
-  const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls) };
+  const { rateLimits } = config;
+  const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls), rateLimits };
   await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
   // The listener for operators may speak http beside a certificate.
   const listeners = admin?.renewTls === undefined ? [listener] : [listener, admin];

@@ -8,6 +8,7 @@ import { createLicenseChanges } from "../licensing/mod.ts";
 import { createLimiter } from "../limits/mod.ts";
 import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import { createGitHubAppSource, createTokenSource } from "../repository_token/mod.ts";
+import { createSharedWindows, sharedWindowsUpkeep } from "../shared_windows/mod.ts";
 import { createUpkeep } from "../upkeep/mod.ts";
 import { createEventWriter, createUsageUpkeep, watchWrites } from "../usage/mod.ts";
 import type { Stores } from "./open_stores.ts";
@@ -38,7 +39,7 @@ export async function startParts(
   await order.start(failedLogins, LAST_WRITE_MS);
   const { address } = stores.installation;
   const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });
-  const tasks = [...usageUpkeep.tasks, operatorsUpkeep, activityUpkeep];
+  const tasks = [...usageUpkeep.tasks, operatorsUpkeep, activityUpkeep, sharedWindowsUpkeep];
   const upkeep = createUpkeep({ address, clock, log, tasks });
   await order.start(upkeep);
   const figures = createFigureComputer({ address, clock, log });
@@ -54,6 +55,7 @@ export async function startParts(
     onUnknown: directory.distrustLicense,
     ...eventGathering,
   });
+  const sharedWindows = config.rateLimits === "shared" ? createSharedWindows({ database, clock }) : undefined;
   const minted = app && createGitHubAppSource({ app, clock, log });
   if (minted !== undefined) order.add(minted);
   return {
@@ -69,7 +71,7 @@ export async function startParts(
     minted,
     failedLogins,
     tokens: minted ?? createTokenSource({ database, secrets, clock }),
-    limiter: createLimiter(config.limits),
+    limiter: createLimiter(config.limits, sharedWindows?.windowsOf),
     requestMetrics,
   };
 }

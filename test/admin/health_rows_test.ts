@@ -27,7 +27,15 @@ function token(name: string, days: number | null, state: ListedToken["state"] = 
 function process(isLost: boolean): ServingProcess {
   const seenSecondsAgo = isLost ? 400 : 20;
   const times = { startedAt: NOW, seenSecondsAgo };
-  return { uuid: crypto.randomUUID(), version: "0.2.0", host: "a", address: "http://a:1", isLost, ...times };
+  return {
+    uuid: crypto.randomUUID(),
+    version: "0.2.0",
+    host: "a",
+    address: "http://a:1",
+    rateLimits: "process",
+    isLost,
+    ...times,
+  };
 }
 
 const finding = (name: string, state: Finding["state"]): Finding => ({ name, state, message: "…" });

@@ -18,6 +18,7 @@ import { keyCount } from "./rows/key_count.ts";
 import { license } from "./rows/license.ts";
 import { memory } from "./rows/memory.ts";
 import { modelList } from "./rows/model_list.ts";
+import { sharedWindows } from "./rows/shared_windows.ts";
 import { start } from "./rows/start.ts";
 import { validate } from "./rows/validate.ts";
 import { FULL, QUICK, type Scale } from "./scale.ts";
@@ -33,6 +34,7 @@ const GROUPS: readonly RowGroup[] = [
   endpoints,
   license,
   modelList,
+  sharedWindows,
   admin,
   memory,
 ];

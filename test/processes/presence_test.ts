@@ -18,7 +18,7 @@ beforeEach(() => {
 
 function presenceAt(address: string, uuid = newUuid()) {
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
-  const process = { uuid, host: "node-a", address };
+  const process = { uuid, host: "node-a", address, rateLimits: "shared" } as const;
   return createPresence({ address: server.address, process, clock: systemClock, log });
 }
 

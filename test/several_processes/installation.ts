@@ -18,8 +18,8 @@ import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
 export interface Installation {
   /** Direct access to the tables, to read them and to make changes whose commit a test must see. */
   readonly database: Database;
-  /** Starts a process and waits until it serves. */
-  serve(): Promise<Replica>;
+  /** Starts a process with more settings, of this or another version, and waits until it serves. */
+  serve(settings?: Readonly<Record<string, string>>, main?: string): Promise<Replica>;
   /** Runs a command on the database, as an operator does while the processes serve. */
   run(args: readonly string[]): Promise<Ended>;
   /** Ends PostgreSQL with that signal and waits until a new PostgreSQL answers. */
@@ -55,11 +55,15 @@ export async function createInstallation(): Promise<Installation> {
   const commandLine = createCommandLine();
   const replicas: Replica[] = [];
 
-  async function serve(): Promise<Replica> {
+  async function serve(settings: Readonly<Record<string, string>> = {}, main = MAIN): Promise<Replica> {
     const gate = await startPulseGate(server.address);
-    const child = Bun.spawn([process.execPath, MAIN, "serve", "--port", "0", "--env-file", "/dev/null"], {
+    const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", "--env-file", "/dev/null"], {
       cwd: folder,
-      env: { ...NO_LIMITS, DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
+      env: {
+        ...NO_LIMITS,
+        ...{ DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
+        ...settings,
+      },
       stdout: "pipe",
       stderr: "pipe",
       stdin: "ignore",

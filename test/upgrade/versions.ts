@@ -24,6 +24,7 @@ export const VERSIONS: readonly Version[] = [
     ],
   },
   { version: "0.2.0", commit: "b6d83d72", lacks: [] },
+  { version: "0.3.0", commit: "d92cf242", lacks: [] },
 ];
 
 /** Returns the executable of a version. It is built once, in a clone, as the version's Makefile says. */

@@ -1,0 +1,85 @@
+/**
+ * Reads the history of three processes that share the windows of keys, under a random load, while they are killed and
+ * started again and PostgreSQL restarts: no 60 s have more admitted requests of a key than its limit.
+ * `SHARED_WINDOWS_SECONDS=600 make prove ARGS=test/shared_windows` goes on for ten minutes.
+ */
+import { expect, test } from "bun:test";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { createInstallation, type Replica } from "../several_processes/installation.ts";
+import { issue } from "../support/issue.ts";
+import { useForAll } from "../support/use.ts";
+
+const SECONDS = Number(process.env.SHARED_WINDOWS_SECONDS ?? 100);
+/** A third of what the clients ask for, so that a window fills over many of its seconds. */
+const LIMIT = 300;
+const KEYS = 4;
+const CLIENTS = 12;
+const MOST_PAUSE_MS = 400;
+const SETTINGS = { CLAVIGER_RATE_LIMITS: "shared", CLAVIGER_LIMIT_VALIDATE: String(LIMIT) };
+
+/** An admitted request. The database counted it between these two times of this machine's clock. */
+interface Admitted {
+  readonly sentMs: number;
+  readonly answeredMs: number;
+}
+
+const installation = useForAll(createInstallation);
+const below = (bound: number) => Math.floor(Math.random() * bound);
+
+test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, in spite of kills and restarts`, async () => {
+  const replicas: Replica[] = [];
+  for (let i = 0; i < 3; i++) replicas.push(await installation.serve(SETTINGS));
+  const issued: IssuedKey[] = [];
+  for (let i = 0; i < KEYS; i++) issued.push(await issue(installation.database));
+  const history = issued.map((): Admitted[] => []);
+  const answers = { admitted: 0, refused: 0, unavailable: 0, lost: 0, unexpected: [] as number[] };
+  const untilMs = Date.now() + SECONDS * 1_000;
+
+  const client = async () => {
+    while (Date.now() < untilMs) {
+      const index = below(KEYS);
+      const sentMs = Date.now();
+      const answer = await replicas[below(3)]
+        ?.post("/v1/auth/validate", { api_key: issued[index]?.apiKey })
+        .catch(() => undefined);
+      if (answer === undefined) answers.lost++;
+      else if (answer.status === 200) {
+        answers.admitted++;
+        history[index]?.push({ sentMs, answeredMs: Date.now() });
+      } else if (answer.status === 429) answers.refused++;
+      else if (answer.status === 503) answers.unavailable++;
+      else answers.unexpected.push(answer.status);
+      await Bun.sleep(below(MOST_PAUSE_MS));
+    }
+  };
+  const disturb = async () => {
+    for (let round = 0; Date.now() < untilMs; round++) {
+      await Bun.sleep(2_000 + below(3_000));
+      const index = below(3);
+      // A clean restart keeps the windows.
+      if (round % 6 === 5) await installation.restart("SIGINT");
+      else {
+        await replicas[index]?.kill(round % 3 === 2 ? "SIGTERM" : "SIGKILL");
+        replicas[index] = await installation.serve(SETTINGS);
+      }
+    }
+  };
+  await Promise.all([disturb(), ...Array.from({ length: CLIENTS }, client)]);
+
+  console.log(`Shared windows: ${JSON.stringify(answers)}`);
+  expect(answers.unexpected).toEqual([]);
+  for (const admitted of history) {
+    expect(admitted.length).toBeGreaterThanOrEqual(LIMIT);
+    expect(tooClose(admitted)).toEqual([]);
+  }
+});
+
+/** Returns the first of each group of more requests than the limit that were counted within 60 s for certain. */
+function tooClose(admitted: readonly Admitted[]): Admitted[] {
+  const bySending = admitted.toSorted((a, b) => a.sentMs - b.sentMs);
+  return bySending.filter((first, index) => {
+    const group = bySending.slice(index, index + LIMIT + 1);
+    const lastMs = Math.max(...group.map(({ answeredMs }) => answeredMs));
+    return group.length > LIMIT && lastMs - first.sentMs < 60_000;
+  });
+}

@@ -1,0 +1,83 @@
+/** Two services with CLAVIGER_RATE_LIMITS=shared on one database, asked by turns. */
+import { expect, test } from "bun:test";
+import { openSession } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import { createInstallation } from "../several_processes/installation.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { issue } from "../support/issue.ts";
+import { limitsOf, startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+import { useForAll } from "../support/use.ts";
+
+const LIMIT = 20;
+
+const set = useForAll(async () => {
+  const on = await createTestDatabase();
+  const start = () => startTestService({ on, config: { rateLimits: "shared", limits: limitsOf(LIMIT) } });
+  const services = [await start(), await start()] as const;
+  const close = async () => {
+    for (const service of services) await service.close();
+    await on.close();
+  };
+  return { on, services, close };
+});
+
+const validate = (service: TestService, apiKey: string) =>
+  service.post("/v1/auth/validate", { api_key: apiKey });
+
+test("Two services admit together as many requests of a key as the limit says", async () => {
+  const { apiKey } = await set.services[0].issue();
+  const answers = await Promise.all(
+    Array.from({ length: 3 * LIMIT }, (_, i) => validate(set.services[i % 2 === 0 ? 0 : 1], apiKey)),
+  );
+  const admitted = answers.filter(({ status }) => status === 200);
+  const left = admitted.map(({ headers }) => Number(headers.get("x-ratelimit-remaining")));
+  expect(left.sort((a, b) => a - b)).toEqual(Array.from({ length: LIMIT }, (_, i) => i));
+  const refused = answers.filter(({ status }) => status !== 200);
+  expect(refused.map(({ status }) => status)).toEqual(Array(2 * LIMIT).fill(429));
+  for (const { headers } of refused) expect(Number(headers.get("retry-after"))).toBeWithin(1, 62);
+});
+
+test("A key that is revoked while its request waits to be counted is refused, and the request counts by its address", async () => {
+  const [service, other] = set.services;
+  const { apiKey, id } = await service.issue();
+  expect((await validate(service, apiKey)).status).toBe(200);
+  await using session = openSession(set.on.address, { statementTimeoutMs: 10_000 });
+  const waiting = await session.transaction(async (sql) => {
+    await sql`select from shared_windows for update`;
+    const asked = validate(service, apiKey);
+    expect((await other.post("/v1/auth/revoke", { api_key: apiKey })).status).toBe(200);
+    await service.service.directory.beat();
+    return { asked };
+  });
+  expect(await waiting.asked).toMatchObject({ status: 401, body: { code: "INVALID_KEY" } });
+  // Its own request and not the refused one.
+  await until(async () => {
+    const [row] = await set.on.database.query<{ total: number }>(
+      (sql) => sql`
+        select total from shared_windows where key_id = ${parseId("key", id) ?? ""}::uuid and endpoint = 'validate'`,
+    );
+    return row?.total === 1;
+  });
+});
+
+test("Without a pulse a cached key gets 503 at once, and the request is not counted", async () => {
+  const installation = await createInstallation();
+  try {
+    const replica = await installation.serve({
+      CLAVIGER_RATE_LIMITS: "shared",
+      CLAVIGER_LIMIT_VALIDATE: "100",
+    });
+    const { apiKey } = await issue(installation.database);
+    const ask = () => replica.post("/v1/auth/validate", { api_key: apiKey });
+    await until(async () => (await ask()).status === 200);
+    await replica.gate.shut();
+    await until(async () => (await ask()).status === 503);
+    const total = () => installation.database.query((sql) => sql`select total from shared_windows`);
+    const before = await total();
+    for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(503);
+    expect(await total()).toEqual(before);
+  } finally {
+    await installation.close();
+  }
+});
