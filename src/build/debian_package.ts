@@ -64,6 +64,7 @@ function listFiles({ version, createdAtSeconds, notices }: ReleaseProgram): Reco
     "etc/claviger/claviger.env": textOf("claviger.env"),
     "usr/lib/claviger/origin": "package\n",
     "usr/lib/systemd/system/claviger.service": unit(),
+    "usr/lib/systemd/system/claviger@.service": unit("--template"),
     ...Object.fromEntries(
       BACKUP_UNITS.map((name) => [`usr/lib/systemd/system/${name}`, unit("--unit", name)]),
     ),

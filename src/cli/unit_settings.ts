@@ -14,21 +14,17 @@ import { findTool } from "../host/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 
 const UNIT = "claviger.service";
-/** Where the copies of a unit's credentials are while its service runs. */
-const CREDENTIALS_FOLDER = `/run/credentials/${UNIT}/`;
+/** Where the copies of the credentials of all units are while their services run. */
+const CREDENTIALS_FOLDER = "/run/credentials";
 const STATE_FOLDER = "/var/lib";
 
-const ASK = [
-  "--json=short",
-  "get-property",
-  "org.freedesktop.systemd1",
-  `/org/freedesktop/systemd1/unit/${UNIT.replace(".", "_2e")}`,
-  "org.freedesktop.systemd1.Service",
-  "Environment",
-  "EnvironmentFiles",
-  "LoadCredential",
-  "StateDirectory",
+const SYSTEMD = "org.freedesktop.systemd1";
+/** Lists the services of `claviger@.service` that run or start with the host. */
+const LIST = [
+  ...["call", SYSTEMD, "/org/freedesktop/systemd1", `${SYSTEMD}.Manager`, "ListUnitsByPatterns", "asas"],
+  ...["1", "loaded", "1", "claviger@*.service"],
 ];
+const PROPERTIES = ["Environment", "EnvironmentFiles", "LoadCredential", "StateDirectory"];
 const ANSWER_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_BYTES = 256 * 1024;
 
@@ -36,7 +32,10 @@ function line<const Item extends v.GenericSchema>(item: Item) {
   return v.pipe(v.string(), v.parseJson(), v.object({ data: v.array(item) }));
 }
 
-/** A line for each property, in the order of the properties in {@linkcode ASK}. Source: org.freedesktop.systemd1(5). */
+/** The answer to {@linkcode LIST}: the fields of each unit, of which the first is its name. */
+const listed = line(v.array(v.looseTuple([v.string()])));
+
+/** A line for each property, in the order of {@linkcode PROPERTIES}. Source: org.freedesktop.systemd1(5). */
 const answer = v.tuple([
   line(v.string()),
   line(v.tuple([v.string(), v.boolean()])),
@@ -59,22 +58,43 @@ export function withUnitSettings(source: ConfigSource): ConfigSource {
     : { ...source, unit };
 }
 
-/** Asks systemd for the unit's settings; undefined without such a unit, and without systemd. */
+/**
+ * Asks systemd for the unit's settings; undefined without such a unit, and without systemd. Where several services run
+ * by `claviger@.service`, the first of them stands for all: they share what commands need.
+ */
 function askUnit(path: string): UnitSettings | Refusal | undefined {
   const folders = path.split(":").filter((folder) => folder.startsWith("/"));
   const busctl = findTool("busctl", folders);
   if (busctl === undefined) return undefined;
-  const { status, stdout, stderr, error } = spawnSync(busctl, ASK, {
+  const list = ask(busctl, LIST);
+  if (list === undefined || isRefusal(list)) return list;
+  const units = v.safeParse(listed, list);
+  const names = units.success ? units.output.data.flat().map(([name]) => name) : [];
+  const [unit = UNIT] = names.sort();
+  const properties = [SYSTEMD, toBusPath(unit), `${SYSTEMD}.Service`, ...PROPERTIES];
+  const text = ask(busctl, ["get-property", ...properties]);
+  return text === undefined || isRefusal(text) ? text : parseUnit(text, unit);
+}
+
+/** Returns the path of a unit on the bus. Source: sd_bus_path_encode(3). */
+function toBusPath(unit: string): string {
+  const encoded = unit.replace(/[^a-z0-9]/gi, (sign) => `_${sign.charCodeAt(0).toString(16)}`);
+  return `/org/freedesktop/systemd1/unit/${encoded}`;
+}
+
+/** Returns the output of busctl; undefined if the host has the tool, but does not run systemd. */
+function ask(busctl: string, args: readonly string[]): string | Refusal | undefined {
+  const { status, stdout, stderr, error } = spawnSync(busctl, ["--json=short", ...args], {
     encoding: "utf8",
     timeout: ANSWER_LIMIT_MS,
     killSignal: "SIGKILL",
     maxBuffer: ANSWER_LIMIT_BYTES,
   });
-  if (status === 0) return parseUnit(stdout);
-  // The host has the tool, but does not run systemd. Source: sd_booted(3).
+  if (status === 0) return stdout;
+  // Source: sd_booted(3).
   if (!existsSync("/run/systemd/system")) return undefined;
   const why = error?.message ?? (stderr.trim().split("\n")[0] || `it ended with ${status}`);
-  return refuse("INVALID_REQUEST", `Cannot ask systemd for the settings of ${UNIT}: ${why}`);
+  return refuse("INVALID_REQUEST", `Cannot ask systemd for the settings of the service: ${why}`);
 }
 
 /**
@@ -83,10 +103,10 @@ function askUnit(path: string): UnitSettings | Refusal | undefined {
  * The path of a credential is the path of the original file: while systemd restarts a failing service again and again,
  * the copies come and go.
  */
-export function parseUnit(text: string): UnitSettings | Refusal | undefined {
+export function parseUnit(text: string, unit = UNIT): UnitSettings | Refusal | undefined {
   const lines = v.safeParse(answer, text.trim().split("\n"));
   if (!lines.success)
-    return refuse("INVALID_REQUEST", `Cannot read systemd's answer about ${UNIT}: its form is unknown`);
+    return refuse("INVALID_REQUEST", `Cannot read systemd's answer about ${unit}: its form is unknown`);
   const [{ data: environment }, { data: envFiles }, { data: loaded }, { data: states }] = lines.output;
   const [state] = states;
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
@@ -95,11 +115,12 @@ export function parseUnit(text: string): UnitSettings | Refusal | undefined {
   const env = environment.map((line) => {
     const at = line.indexOf("=");
     const value = line.slice(at + 1);
-    const named = value.startsWith(CREDENTIALS_FOLDER) ? value.slice(CREDENTIALS_FOLDER.length) : "";
+    const folder = `${CREDENTIALS_FOLDER}/${unit}/`;
+    const named = value.startsWith(folder) ? value.slice(folder.length) : "";
     return [line.slice(0, at), credentials.get(named) ?? value] as const;
   });
   return {
-    name: UNIT,
+    name: unit,
     env: {
       ...Object.fromEntries(env),
       ...(state !== undefined && { STATE_DIRECTORY: join(STATE_FOLDER, state) }),

@@ -82,6 +82,7 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
       "-rw-r--r-- ./usr/lib/systemd/system/claviger-backup.timer",
       "-rw-r--r-- ./usr/lib/systemd/system/claviger-failed@.service",
       "-rw-r--r-- ./usr/lib/systemd/system/claviger.service",
+      "-rw-r--r-- ./usr/lib/systemd/system/claviger@.service",
       "-rw-r--r-- ./usr/lib/sysusers.d/claviger.conf",
       "-rw-r--r-- ./usr/share/bash-completion/completions/claviger",
       "-rw-r--r-- ./usr/share/doc/claviger/changelog.gz",
@@ -114,7 +115,7 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
     ]);
     expect(read("DEBIAN/conffiles")).toBe("/etc/claviger/claviger.env\n");
     run(["md5sum", "--check", "--quiet", "DEBIAN/md5sums"], content);
-    expect(read("DEBIAN/md5sums").trim().split("\n")).toHaveLength(14);
+    expect(read("DEBIAN/md5sums").trim().split("\n")).toHaveLength(15);
     expect(run(["ar", "t", path], folder).trim().split("\n")).toEqual([
       "debian-binary",
       "control.tar.xz",
@@ -125,6 +126,7 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
   test("has the units that the command prints, for its own executable", () => {
     const units = [
       ["claviger.service", print("systemd", "--binary", "/usr/bin/claviger")],
+      ["claviger@.service", print("systemd", "--binary", "/usr/bin/claviger", "--template")],
       ...UNITS.map((name) => [name, print("systemd", "--binary", "/usr/bin/claviger", "--unit", name)]),
     ];
     for (const [name, text] of units) expect(read(`usr/lib/systemd/system/${name}`)).toBe(text ?? "");

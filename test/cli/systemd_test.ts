@@ -101,6 +101,23 @@ describe("claviger systemd", () => {
     ]);
   });
 
+  test("prints a template whose services share settings, data folder and credentials, but not their ports", async () => {
+    const lines = (await unit("--template", "--secret", "/etc/claviger/secret", ...TLS)).split("\n");
+    const plain = (await unit("--secret", "/etc/claviger/secret", ...TLS)).split("\n");
+    expect(lines.filter((each) => !plain.includes(each) && !each.startsWith("#"))).toEqual([
+      "Description=Claviger, licensing and model registry, service %i",
+      "EnvironmentFile=/etc/claviger/claviger@%i.env",
+    ]);
+    // A later file overrides an earlier one.
+    expect(lines.filter((each) => each.startsWith("EnvironmentFile="))).toEqual([
+      "EnvironmentFile=-/etc/claviger/claviger.env",
+      "EnvironmentFile=/etc/claviger/claviger@%i.env",
+    ]);
+    expect(lines).toContain("#   systemctl daemon-reload && systemctl enable --now claviger@1 claviger@2");
+    for (const own of [["--port", "8443"], ["--admin-listen", "127.0.0.1:8081"], ["--sysusers"]])
+      expect(usageErrorOf(await line.run(["systemd", "--template", ...own]))).toContain("--template");
+  });
+
   test.each([
     [
       undefined,
@@ -148,6 +165,7 @@ describe("claviger systemd", () => {
 
   const variants: [exposure: number, ...args: string[]][] = [
     [1.3],
+    [1.3, "--template", ...TLS],
     [1.6, "--port", "443", "--host", "0.0.0.0", ...TLS],
     [1.3, ...TLS, "--tls-group", "ssl-cert"],
   ];
@@ -156,11 +174,12 @@ describe("claviger systemd", () => {
     async (exposure, ...args) => {
       const binary = line.write("claviger", "#!/bin/sh\n");
       chmodSync(binary, 0o755);
-      const path = line.write("claviger.service", await unit("--binary", binary, ...args));
+      const name = args.includes("--template") ? "claviger@1.service" : "claviger.service";
+      const path = line.write(name, await unit("--binary", binary, ...args));
       const verify = Bun.spawnSync([analyze ?? "", "verify", path]);
       expect([verify.exitCode, verify.stdout.toString() + verify.stderr.toString()]).toEqual([0, ""]);
       const security = Bun.spawnSync([analyze ?? "", "security", "--offline=true", "--threshold=20", path]);
-      const score = /exposure level for claviger\.service: ([\d.]+)/.exec(security.stdout.toString())?.[1];
+      const score = /exposure level for claviger\S*\.service: ([\d.]+)/.exec(security.stdout.toString())?.[1];
       expect(Number(score)).toBeLessThanOrEqual(exposure);
       expect(security.exitCode).toBe(0);
     },

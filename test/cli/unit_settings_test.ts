@@ -33,12 +33,26 @@ function render({ environment = [], envFiles = [], credentials = {}, state }: Un
   return `${lines.map((each) => JSON.stringify(each)).join("\n")}\n`;
 }
 
-/** Makes a folder for the PATH with a busctl that gives this answer and writes down its arguments. */
-function standIn(name: string, text: string, status = 0): string {
+/** What busctl prints about the units of these names, of which systemd 252 tells more. */
+function renderList(...names: string[]): string {
+  const units = names.map((name) => [name, "Claviger", "loaded", "active", "running", "", "/", 0, "", "/"]);
+  return `${JSON.stringify({ type: "a(ssssssouso)", data: [units] })}\n`;
+}
+
+/**
+ * Makes a folder for the PATH with a busctl that gives this answer about the service's unit, another answer to a question
+ * for the units of the template, and writes down its arguments.
+ */
+function standIn(name: string, text: string, status = 0, list = renderList()): string {
   const folder = join(line.folder, name);
   mkdirSync(folder);
   writeFileSync(join(folder, "answer"), text);
-  const script = `#!/bin/sh\necho "$*" >> ${folder}/asked\n/bin/cat ${folder}/answer\nexit ${status}\n`;
+  writeFileSync(join(folder, "list"), list);
+  const script = `#!/bin/sh
+echo "$*" >> ${folder}/asked
+case "$*" in *ListUnits*) /bin/cat ${folder}/list ;; *) /bin/cat ${folder}/answer ;; esac
+exit ${status}
+`;
   writeFileSync(join(folder, "busctl"), script);
   chmodSync(join(folder, "busctl"), 0o755);
   return folder;
@@ -115,6 +129,31 @@ describe("withUnitSettings()", () => {
       const { unit } = withUnitSettings({ ...source, isRoot, env: { PATH } });
       expect(unit?.env.STATE_DIRECTORY).toBe("/var/lib/claviger");
     }
+  });
+
+  test("takes the first service of the template, if one runs or starts with the host", async () => {
+    const text = render({
+      environment: ["CLAVIGER_TLS_KEY=/run/credentials/claviger@1.service/claviger-tls-key"],
+      envFiles: ["/etc/claviger/claviger.env", "/etc/claviger/claviger@1.env"],
+      credentials: { "claviger-tls-key": "/etc/claviger/tls.key" },
+      state: "claviger",
+    });
+    const PATH = standIn("template", text, 0, renderList("claviger@2.service", "claviger@1.service"));
+    const { unit } = withUnitSettings({ ...source, env: { PATH } });
+    expect(unit).toMatchObject({
+      name: "claviger@1.service",
+      env: { CLAVIGER_TLS_KEY: "/etc/claviger/tls.key", STATE_DIRECTORY: "/var/lib/claviger" },
+      envFiles: ["/etc/claviger/claviger.env", "/etc/claviger/claviger@1.env"],
+    });
+    const asked = await Bun.file(join(PATH, "asked")).text();
+    expect(asked).toContain(" ListUnitsByPatterns asas 1 loaded 1 claviger@*.service\n");
+    expect(asked).toContain(" /org/freedesktop/systemd1/unit/claviger_401_2eservice ");
+  });
+
+  test("takes the unit claviger.service otherwise", async () => {
+    const PATH = standIn("one", render({ state: "claviger" }));
+    expect(withUnitSettings({ ...source, env: { PATH } }).unit?.name).toBe("claviger.service");
+    expect(await Bun.file(join(PATH, "asked")).text()).toContain("/unit/claviger_2eservice ");
   });
 
   test("goes on if there is no systemd", () => {

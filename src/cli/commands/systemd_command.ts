@@ -63,6 +63,9 @@ const OPTIONS = {
       conflicts: [...OF_SERVICE, "sysusers"],
     },
   ),
+  template: flag("print the template claviger@.service, by which one host runs several services", {
+    conflicts: ["port", "adminListen", "unit", "sysusers"],
+  }),
   sysusers: flag("print the line for sysusers.d that creates the service's user, instead of the unit", {
     conflicts: OF_SERVICE,
   }),
@@ -110,7 +113,7 @@ const FIRST_FREE_PORT = 1_024;
  * This is one long function, so that the code shows the unit in the order of its lines.
  */
 function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
-  const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup, secret, githubKey } = options;
+  const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup, secret, githubKey, template } = options;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
   }
@@ -134,15 +137,19 @@ function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
     ...(tlsGroup === undefined ? [] : [`CLAVIGER_TLS_CERT=${tlsCert}`, `CLAVIGER_TLS_KEY=${tlsKey}`]),
   ];
   const credentials = tlsCert === undefined || tlsGroup !== undefined ? [] : ["cert", "key"];
+  const all = template ? "'claviger@*'" : "claviger";
 
   return `${[
     `# Printed by \`claviger systemd\`, version ${packageJson.version}. A unit of your own goes into`,
-    "# /etc/systemd/system/claviger.service; then",
-    "#   systemctl daemon-reload && systemctl enable --now claviger",
+    `# /etc/systemd/system/${template ? "claviger@" : "claviger"}.service; then`,
+    `#   systemctl daemon-reload && systemctl enable --now ${template ? "claviger@1 claviger@2" : "claviger"}`,
     "# Settings are in /etc/claviger/claviger.env. Commands of the user claviger read the file, too.",
+    ...(template
+      ? ["# Settings of one service, such as its CLAVIGER_PORT, are in /etc/claviger/claviger@1.env."]
+      : []),
     "",
     "[Unit]",
-    "Description=Claviger, licensing and model registry",
+    `Description=Claviger, licensing and model registry${template ? ", service %i" : ""}`,
     "Wants=network-online.target",
     "After=network-online.target postgresql.service",
     "StartLimitIntervalSec=0",
@@ -153,6 +160,7 @@ function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
     `ExecStart=${binary} serve`,
     "ExecReload=/bin/kill -HUP $MAINPID",
     "EnvironmentFile=-/etc/claviger/claviger.env",
+    ...(template ? ["EnvironmentFile=/etc/claviger/claviger@%i.env"] : []),
     ...environment.map((line) => `Environment=${line}`),
     // The setting names the credential too: if it is missing, the service refuses to start.
     ...credentials.flatMap((file) => [
@@ -160,11 +168,11 @@ function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
       `Environment=CLAVIGER_TLS_${file.toUpperCase()}=/run/credentials/%n/claviger-tls-${file}`,
     ]),
     ...(credentials.length > 0
-      ? ["# Credentials are copied at start: after a renewal, `systemctl restart claviger`."]
+      ? [`# Credentials are copied at start: after a renewal, \`systemctl restart ${all}\`.`]
       : []),
     ...(tlsGroup === undefined
       ? []
-      : ["# After a renewal, `systemctl reload claviger`.", `SupplementaryGroups=${tlsGroup}`]),
+      : [`# After a renewal, \`systemctl reload ${all}\`.`, `SupplementaryGroups=${tlsGroup}`]),
     "",
     "# The service's own system user (`claviger systemd --sysusers` prints the line that creates it), so that",
     "# commands also work while the service is stopped.",
