@@ -12,16 +12,19 @@ create unlogged table if not exists shared_windows (
   total integer not null,
   -- How many of the last requests were admitted.
   granted integer not null,
+  -- Only a row that a statement proposes has it: the second of each request to take back.
+  taken_back bigint[],
   constraint shared_windows_pkey primary key (key_id, endpoint)
 ) with (fillfactor = 50);
 
--- Counts as many of the wanted requests as there is room for, now by the clock of this server. A request in second s counts
--- through second s + 60. A clock that steps back stops the window for so long, up to a minute; after a larger step the
--- window begins anew.
-create or replace function count_requests(past shared_windows, wanted integer, most integer) returns shared_windows
-language plpgsql as $$
+-- Takes requests back that still count, and then counts as many of the wanted ones as there is room for, now by the clock
+-- of this server. A request in second s counts through second s + 60. If the clock steps back by up to a minute, the window
+-- stands still until the clock has caught up; after a larger step the window begins anew.
+create or replace function count_requests(past shared_windows, wanted integer, most integer, taken_back bigint[])
+returns shared_windows language plpgsql as $$
 declare
   now bigint := floor(extract(epoch from clock_timestamp()));
+  second bigint;
   slot integer;
 begin
   if past.counts is null or abs(now - past.newest_second) > 60 then
@@ -35,11 +38,19 @@ begin
     past.total := past.total - past.counts[slot];
     past.counts[slot] := 0;
   end loop;
+  foreach second in array coalesce(taken_back, '{}') loop
+    slot := second % 61 + 1;
+    if past.newest_second - second between 0 and 60 and past.counts[slot] > 0 then
+      past.counts[slot] := past.counts[slot] - 1;
+      past.total := past.total - 1;
+    end if;
+  end loop;
   slot := past.newest_second % 61 + 1;
   past.most := most;
   past.granted := greatest(least(wanted, most - past.total), 0);
   past.counts[slot] := past.counts[slot] + past.granted;
   past.total := past.total + past.granted;
+  past.taken_back := null;
   return past;
 end
 $$;

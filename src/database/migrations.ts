@@ -88,7 +88,6 @@ export async function migrate(
         checksum text not null,
         applied_at timestamptz not null default now()
       )`;
-    await session.sql`alter table schema_migrations add column if not exists oldest_program integer`;
     const status = compare(await listApplied(session.sql), migrations);
     if (status.refusal !== undefined) return status.refusal;
     for (const migration of status.pending) {
@@ -144,6 +143,8 @@ async function applyConcurrently({ sql }: DatabaseSession, migration: Migration)
 }
 
 async function recordApplied(sql: Sql, migration: Migration): Promise<void> {
+  // Here and not at each start: it waits for every reader of the table, such as a backup.
+  await sql`alter table schema_migrations add column if not exists oldest_program integer`;
   await sql`
     insert into schema_migrations (number, name, checksum, oldest_program)
     values (${migration.number}, ${migration.name}, ${checksumOf(migration)}, ${migration.oldestProgram ?? null})`;

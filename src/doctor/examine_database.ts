@@ -4,13 +4,13 @@ import { DAY_MS, toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isTooWide, listTokens } from "../operators/mod.ts";
-import { listProcesses } from "../processes/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
 import { backupCheck } from "./examine_backup.ts";
 import { APP_REMEDY } from "./examine_host.ts";
+import { rateLimitsCheck } from "./examine_rate_limits.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
   type Check,
@@ -49,7 +49,7 @@ export async function examineDatabase(
     { name: "tokens", examine: examineTokens },
     { name: "model files", examine: examineModelFiles },
     { name: "public address", examine: examinePublicUrl },
-    { name: "rate limits", examine: examineRateLimits },
+    rateLimitsCheck,
     backupCheck,
     ...more,
   ]);
@@ -65,23 +65,6 @@ async function examineTokens({ database, clock }: DatabaseContext): Promise<Chec
   return warn(
     `restricted to tiers or to a mode, but with scopes beyond keys: ${tooWide.map(({ name }) => name).join(", ")}`,
     "issue a token with another name and fewer scopes for each, then `claviger tokens revoke` the old one",
-  );
-}
-
-/** Windows of one process admit the whole limit each, unless a balancer sends every key to one process. */
-async function examineRateLimits({ database }: DatabaseContext): Promise<CheckResult> {
-  const serving = (await listProcesses(database)).filter(({ isLost }) => !isLost);
-  const apart = serving.filter(({ rateLimits }) => rateLimits === "process").length;
-  if (serving.length <= 1) return ok("no second process serves");
-  if (apart === 0) return ok(`${serving.length} processes count the requests of each key together`);
-  if (apart < serving.length) {
-    return warn(
-      `${apart} of ${serving.length} processes count the requests of a key apart from the others`,
-      "give all processes the same CLAVIGER_RATE_LIMITS",
-    );
-  }
-  return ok(
-    `${apart} processes count apart: the balancer must send each key to one of them (\`claviger guide replicas\`)`,
   );
 }
 

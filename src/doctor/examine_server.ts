@@ -169,8 +169,8 @@ async function examineSchema({ address, clock }: ServerContext): Promise<CheckRe
   const status = await migrationStatus(address, migrations);
   const refusal = checkSchema(status);
   const newest = status.applied.at(-1);
+  const isNewer = newest !== undefined && newest.number > migrations.length;
   if (refusal !== undefined) {
-    const isNewer = newest !== undefined && newest.number > migrations.length;
     const remedy = isNewer ? "install the newer Claviger that migrated it" : "do what this message says";
     return fail(refusal.sentence, status.refusal === undefined ? "`claviger migrate`" : remedy);
   }
@@ -178,5 +178,7 @@ async function examineSchema({ address, clock }: ServerContext): Promise<CheckRe
     const text = `was made at ${toTimestamp(newest.appliedAt)}, which is in the future`;
     return fail(text, "set this machine's clock right: timedatectl set-ntp true");
   }
-  return ok(`${newest?.number}, as this program needs it`);
+  return ok(
+    `${newest?.number}, ${isNewer ? "of a newer Claviger that allows this one" : "as this program needs it"}`,
+  );
 }

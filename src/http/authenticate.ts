@@ -40,10 +40,10 @@ export interface FoundKey {
  * counts.
  */
 export interface CountOnce {
-  /** Tells whether a request of the bundle was counted. */
-  wasCounted(record: KeyRecord): boolean;
-  /** Remembers that a request of the bundle was counted. */
-  note(record: KeyRecord): void;
+  /** Tells whether a request of the bundle was counted; a promise while one waits to be counted. */
+  wasCounted(record: KeyRecord): Eventually<boolean>;
+  /** Remembers whether a request of the bundle was counted. */
+  note(record: KeyRecord, isCounted: Eventually<boolean>): void;
 }
 
 export interface Authenticator {
@@ -94,12 +94,10 @@ interface LookupResult extends Omit<KeyLookup, "hash"> {
 }
 
 /** A request with a key whose shared window is asked. */
-interface LaterCount {
-  readonly endpoint: LimitedEndpoint;
+interface LaterCount extends LookupResult {
   readonly record: KeyRecord;
-  readonly bundle: CountOnce | undefined;
   readonly isFree: boolean;
-  readonly verdict: Promise<Verdict>;
+  readonly counting: Promise<Verdict>;
 }
 
 const INVALID = "The API key is invalid or inactive";
@@ -122,6 +120,12 @@ const UNAVAILABLE = refuse(
   "SERVICE_UNAVAILABLE",
   "The service cannot answer now: its database does not respond; try again",
 );
+
+/**
+ * The longest time from the first look-up of a request until a shared window has counted it. What follows takes up to
+ * 3 s, and no answer may take longer than 5 s.
+ */
+const MAX_COUNTING_MS = 2_000;
 
 /** How many addresses are kept with their group: parsing an address takes as long as answering a request. */
 const MAX_GROUPS = 10_000;
@@ -178,10 +182,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /** Counts the request in the window of its key, or of its address if the key was not issued or is revoked. */
-  function count(
-    exchange: Exchange,
-    { endpoint, once, record, isTrusted, nowMs }: LookupResult,
-  ): Eventually<KeyRecord | null | Refusal> {
+  function count(exchange: Exchange, found: LookupResult): Eventually<KeyRecord | null | Refusal> {
+    const { endpoint, once, record, isTrusted, nowMs } = found;
     const { byKey, byAddress } = limiter.windows[endpoint];
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
@@ -193,14 +195,19 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     exchange.record = record;
     if (limiter.isShared && !isTrusted) return UNAVAILABLE;
     const bundle = once !== undefined && refusalFor(record) === undefined ? once : undefined;
-    const isFree = bundle?.wasCounted(record) === true;
+    const isFree = bundle?.wasCounted(record) ?? false;
+    if (isFree instanceof Promise) return isFree.then(() => find(exchange, { hash: record, endpoint, once }));
     const verdict = isFree ? byKey.peek(record, nowMs) : byKey.take(record, nowMs);
-    if (verdict instanceof Promise)
-      return countedLater(exchange, { endpoint, record, bundle, isFree, verdict });
+    if (verdict instanceof Promise) {
+      const outcome = countLater(exchange, { ...found, record, isFree, counting: verdict });
+      const isCounted = () => outcome.then(isRefusal, () => true).then((isRefused) => !isRefused);
+      if (!isFree) bundle?.note(record, isCounted());
+      return outcome;
+    }
     exchange.verdict = verdict;
     if (!isFree) {
       if (!verdict.allowed) return RATE_LIMITED;
-      bundle?.note(record);
+      bundle?.note(record, true);
     }
     return isTrusted ? record : UNAVAILABLE;
   }
@@ -209,26 +216,27 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
    * Waits for the verdict of a shared window, and then reads the key again: it may have been changed meanwhile. If it was
    * revoked, the request counts in the window of its address instead.
    */
-  async function countedLater(
+  async function countLater(
     exchange: Exchange,
-    { endpoint, record: before, bundle, isFree, verdict: counting }: LaterCount,
+    { endpoint, record: before, isFree, counting }: LaterCount,
   ): Promise<KeyRecord | null | Refusal> {
-    const verdict = await counting;
-    exchange.verdict = verdict;
-    const nowMs = clock.monotonicMs();
-    if (!directory.isTrusted(nowMs)) return UNAVAILABLE;
-    const cached = directory.get(before, nowMs);
+    exchange.verdict = await counting;
+    if (!isAnswerable(exchange)) return UNAVAILABLE;
+    const cached = directory.get(before);
     const record = cached === undefined ? await directory.lookUp(before, addressOf(exchange)) : cached;
+    if (!isAnswerable(exchange)) return UNAVAILABLE;
     if (record === null || record.state === "revoked") {
       takeBack(exchange, endpoint);
       return count(exchange, { endpoint, record, isTrusted: true, nowMs: clock.monotonicMs() });
     }
     exchange.record = record;
-    if (!isFree) {
-      if (!verdict.allowed) return RATE_LIMITED;
-      bundle?.note(record);
-    }
-    return record;
+    return isFree || exchange.verdict.allowed ? record : RATE_LIMITED;
+  }
+
+  /** Tells whether the cache can be trusted, and the rest of the request's time is enough for an answer. */
+  function isAnswerable({ lookUpBeganMs = 0 }: Exchange): boolean {
+    const nowMs = clock.monotonicMs();
+    return directory.isTrusted(nowMs) && nowMs - lookUpBeganMs < MAX_COUNTING_MS;
   }
 
   /**
@@ -238,6 +246,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   function find(exchange: Exchange, lookup: KeyLookup): Eventually<KeyRecord | null | Refusal> {
     const { hash, endpoint, once } = lookup;
     const nowMs = clock.monotonicMs();
+    exchange.lookUpBeganMs ??= nowMs;
     const cached = hash === null ? null : directory.get(hash, nowMs);
     const isTrusted = directory.isTrusted(nowMs);
     if (hash === null || cached !== undefined || !isTrusted) {
@@ -279,12 +288,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   function countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Eventually<Refusal | undefined> {
-    if (exchange.record === undefined) return undefined;
-    const counting = limiter.windows[endpoint].byKey.take(exchange.record, clock.monotonicMs());
-    return andThen(counting, (verdict) => {
-      exchange.verdict = verdict;
-      return verdict.allowed ? undefined : RATE_LIMITED;
-    });
+    const { record } = exchange;
+    if (record === undefined) return undefined;
+    const nowMs = clock.monotonicMs();
+    const counted = count(exchange, { endpoint, record, isTrusted: directory.isTrusted(nowMs), nowMs });
+    return andThen(andThen(counted, requireUsable), (usable) => (isRefusal(usable) ? usable : undefined));
   }
 
   return {

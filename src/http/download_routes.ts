@@ -27,7 +27,7 @@ import {
 } from "../models/mod.ts";
 import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { isKnown, readQuery } from "../wire/mod.ts";
+import { type Eventually, isKnown, readQuery } from "../wire/mod.ts";
 import type { CountOnce } from "./authenticate.ts";
 import { isRangeWanted, parseRange } from "./byte_ranges.ts";
 import { LINK_SECONDS, readLink } from "./download_link.ts";
@@ -61,8 +61,8 @@ const MAX_LINKS = 50_000;
  */
 export function download(deps: HandlerDeps): Handler {
   const { authenticator, clock, files, links } = deps;
-  /** The bundles that were counted. With `max` in place of `maxSize`, memory for all of them would be taken at once. */
-  const counted = new LRUCache<string, true>({
+  /** The bundles that were counted, or wait to be counted. With `max` in place of `maxSize`, memory for all of them would be taken at once. */
+  const counted = new LRUCache<string, Eventually<boolean>>({
     maxSize: MAX_LINKS,
     sizeCalculation: () => 1,
     ttl: LINK_SECONDS * 1_000,
@@ -90,11 +90,17 @@ export function download(deps: HandlerDeps): Handler {
     let isCovered = false;
     const once: CountOnce = {
       wasCounted(record) {
-        isCovered = counted.has(bundleOf(record));
-        return isCovered;
+        const wasCounted = counted.get(bundleOf(record)) ?? false;
+        isCovered = wasCounted === true;
+        return wasCounted;
       },
       // Added before the file is found, so that ranges that arrive at the same time count once.
-      note: (record) => counted.set(bundleOf(record), true),
+      note(record, isCounted) {
+        const bundle = bundleOf(record);
+        if (isCounted === false) counted.delete(bundle);
+        else counted.set(bundle, isCounted);
+        if (isCounted instanceof Promise) void isCounted.then((later) => once.note(record, later));
+      },
     };
 
     let record: KeyRecord | Refusal;

@@ -50,6 +50,8 @@ export class Exchange {
   readonly beganMs: number;
   /** The time from the request's arrival to its outcome. */
   durationMs = 0;
+  /** When the look-up of the key began, by the monotonic clock. */
+  lookUpBeganMs: number | undefined;
   /** The state of the window that counted the request, at the time of counting. */
   verdict: Verdict | undefined;
   /** The group of the client address, kept after the first look-up: a closed connection has no address any more. */

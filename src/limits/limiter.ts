@@ -5,7 +5,7 @@
  * client address, for all others. They share nothing, so a flood of addresses can fill only the table
  * of addresses and never crowds out a customer's window.
  */
-import { type KeyWindows, WindowTable, type WindowTableStats } from "./window_table.ts";
+import { type KeyWindows, type WindowStats, WindowTable } from "./window_table.ts";
 
 export interface EndpointWindows {
   readonly byKey: KeyWindows;
@@ -18,7 +18,7 @@ export interface Limiter<Endpoint extends string> {
   /** The windows of each endpoint. Look them up once and keep them. */
   readonly windows: Readonly<Record<Endpoint, EndpointWindows>>;
   /** Returns the counters of all endpoints, by key and by address. */
-  stats(): Record<Endpoint, { readonly byKey: WindowTableStats; readonly byAddress: WindowTableStats }>;
+  stats(): Record<Endpoint, { readonly byKey: WindowStats; readonly byAddress: WindowStats }>;
 }
 
 /** The most windows by key of an endpoint. Only issued keys get one. */

@@ -12,4 +12,11 @@ export {
 } from "./client_address.ts";
 export { InFlight } from "./in_flight.ts";
 export { createLimiter, type Limiter } from "./limiter.ts";
-export { type KeyWindows, type Sender, toResetAt, type Verdict, WindowTable } from "./window_table.ts";
+export {
+  type KeyWindows,
+  type Sender,
+  toResetAt,
+  type Verdict,
+  type WindowStats,
+  WindowTable,
+} from "./window_table.ts";

@@ -36,16 +36,19 @@ export interface KeyWindows {
   peek(sender: Sender, nowMs: number): Verdict | Promise<Verdict>;
   /** Takes back the request of `verdict`, if it was counted. Returns the decision afterwards. */
   takeBack(sender: Sender, verdict: Verdict, nowMs: number): Verdict;
-  stats(): WindowTableStats;
+  stats(): WindowStats;
 }
 
-/** Counters since the table was created, and the number of windows now. */
-export interface WindowTableStats {
-  readonly windows: number;
+/** Counters since the windows were created, and numbers of now. */
+export interface WindowStats {
   /** Requests that `take` refused. */
   readonly refused: number;
-  /** Requests that were counted in the overflow window. */
-  readonly overflowHits: number;
+  /** Of a {@linkcode WindowTable}: its windows, and requests that were counted in the overflow window. */
+  readonly windows?: number;
+  readonly overflowHits?: number;
+  /** Of shared windows: requests that wait to be counted, and requests that could not be counted. */
+  readonly waiting?: number;
+  readonly uncounted?: number;
 }
 
 /** The most empty windows that one call drops: more than a call can add, so that a backlog shrinks. */
@@ -167,7 +170,7 @@ export class WindowTable implements KeyWindows {
     return this.#look(window, nowMs);
   }
 
-  stats(): WindowTableStats {
+  stats() {
     return { windows: this.#held.size, refused: this.#refused, overflowHits: this.#overflowHits };
   }
 

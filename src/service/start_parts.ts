@@ -71,7 +71,7 @@ export async function startParts(
     minted,
     failedLogins,
     tokens: minted ?? createTokenSource({ database, secrets, clock }),
-    limiter: createLimiter(config.limits, sharedWindows?.windowsOf),
+    limiter: createLimiter(config.limits, sharedWindows),
     requestMetrics,
   };
 }

@@ -6,30 +6,21 @@
  * service answers at once, and a busy one asks for many keys together. A key whose window is known to be full is refused
  * without a statement until the second that the statement named.
  *
- * A request whose statement has an unknown outcome is not admitted, and may stay counted for a minute.
+ * A request whose statement has an unknown outcome is not admitted, and may stay counted for a minute. The same is true
+ * for a request that should be taken back.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { KeyWindows, Verdict } from "../limits/mod.ts";
-import { type Counted, countBatch, type TakenBack, takeBackBatch } from "./count_batch.ts";
+import { type Counted, countBatch, type WindowRequests } from "./count_batch.ts";
 
-export interface SharedWindowsOptions {
-  readonly database: Database;
-  readonly clock: Clock;
-}
-
-export interface SharedWindows {
-  /** Returns the windows of an endpoint with `limit` requests in any 60 s, 1 or more. */
-  windowsOf(endpoint: string, limit: number): KeyWindows;
-}
-
+/** The most requests that wait, to be counted or to be taken back. */
 const MAX_WAITING = 20_000;
 const MAX_WINDOWS_IN_BATCH = 1_000;
 /** A request that has waited this long is turned away, because its statement would take more time after that. */
 const MAX_WAIT_MS = 1_000;
 const DEADLINE_MS = 1_000;
-const MAX_TAKEN_BACK = 10_000;
 const MAX_FULL = 100_000;
 
 interface Waiter {
@@ -41,11 +32,9 @@ interface Waiter {
 }
 
 /** The requests of one key at one endpoint that wait. */
-interface Line {
-  readonly keyUuid: string;
-  readonly endpoint: string;
-  readonly limit: number;
+interface Line extends Omit<WindowRequests, "wanted"> {
   readonly waiters: Waiter[];
+  readonly takenBack: number[];
 }
 
 /** The refusal of a full window, until `untilMs` by the monotonic clock. */
@@ -55,34 +44,39 @@ interface Full {
   readonly untilMs: number;
 }
 
-/** Creates the windows. One long function, because its closures share the lines and what is known of full windows. */
-export function createSharedWindows({ database, clock }: SharedWindowsOptions): SharedWindows {
+/**
+ * Returns a function that makes the windows of an endpoint with `limit` requests in any 60 s, 1 or more. The windows of
+ * all endpoints wait together.
+ *
+ * One long function, because its closures share the lines and what is known of full windows.
+ */
+export function createSharedWindows({
+  database,
+  clock,
+}: {
+  readonly database: Database;
+  readonly clock: Clock;
+}): (endpoint: string, limit: number) => KeyWindows {
   const lines = new Map<string, Line>();
   const full = new LRUCache<string, Full>({ max: MAX_FULL });
-  const takenBack = new Map<string, TakenBack>();
+  /** How many waiters and requests to take back the lines have. */
   let size = 0;
   let isRunning = false;
 
-  function schedule() {
-    if (isRunning) return;
-    isRunning = true;
+  /** Returns the line of a window for one more request. */
+  function joinLine(name: string, window: Pick<Line, "keyUuid" | "endpoint" | "limit">): Line {
+    const line = lines.get(name) ?? { ...window, waiters: [], takenBack: [] };
+    lines.set(name, line);
+    size++;
     // Requests that this turn of the event loop has already read join the same statement.
-    setImmediate(run);
+    if (!isRunning) setImmediate(run);
+    isRunning = true;
+    return line;
   }
 
   async function run() {
-    while (lines.size > 0 || takenBack.size > 0) {
-      if (takenBack.size > 0) await sendTakenBack();
-      if (lines.size > 0) await sendLines(takeLines());
-    }
+    while (lines.size > 0) await send(takeLines());
     isRunning = false;
-  }
-
-  async function sendTakenBack() {
-    const taken = [...takenBack.values()];
-    takenBack.clear();
-    // If it fails, the requests stay counted for a minute.
-    await takeBackBatch(database, taken, DEADLINE_MS).catch(() => {});
   }
 
   function takeLines(): Line[] {
@@ -90,19 +84,20 @@ export function createSharedWindows({ database, clock }: SharedWindowsOptions): 
     const nowMs = clock.monotonicMs();
     for (const [name, line] of lines) {
       lines.delete(name);
-      size -= line.waiters.length;
-      const waiters = line.waiters.filter((waiter) => {
-        const isInTime = nowMs - waiter.sinceMs < MAX_WAIT_MS;
-        if (!isInTime) waiter.reject(new DatabaseUnavailable("waited too long to be counted"));
+      size -= line.waiters.length + line.takenBack.length;
+      const waiters = line.waiters.filter(({ sinceMs, reject }) => {
+        const isInTime = nowMs - sinceMs < MAX_WAIT_MS;
+        if (!isInTime) reject(new DatabaseUnavailable("waited too long to be counted"));
         return isInTime;
       });
-      if (waiters.length > 0) taken.push({ ...line, waiters });
+      if (waiters.length + line.takenBack.length > 0) taken.push({ ...line, waiters });
       if (taken.length === MAX_WINDOWS_IN_BATCH) break;
     }
     return taken;
   }
 
-  async function sendLines(batch: readonly Line[]) {
+  async function send(batch: readonly Line[]) {
+    if (batch.length === 0) return;
     const sentMs = clock.monotonicMs();
     try {
       const asked = batch.map(({ waiters, ...line }) => ({ ...line, wanted: sumOf(waiters) }));
@@ -119,27 +114,35 @@ export function createSharedWindows({ database, clock }: SharedWindowsOptions): 
   }
 
   function settle({ waiters, limit, keyUuid, endpoint }: Line, window: Counted, sentMs: number) {
-    let left = window.granted;
+    const { granted, total, second, roomSecond, nowMs } = window;
+    const leftMs = (roomSecond ?? second) * 1_000 - nowMs;
+    const refusal: Verdict = {
+      allowed: false,
+      limit,
+      remaining: 0,
+      retryAfterSeconds: toRetryAfter(leftMs),
+      countedSecond: undefined,
+      resetAfterMs: total === 0 ? 0 : (second + 61) * 1_000 - nowMs,
+    };
+    let left = granted;
     for (const { wanted, resolve } of waiters) {
       const isCounted = wanted > 0 && left > 0;
       if (isCounted) left--;
       // The first of the granted requests sees more room than the last.
-      resolve(toVerdict(window, { limit, total: window.total - left, isCounted, wanted }));
+      const remaining = limit - (total - left);
+      const countedSecond = isCounted ? second : undefined;
+      const allowed = isCounted || (wanted === 0 && remaining > 0);
+      resolve(allowed ? { ...refusal, allowed, remaining, retryAfterSeconds: 0, countedSecond } : refusal);
     }
-    if (window.roomSecond === null) return;
-    const verdict = toVerdict(window, { limit, total: window.total, isCounted: false, wanted: 1 });
-    const untilMs = sentMs + window.roomSecond * 1_000 - window.nowMs;
-    full.set(nameOf(endpoint, keyUuid), { verdict, sentMs, untilMs });
+    const name = nameOf(endpoint, keyUuid);
+    if (roomSecond === null) full.delete(name);
+    else full.set(name, { verdict: refusal, sentMs, untilMs: sentMs + leftMs });
   }
 
   /** Returns the refusal of a window that is known to be full. */
   function refusalOf(name: string, nowMs: number): Verdict | undefined {
     const known = full.get(name);
-    if (known === undefined) return undefined;
-    if (nowMs >= known.untilMs) {
-      full.delete(name);
-      return undefined;
-    }
+    if (known === undefined || nowMs >= known.untilMs) return undefined;
     return {
       ...known.verdict,
       retryAfterSeconds: toRetryAfter(known.untilMs - nowMs),
@@ -147,56 +150,48 @@ export function createSharedWindows({ database, clock }: SharedWindowsOptions): 
     };
   }
 
-  function ask(name: string, line: Omit<Line, "waiters">, wanted: number): Promise<Verdict> {
-    return new Promise((resolve, reject) => {
-      if (size >= MAX_WAITING) return reject(new DatabaseUnavailable("too many requests wait to be counted"));
-      const waiting = lines.get(name) ?? { ...line, waiters: [] };
-      waiting.waiters.push({ sinceMs: clock.monotonicMs(), wanted, resolve, reject });
-      lines.set(name, waiting);
-      size++;
-      schedule();
-    });
-  }
+  return (endpoint, limit) => {
+    let refused = 0;
+    let waiting = 0;
+    let uncounted = 0;
 
-  function takeBack(window: Omit<TakenBack, "count">) {
-    const name = nameOf(window.endpoint, window.keyUuid);
-    full.delete(name);
-    const of = `${name}/${window.second}`;
-    const count = (takenBack.get(of)?.count ?? 0) + 1;
-    if (count === 1 && takenBack.size >= MAX_TAKEN_BACK) return;
-    takenBack.set(of, { ...window, count });
-    schedule();
-  }
+    async function ask(keyUuid: string, wanted: number): Promise<Verdict> {
+      waiting++;
+      try {
+        const verdict = await new Promise<Verdict>((resolve, reject) => {
+          if (size >= MAX_WAITING) throw new DatabaseUnavailable("too many requests wait to be counted");
+          const line = joinLine(nameOf(endpoint, keyUuid), { keyUuid, endpoint, limit });
+          line.waiters.push({ sinceMs: clock.monotonicMs(), wanted, resolve, reject });
+        });
+        if (wanted > 0 && !verdict.allowed) refused++;
+        return verdict;
+      } catch (error) {
+        uncounted++;
+        throw error;
+      } finally {
+        waiting--;
+      }
+    }
 
-  return {
-    windowsOf(endpoint, limit) {
-      let refused = 0;
-      return {
-        take({ uuid }, nowMs) {
-          const name = nameOf(endpoint, uuid);
-          const refusal = refusalOf(name, nowMs);
-          if (refusal !== undefined) {
-            refused++;
-            return refusal;
-          }
-          return ask(name, { keyUuid: uuid, endpoint, limit }, 1).then((verdict) => {
-            if (!verdict.allowed) refused++;
-            return verdict;
-          });
-        },
-        peek({ uuid }, nowMs) {
-          const name = nameOf(endpoint, uuid);
-          return refusalOf(name, nowMs) ?? ask(name, { keyUuid: uuid, endpoint, limit }, 0);
-        },
-        takeBack({ uuid }, verdict) {
-          const { countedSecond, remaining } = verdict;
-          if (countedSecond === undefined) return verdict;
-          takeBack({ keyUuid: uuid, endpoint, second: countedSecond });
-          return { ...verdict, allowed: true, remaining: remaining + 1, countedSecond: undefined };
-        },
-        stats: () => ({ windows: 0, refused, overflowHits: 0 }),
-      };
-    },
+    return {
+      take({ uuid }, nowMs) {
+        const refusal = refusalOf(nameOf(endpoint, uuid), nowMs);
+        if (refusal === undefined) return ask(uuid, 1);
+        refused++;
+        return refusal;
+      },
+      peek: ({ uuid }, nowMs) => refusalOf(nameOf(endpoint, uuid), nowMs) ?? ask(uuid, 0),
+      takeBack({ uuid }, verdict) {
+        const { countedSecond, remaining } = verdict;
+        if (countedSecond === undefined) return verdict;
+        const name = nameOf(endpoint, uuid);
+        full.delete(name);
+        if (size < MAX_WAITING)
+          joinLine(name, { keyUuid: uuid, endpoint, limit }).takenBack.push(countedSecond);
+        return { ...verdict, allowed: true, remaining: remaining + 1, countedSecond: undefined };
+      },
+      stats: () => ({ refused, waiting, uncounted }),
+    };
   };
 }
 
@@ -206,29 +201,6 @@ function nameOf(endpoint: string, keyUuid: string): string {
 
 function sumOf(waiters: readonly Waiter[]): number {
   return waiters.reduce((sum, { wanted }) => sum + wanted, 0);
-}
-
-interface Share {
-  readonly limit: number;
-  /** The requests that counted after this one. */
-  readonly total: number;
-  readonly isCounted: boolean;
-  readonly wanted: number;
-}
-
-function toVerdict(
-  { second, roomSecond, nowMs }: Counted,
-  { limit, total, isCounted, wanted }: Share,
-): Verdict {
-  const allowed = isCounted || (wanted === 0 && total < limit);
-  return {
-    allowed,
-    limit,
-    remaining: Math.max(0, limit - total),
-    retryAfterSeconds: allowed ? 0 : toRetryAfter((roomSecond ?? second + 1) * 1_000 - nowMs),
-    countedSecond: isCounted ? second : undefined,
-    resetAfterMs: total === 0 ? 0 : (second + 61) * 1_000 - nowMs,
-  };
 }
 
 /** Returns whole seconds from 1 to 61. */

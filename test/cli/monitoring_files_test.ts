@@ -13,7 +13,7 @@ import { useCommandLine } from "./use_command_line.ts";
 
 const line = useCommandLine();
 const folder = useFolder();
-/** Every metric of a service with a data folder, a certificate and a GitHub App. */
+/** Every metric of a service with a data folder, a certificate, a GitHub App and shared windows of keys. */
 let exported: Set<string>;
 let certificateEnds: number | undefined;
 let tls: TestCertificate;
@@ -25,7 +25,8 @@ beforeAll(async () => {
   tls = makeCertificate(folder, "monitored");
   const service = await startTestService({
     clock,
-    config: { gitHubApp: host.settings, dataDir: folder, metricsListen, tls },
+    limits: "default",
+    config: { gitHubApp: host.settings, dataDir: folder, metricsListen, rateLimits: "shared", tls },
   });
   try {
     // The first request has the figures computed.

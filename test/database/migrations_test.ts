@@ -121,6 +121,15 @@ describe("migrate()", () => {
     expect(row).toEqual({ keys: 12_000 });
   });
 
+  test("migrate() does not wait for a backup that reads every table, if there is nothing to apply", async () => {
+    await migrate(server.address, [FIRST]);
+    await inTransaction(server.address, async (sql) => {
+      await sql`select from schema_migrations`;
+      const migrated = migrate(server.address, [FIRST]);
+      expect(await Promise.race([migrated, Bun.sleep(3_000)])).toEqual({ applied: [] });
+    });
+  });
+
   test("migrate() refuses a migration that was edited after it was applied", async () => {
     await migrate(server.address, [FIRST]);
     const edited = { ...FIRST, text: `${FIRST.text} ` };

@@ -9,11 +9,20 @@ import { useHostingService } from "../support/use.ts";
 
 const FILES = ["a", "b", "c", "d"];
 
-const service = useHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
+const limits = { ...NO_LIMITS, downloads: 3 };
+const service = useHostingService({ config: { limits } });
+/** Counts in the database. */
+const sharing = useHostingService({ config: { limits, rateLimits: "shared" } });
+const BOTH = [
+  ["in the process", service],
+  ["in the database", sharing],
+] as const;
 
 beforeAll(async () => {
-  await addHostedModel(service, { name: "high", requiresLicense: "enterprise" }, testBytes(10, 9));
-  for (const [index, name] of FILES.entries()) await addHostedModel(service, { name }, testBytes(100, index));
+  for (const [, on] of BOTH) {
+    await addHostedModel(on, { name: "high", requiresLicense: "enterprise" }, testBytes(10, 9));
+    for (const [index, name] of FILES.entries()) await addHostedModel(on, { name }, testBytes(100, index));
+  }
 });
 
 interface Answered {
@@ -21,8 +30,13 @@ interface Answered {
   readonly headers: Headers;
 }
 
-async function load(name: string, key: IssuedKey, headers: Record<string, string> = {}): Promise<Answered> {
-  const url = `${service.url}/v1/models/download/${name}/1.0.0`;
+async function load(
+  name: string,
+  key: IssuedKey,
+  headers: Record<string, string> = {},
+  on = service,
+): Promise<Answered> {
+  const url = `${on.url}/v1/models/download/${name}/1.0.0`;
   const response = await fetch(url, { headers: { "X-API-Key": key.apiKey, ...headers } });
   await response.arrayBuffer();
   return response;
@@ -61,20 +75,23 @@ test("GET /v1/models/download admits the limit of files a minute, and says how m
   expect((await load("d", key)).status).toBe(200);
 });
 
-test("GET /v1/models/download counts all ranges of a link once, even a hundred at the same time", async () => {
-  const key = await service.issue();
-  const link = await linkTo(service, key.apiKey, "a");
-  const answers = await Promise.all(
-    Array.from({ length: 100 }, (_, index) => follow(link, { Range: `bytes=${index}-${index}` })),
-  );
-  expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(206));
-  expect(answers.map(remaining)).toEqual(Array(100).fill(2));
-  // HEAD and a 304 send no bytes of the file.
-  const head = await fetch(link, { method: "HEAD" });
-  expect(remaining(head)).toBe(2);
-  const known = await follow(link, { "If-None-Match": head.headers.get("etag") ?? "" });
-  expect([known.status, remaining(known)]).toEqual([304, 2]);
-});
+test.each(BOTH)(
+  "GET /v1/models/download counts all ranges of a link once %s, even a hundred at the same time",
+  async (_, on) => {
+    const key = await on.issue();
+    const link = await linkTo(on, key.apiKey, "a");
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => follow(link, { Range: `bytes=${index}-${index}` })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(206));
+    expect(answers.map(remaining)).toEqual(Array(100).fill(2));
+    // HEAD and a 304 send no bytes of the file.
+    const head = await fetch(link, { method: "HEAD" });
+    expect(remaining(head)).toBe(2);
+    const known = await follow(link, { "If-None-Match": head.headers.get("etag") ?? "" });
+    expect([known.status, remaining(known)]).toEqual([304, 2]);
+  },
+);
 
 const countedEachTime: readonly (readonly [
   what: string,
@@ -94,15 +111,18 @@ const countedEachTime: readonly (readonly [
   ["a range, with an expired key", 401, { state: "expired", headers: { Range: "bytes=1-2" } }],
 ];
 for (const [what, status, { name = "a", headers = {}, state = "active" }] of countedEachTime) {
-  test(`GET /v1/models/download counts each request for ${what}, one after the other or at once`, async () => {
-    const [one, other] = [await issueIn(service, state), await issueIn(service, state)];
-    const answers = await repeat(4, () => load(name, one, headers));
-    expect(statusesOf(answers)).toEqual([status, status, status, 429]);
-    expect(answers.map(remaining)).toEqual([2, 1, 0, 0]);
-    expect(Number(answers[3]?.headers.get("retry-after"))).toBeGreaterThan(50);
-    const atOnce = await Promise.all(Array.from({ length: 20 }, () => load(name, other, headers)));
-    expect(statusesOf(atOnce).toSorted()).toEqual([...Array(3).fill(status), ...Array(17).fill(429)]);
-  });
+  test.each(BOTH)(
+    `GET /v1/models/download counts each request for ${what} %s, one after the other or at once`,
+    async (_, on) => {
+      const [one, other] = [await issueIn(on, state), await issueIn(on, state)];
+      const answers = await repeat(4, () => load(name, one, headers, on));
+      expect(statusesOf(answers)).toEqual([status, status, status, 429]);
+      expect(answers.map(remaining)).toEqual([2, 1, 0, 0]);
+      expect(Number(answers[3]?.headers.get("retry-after"))).toBeGreaterThan(50);
+      const atOnce = await Promise.all(Array.from({ length: 20 }, () => load(name, other, headers, on)));
+      expect(statusesOf(atOnce).toSorted()).toEqual([...Array(3).fill(status), ...Array(17).fill(429)]);
+    },
+  );
 }
 
 test("GET /v1/models/download lets a client continue a file that was cut off without counting it again", async () => {

@@ -74,6 +74,22 @@ describe("GET /metrics", () => {
     },
   );
 
+  test.skipIf(ON_NODE)(
+    "tells what waits for the database in place of the windows that are there",
+    async () => {
+      const config = { ...METRICS, rateLimits: "shared" } as const;
+      await using shared = await startTestService({ on: service.testDatabase, limits: "default", config });
+      const samples = await scrape(shared);
+      const ofKeys = [...samples].filter(([name]) => /rate_limit.*by="key",endpoint="validate"/.test(name));
+      expect(ofKeys.map(([name, value]) => `${name.split("{")[0]} ${value}`)).toEqual([
+        "claviger_rate_limit_refusals_total 0",
+        "claviger_rate_limit_waiting 0",
+        "claviger_rate_limit_uncounted_total 0",
+      ]);
+      expect(samples.get('claviger_rate_limit_windows{by="address",endpoint="validate"}')).toBe(0);
+    },
+  );
+
   test("is valid, and complete before the first request", async () => {
     await using fresh = await startTestService({ limits: "default", config: METRICS });
     // On a busy machine the database may be a moment late.

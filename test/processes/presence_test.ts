@@ -44,6 +44,7 @@ describe("createPresence()", () => {
       version: VERSION,
       host: "node-a",
       address: "http://10.0.0.1:8080",
+      rateLimits: "shared",
       isLost: false,
     });
     await age("http://10.0.0.1:8080", "2 minutes");

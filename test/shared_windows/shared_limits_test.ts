@@ -1,9 +1,10 @@
 /** Two services with CLAVIGER_RATE_LIMITS=shared on one database, asked by turns. */
 import { expect, test } from "bun:test";
-import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { createInstallation } from "../several_processes/installation.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { issue } from "../support/issue.ts";
 import { limitsOf, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -25,6 +26,15 @@ const set = useForAll(async () => {
 const validate = (service: TestService, apiKey: string) =>
   service.post("/v1/auth/validate", { api_key: apiKey });
 
+/** Returns how many requests of a key count at validate. */
+async function totalOf(id: string): Promise<number | undefined> {
+  const [row] = await set.on.database.query<{ total: number }>(
+    (sql) => sql`
+      select total from shared_windows where key_id = ${parseId("key", id) ?? ""}::uuid and endpoint = 'validate'`,
+  );
+  return row?.total;
+}
+
 test("Two services admit together as many requests of a key as the limit says", async () => {
   const { apiKey } = await set.services[0].issue();
   const answers = await Promise.all(
@@ -42,8 +52,7 @@ test("A key that is revoked while its request waits to be counted is refused, an
   const [service, other] = set.services;
   const { apiKey, id } = await service.issue();
   expect((await validate(service, apiKey)).status).toBe(200);
-  await using session = openSession(set.on.address, { statementTimeoutMs: 10_000 });
-  const waiting = await session.transaction(async (sql) => {
+  const waiting = await inTransaction(set.on.address, async (sql) => {
     await sql`select from shared_windows for update`;
     const asked = validate(service, apiKey);
     expect((await other.post("/v1/auth/revoke", { api_key: apiKey })).status).toBe(200);
@@ -52,13 +61,22 @@ test("A key that is revoked while its request waits to be counted is refused, an
   });
   expect(await waiting.asked).toMatchObject({ status: 401, body: { code: "INVALID_KEY" } });
   // Its own request and not the refused one.
-  await until(async () => {
-    const [row] = await set.on.database.query<{ total: number }>(
-      (sql) => sql`
-        select total from shared_windows where key_id = ${parseId("key", id) ?? ""}::uuid and endpoint = 'validate'`,
-    );
-    return row?.total === 1;
+  await until(async () => (await totalOf(id)) === 1);
+});
+
+test("A request that was counted too late for an answer within 5 s gets 503, and is taken back", async () => {
+  const [service] = set.services;
+  const { apiKey, id } = await service.issue();
+  expect((await validate(service, apiKey)).status).toBe(200);
+  const { asked } = await inTransaction(set.on.address, async (sql) => {
+    await sql`select from shared_windows for update`;
+    const asked = validate(service, apiKey);
+    await until(async () => (await countWaiting(set.on.database)) > 0);
+    await service.advance(2_000);
+    return { asked };
   });
+  expect(await asked).toMatchObject({ status: 503, body: { code: "SERVICE_UNAVAILABLE" } });
+  await until(async () => (await totalOf(id)) === 1);
 });
 
 test("Without a pulse a cached key gets 503 at once, and the request is not counted", async () => {

@@ -8,7 +8,9 @@ import { silentLog } from "../../src/log.ts";
 import { deleteIdle } from "../../src/shared_windows/delete_idle.ts";
 import { createSharedWindows } from "../../src/shared_windows/mod.ts";
 import { createTestClock } from "../support/clock.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { until } from "../support/until.ts";
 import { useForAll } from "../support/use.ts";
 
@@ -54,7 +56,7 @@ const clock = createTestClock();
 
 /** Makes the windows of one process, of one endpoint. */
 function openProcess(limit = LIMIT): KeyWindows {
-  return createSharedWindows({ database: server.open(), clock }).windowsOf("validate", limit);
+  return createSharedWindows({ database: server.open(), clock })("validate", limit);
 }
 
 const newKey = () => ({ uuid: newUuid(), window: undefined });
@@ -120,7 +122,7 @@ describe("createSharedWindows()", () => {
 
   test("sends no statement for a full window before the second that it named", async () => {
     const [database, key] = [server.open(), newKey()];
-    const windows = createSharedWindows({ database, clock }).windowsOf("validate", 1);
+    const windows = createSharedWindows({ database, clock })("validate", 1);
     await take(windows, key);
     await take(windows, key);
     const { statements } = database.stats();
@@ -150,6 +152,43 @@ describe("createSharedWindows()", () => {
     expect((await openProcess(1).peek(key, 0)).allowed).toBe(false);
   });
 
+  test("takes requests back that were counted in different seconds", async () => {
+    const [windows, key] = [openProcess(2), newKey()];
+    const first = await take(windows, key);
+    await setSecond(1);
+    const second = await take(windows, key);
+    for (const verdict of [first, second]) windows.takeBack(key, verdict, 0);
+    expect((await windows.peek(key, 0)).remaining).toBe(2);
+  });
+
+  test("has room after a request was taken back while a statement found the window full", async () => {
+    const [windows, key] = [openProcess(2), newKey()];
+    const first = await take(windows, key);
+    const { asked } = await inTransaction(server.address, async (sql) => {
+      await sql`select from shared_windows for update`;
+      const asked = countAllowed([take(windows, key), take(windows, key)]);
+      await until(async () => (await countWaiting(server.database)) > 0);
+      windows.takeBack(key, first, 0);
+      return { asked };
+    });
+    expect(await asked).toBe(1);
+    await until(async () => (await openProcess(2).peek(key, 0)).remaining === 1);
+    expect((await take(windows, key)).allowed).toBe(true);
+  });
+
+  test("tells how many requests wait, were refused, or could not be counted", async () => {
+    const database = server.open();
+    const [windows, key] = [createSharedWindows({ database, clock })("validate", 1), newKey()];
+    const asked = countAllowed([take(windows, key), take(windows, key)]);
+    expect(windows.stats()).toEqual({ refused: 0, waiting: 2, uncounted: 0 });
+    expect(await asked).toBe(1);
+    await take(windows, key);
+    expect(windows.stats()).toEqual({ refused: 2, waiting: 0, uncounted: 0 });
+    await database.close();
+    await take(windows, newKey()).catch(() => {});
+    expect(windows.stats()).toEqual({ refused: 2, waiting: 0, uncounted: 1 });
+  });
+
   test("a clock that steps back stops the window, and a large step begins it anew", async () => {
     const key = newKey();
     await setSecond(50);
@@ -162,7 +201,7 @@ describe("createSharedWindows()", () => {
 
   test("refuses every request that waits if the statement fails", async () => {
     const database = server.open();
-    const windows = createSharedWindows({ database, clock }).windowsOf("validate", 1);
+    const windows = createSharedWindows({ database, clock })("validate", 1);
     await database.close();
     const asked = await Promise.allSettled([take(windows, newKey()), take(windows, newKey())]);
     expect(asked.map(({ status }) => status)).toEqual(["rejected", "rejected"]);

@@ -11,7 +11,7 @@ import type { Database } from "../../database/mod.ts";
 import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { FigureComputer } from "../../figures/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
-import type { Limiter } from "../../limits/mod.ts";
+import type { Limiter, WindowStats } from "../../limits/mod.ts";
 import type { GitHubAppSource } from "../../repository_token/mod.ts";
 import type { Upkeep } from "../../upkeep/mod.ts";
 import type { EventWriter, UsageUpkeep, WriteWatch } from "../../usage/mod.ts";
@@ -90,20 +90,30 @@ function ofLimits({ limiter }: MetricsSources): Metrics {
     { labels: { endpoint, by: "key" }, stats: byKey },
     { labels: { endpoint, by: "address" }, stats: byAddress },
   ]);
-  const samples = (value: (stats: (typeof tables)[number]["stats"]) => number): Sample[] =>
-    tables.map(({ labels, stats }) => ({ labels, value: value(stats) }));
+  const samples = (name: keyof WindowStats): Sample[] =>
+    tables.flatMap(({ labels, stats: { [name]: value } }) =>
+      value === undefined ? [] : [{ labels, value }],
+    );
   return {
     claviger_rate_limit_refusals_total: [
       "Requests refused by the rate limit, by endpoint and by what was counted, key or client address",
-      samples(({ refused }) => refused),
+      samples("refused"),
     ],
     claviger_rate_limit_windows: [
-      "Senders whose requests of the last minute are remembered",
-      samples(({ windows }) => windows),
+      "Senders whose requests of the last minute this process remembers",
+      samples("windows"),
     ],
     claviger_rate_limit_overflow_total: [
       "Requests that were counted in the shared window, because the table of windows was full",
-      samples(({ overflowHits }) => overflowHits),
+      samples("overflowHits"),
+    ],
+    claviger_rate_limit_waiting: [
+      "Requests that wait until the database has counted them, with CLAVIGER_RATE_LIMITS=shared",
+      samples("waiting"),
+    ],
+    claviger_rate_limit_uncounted_total: [
+      "Requests that got 503 because the database did not count them in time, with CLAVIGER_RATE_LIMITS=shared",
+      samples("uncounted"),
     ],
   };
 }
