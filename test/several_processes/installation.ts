@@ -2,7 +2,6 @@
  * An installation of several processes: a PostgreSQL of its own that a test can restart, and any number of `serve`
  * processes, run as operators run them. Each process reaches the database through its own gate.
  */
-import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
@@ -14,6 +13,7 @@ import { TEST_SECRET } from "../support/secrets.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
+import { type ServeProcess, startServeProcess } from "./serve_process.ts";
 
 export interface Installation {
   /** Direct access to the tables, to read them and to make changes whose commit a test must see. */
@@ -28,18 +28,14 @@ export interface Installation {
   close(): Promise<void>;
 }
 
-export interface Replica {
-  readonly pid: number;
-  readonly url: string;
+export interface Replica extends ServeProcess {
   readonly gate: PulseGate;
   post(path: string, body: object): Promise<JsonResponse>;
   get(path: string): Promise<JsonResponse>;
-  kill(signal: NodeJS.Signals): Promise<void>;
 }
 
-const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** Every limit is off, because each process counts them by itself. */
-const NO_LIMITS = Object.fromEntries(
+export const NO_LIMITS = Object.fromEntries(
   ["VALIDATE", "REFRESH", "REVOKE", "LICENSE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
     `CLAVIGER_LIMIT_${name}`,
     "0",
@@ -55,41 +51,25 @@ export async function createInstallation(): Promise<Installation> {
   const commandLine = createCommandLine();
   const replicas: Replica[] = [];
 
-  async function serve(settings: Readonly<Record<string, string>> = {}, main = MAIN): Promise<Replica> {
+  async function serve(settings: Readonly<Record<string, string>> = {}, main?: string): Promise<Replica> {
     const gate = await startPulseGate(server.address);
-    const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", "--env-file", "/dev/null"], {
-      cwd: folder,
-      env: {
-        ...NO_LIMITS,
-        ...{ DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
-        ...settings,
-      },
-      stdout: "pipe",
-      stderr: "pipe",
-      stdin: "ignore",
-    });
-    const log = new Response(child.stderr).text();
-    const reader = child.stdout.getReader();
-    let out = "";
-    while (!/serves at (\S+)\n/.test(out)) {
-      const { value, done } = await reader.read();
-      if (done) throw new Error(`The process ended: ${await log}`);
-      out += new TextDecoder().decode(value);
-    }
-    const base = /serves at (\S+)\n/.exec(out)?.[1] ?? "";
+    const env = {
+      ...NO_LIMITS,
+      ...{ DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
+      ...settings,
+    };
+    const serving = await startServeProcess({ cwd: folder, env, main });
     const send = async (path: string, init?: RequestInit) => {
-      const response = await fetch(`${base}${path}`, { ...init, signal: AbortSignal.timeout(5_000) });
+      const response = await fetch(`${serving.url}${path}`, { ...init, signal: AbortSignal.timeout(5_000) });
       return { status: response.status, headers: response.headers, body: await response.json() };
     };
     const replica: Replica = {
-      pid: child.pid,
-      url: base,
+      ...serving,
       gate,
       post: (path, body) => send(path, { method: "POST", body: JSON.stringify(body) }),
       get: (path) => send(path),
       async kill(signal) {
-        child.kill(signal);
-        await child.exited;
+        await serving.kill(signal);
         await gate.close();
       },
     };

@@ -1,6 +1,7 @@
 /**
  * Reads the history of three processes that share the windows of keys, under a random load, while they are killed and
- * started again and PostgreSQL restarts: no 60 s have more admitted requests of a key than its limit.
+ * started again and PostgreSQL restarts: no 60 s have more admitted requests of a key than its limit. PostgreSQL also
+ * crashes once, which empties the windows: 60 s around the crash have at most twice the limit.
  * `SHARED_WINDOWS_SECONDS=600 make prove ARGS=test/shared_windows` goes on for ten minutes.
  */
 import { expect, test } from "bun:test";
@@ -8,6 +9,7 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import { createInstallation, type Replica } from "../several_processes/installation.ts";
 import { issue } from "../support/issue.ts";
 import { useForAll } from "../support/use.ts";
+import { type Admitted, type Emptied, tooMany } from "./history.ts";
 
 const SECONDS = Number(process.env.SHARED_WINDOWS_SECONDS ?? 100);
 /** A third of what the clients ask for, so that a window fills over many of its seconds. */
@@ -15,13 +17,9 @@ const LIMIT = 300;
 const KEYS = 4;
 const CLIENTS = 12;
 const MOST_PAUSE_MS = 400;
+/** So the windows before the crash are full, and those after it fill again. */
+const MOST_MS_AFTER_CRASH = 30_000;
 const SETTINGS = { CLAVIGER_RATE_LIMITS: "shared", CLAVIGER_LIMIT_VALIDATE: String(LIMIT) };
-
-/** An admitted request. The database counted it between these two times of this machine's clock. */
-interface Admitted {
-  readonly sentMs: number;
-  readonly answeredMs: number;
-}
 
 const installation = useForAll(createInstallation);
 const below = (bound: number) => Math.floor(Math.random() * bound);
@@ -33,7 +31,9 @@ test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, 
   for (let i = 0; i < KEYS; i++) issued.push(await issue(installation.database));
   const history = issued.map((): Admitted[] => []);
   const answers = { admitted: 0, refused: 0, unavailable: 0, lost: 0, unexpected: [] as number[] };
+  const emptied: Emptied[] = [];
   const untilMs = Date.now() + SECONDS * 1_000;
+  const crashMs = untilMs - MOST_MS_AFTER_CRASH;
 
   const client = async () => {
     while (Date.now() < untilMs) {
@@ -58,7 +58,11 @@ test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, 
       const index = below(3);
       // A clean restart keeps the windows.
       if (round % 6 === 5) await installation.restart("SIGINT");
-      else {
+      else if (emptied.length === 0 && Date.now() > crashMs) {
+        const fromMs = Date.now();
+        await installation.restart("SIGQUIT");
+        emptied.push({ fromMs, toMs: Date.now() });
+      } else {
         await replicas[index]?.kill(round % 3 === 2 ? "SIGTERM" : "SIGKILL");
         replicas[index] = await installation.serve(SETTINGS);
       }
@@ -68,18 +72,9 @@ test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, 
 
   console.log(`Shared windows: ${JSON.stringify(answers)}`);
   expect(answers.unexpected).toEqual([]);
+  expect(emptied).toHaveLength(1);
   for (const admitted of history) {
     expect(admitted.length).toBeGreaterThanOrEqual(LIMIT);
-    expect(tooClose(admitted)).toEqual([]);
+    expect(tooMany(admitted, { limit: LIMIT, emptied })).toEqual([]);
   }
 });
-
-/** Returns the first of each group of more requests than the limit that were counted within 60 s for certain. */
-function tooClose(admitted: readonly Admitted[]): Admitted[] {
-  const bySending = admitted.toSorted((a, b) => a.sentMs - b.sentMs);
-  return bySending.filter((first, index) => {
-    const group = bySending.slice(index, index + LIMIT + 1);
-    const lastMs = Math.max(...group.map(({ answeredMs }) => answeredMs));
-    return group.length > LIMIT && lastMs - first.sentMs < 60_000;
-  });
-}

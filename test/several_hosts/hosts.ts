@@ -1,0 +1,142 @@
+/**
+ * The set-up of the guide's page `replicas` for three hosts, on this machine: three services that share their windows,
+ * two PostgreSQL under Patroni, and HAProxy with TLS to clients and to the services, as the page configures it.
+ */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { findPage } from "../../src/cli/guide/pages.ts";
+import { NO_LIMITS } from "../several_processes/installation.ts";
+import { type ServeProcess, startServeProcess } from "../several_processes/serve_process.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { findFreePort } from "../support/find_free_port.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
+import { until } from "../support/until.ts";
+import { missingForPatroni, type PatroniCluster, startPatroni } from "./patroni.ts";
+
+export interface Hosts {
+  readonly cluster: PatroniCluster;
+  /** Sends a request to the clients' address of HAProxy. Throws if the connection is refused or cut. */
+  post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Response>;
+  /** Ends one of the three services, and starts it again. */
+  restartService(index: number, signal: "SIGKILL" | "SIGTERM"): Promise<void>;
+  /** Kills HAProxy, and starts it again. */
+  killBalancer(): Promise<void>;
+  /** Waits until every service serves behind HAProxy, and both PostgreSQL run. */
+  untilWhole(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const NAMES = [1, 2, 3];
+/** In this time HAProxy checks a service that was started again often enough to use it. */
+const CHECKED_MS = 1_000;
+
+/** Returns the first missing program; undefined if the set-up can run on this machine. */
+export function missingForHosts(): string | undefined {
+  return missingForPatroni() ?? (findHaproxy() === null ? "haproxy" : undefined);
+}
+
+function findHaproxy(): string | null {
+  return Bun.which("haproxy", { PATH: `${process.env.PATH}:/usr/sbin` });
+}
+
+/** Starts everything. `settings` are of all services, besides those of the page. The folder takes files and logs. */
+export async function startHosts(folder: string, settings: Readonly<Record<string, string>>): Promise<Hosts> {
+  const cluster = await startPatroni();
+  const services = await Promise.all(NAMES.map(() => findFreePort()));
+  const listeners = await Promise.all(NAMES.map(() => findFreePort()));
+  const [clients, operators] = [await findFreePort(), await findFreePort()];
+  const ports: Record<string, number | undefined> = {
+    "10.0.0.10:443": clients,
+    "10.0.0.10:8443": operators,
+    ...Object.fromEntries(NAMES.map((name, index) => [`10.0.0.${name}:8443`, services[index]])),
+    ...Object.fromEntries(NAMES.map((name, index) => [`10.0.0.${name}:8444`, listeners[index]])),
+  };
+  const names = "IP:127.0.0.1,DNS:claviger.internal";
+  const { certFile, keyFile, certificate, privateKey } = makeCertificate(folder, "tls", 30, names);
+  for (const name of ["licenses.pem", "admin.pem"])
+    writeFileSync(join(folder, name), certificate + privateKey);
+  writeFileSync(join(folder, "services-ca.crt"), certificate);
+  const configFile = join(folder, "haproxy.cfg");
+  writeFileSync(configFile, moveConfig(shownConfig(), { folder, ports }));
+
+  const startBalancer = () =>
+    Bun.spawn([findHaproxy() ?? "", "-db", "-f", configFile], { stdout: "ignore", stderr: "ignore" });
+  const startService = (index: number) =>
+    startServeProcess({
+      cwd: folder,
+      port: services[index] ?? 0,
+      env: {
+        ...NO_LIMITS,
+        DATABASE_URL: cluster.url,
+        CLAVIGER_SECRET: TEST_SECRET,
+        CLAVIGER_TLS_CERT: certFile,
+        CLAVIGER_TLS_KEY: keyFile,
+        CLAVIGER_STOP_GRACE: "2",
+        CLAVIGER_ADMIN_LISTEN: `127.0.0.1:${listeners[index]}`,
+        CLAVIGER_ADMIN_URL: `https://127.0.0.1:${operators}`,
+        CLAVIGER_TRUSTED_PROXIES: "127.0.0.1",
+        ...settings,
+      },
+    });
+
+  let balancer = startBalancer();
+  const running: ServeProcess[] = [];
+  for (const index of NAMES.keys()) running.push(await startService(index));
+
+  const ask = async (url: string, init?: RequestInit) =>
+    await fetch(url, { ...init, tls: { ca: certificate }, signal: AbortSignal.timeout(10_000) });
+  const isHealthy = async (url: string) => (await ask(url).catch(() => undefined))?.status === 200;
+
+  async function untilWhole() {
+    await cluster.untilWhole();
+    for (const { url } of running) await until(() => isHealthy(`${url}/api/health`));
+    await Bun.sleep(CHECKED_MS);
+    await until(() => isHealthy(`https://127.0.0.1:${clients}/api/health`));
+    await until(() => isHealthy(`https://127.0.0.1:${operators}/admin/health`));
+  }
+
+  await untilWhole();
+  return {
+    cluster,
+    post: (path, body, headers = {}) =>
+      ask(`https://127.0.0.1:${clients}${path}`, { method: "POST", body: JSON.stringify(body), headers }),
+    async restartService(index, signal) {
+      await running[index]?.kill(signal);
+      running[index] = await startService(index);
+    },
+    async killBalancer() {
+      balancer.kill("SIGKILL");
+      await balancer.exited;
+      balancer = startBalancer();
+    },
+    untilWhole,
+    async close() {
+      balancer.kill();
+      await balancer.exited;
+      await Promise.all(running.map((service) => service.kill("SIGTERM")));
+      await cluster.close();
+    },
+  };
+}
+
+/** Returns the configuration that the page shows, with the lines for a balancer that takes services in turn. */
+function shownConfig(): string {
+  const [, shown] = /^```haproxy-hosts\n(.*?)^```$/ms.exec(findPage("replicas")?.text ?? "") ?? [];
+  const hashed = "  balance hash var(txn.key)\n  hash-type consistent\n";
+  if (!shown?.includes(hashed)) throw new Error("The page shows no configuration for three hosts");
+  return shown.replace(hashed, "  balance roundrobin\n");
+}
+
+interface Moved {
+  readonly folder: string;
+  readonly ports: Readonly<Record<string, number | undefined>>;
+}
+
+/** Moves the addresses of the page to ports of this machine, and its files to the folder. */
+function moveConfig(shown: string, { folder, ports }: Moved): string {
+  return shown
+    .replaceAll(/10\.0\.0\.\d+:\d+/g, (address) => `127.0.0.1:${ports[address]}`)
+    .replaceAll("10.0.0.10", "127.0.0.1")
+    .replaceAll("10.0.0.0/8", "127.0.0.0/8")
+    .replaceAll("/etc/haproxy", folder);
+}

@@ -1,0 +1,94 @@
+/**
+ * Behind Patroni with a synchronous standby: switchovers and killed primaries under load lose no acknowledged event and
+ * store none twice, a revoked key is refused within a second of the new primary's first answer, and no answer is late.
+ */
+import { expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { openDatabase, toDatabaseAddress } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { startTestService } from "../support/service.ts";
+import { missingForPatroni, startPatroni } from "./patroni.ts";
+
+const ROUNDS = 5;
+const CLIENTS = 6;
+const LATEST_MS = 5_000;
+const REFUSED_MS = 1_000;
+const missing = missingForPatroni();
+if (missing !== undefined) console.warn(`No ${missing} on this machine: Patroni is not tried`);
+
+test.skipIf(missing !== undefined)(
+  "Nothing is lost through switchovers and kills of the primary under Patroni",
+  async () => {
+    const cluster = await startPatroni();
+    const address = toDatabaseAddress(cluster.url);
+    const database = openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
+    const service = await startTestService({ on: { address, database, close: async () => {} } });
+    try {
+      const { apiKey } = await service.issue({ monthlyLimit: 1_000_000 });
+      const acknowledged = new Set<string>();
+      let [slowestMs, unavailable, isStopped] = [0, 0, false];
+      let unavailableMs = 0;
+      const client = async (name: number) => {
+        for (let number = 0; !isStopped; number++) {
+          const claim = `${name}-${number}`;
+          for (let status = 0; status !== 202 && !isStopped; ) {
+            const beganMs = performance.now();
+            const headers = { "Idempotency-Key": claim };
+            const event = { api_key: apiKey, event_type: "inference", metadata: { claim } };
+            ({ status } = await service.post("/v1/analytics/log", event, headers));
+            const tookMs = performance.now() - beganMs;
+            slowestMs = Math.max(slowestMs, tookMs);
+            if (status === 202) acknowledged.add(claim);
+            else {
+              expect(status).toBe(503);
+              unavailable++;
+              await Bun.sleep(20);
+              if (name === 0) unavailableMs += performance.now() - beganMs;
+            }
+          }
+        }
+      };
+      const running = Array.from({ length: CLIENTS }, (_, name) => client(name));
+      for (let round = 0; round < 2 * ROUNDS; round++) {
+        const revoked = await service.issue();
+        const validate = () => service.post("/v1/auth/validate", { api_key: revoked.apiKey });
+        expect((await validate()).status).toBe(200);
+        const before = await cluster.primary();
+        const changing = round % 2 === 0 ? cluster.switchover() : cluster.killPostgres("primary");
+        expect((await service.post("/v1/auth/revoke", { api_key: revoked.apiKey })).status).toBeOneOf([
+          200, 503,
+        ]);
+        let answeredMs = Number.POSITIVE_INFINITY;
+        while ([undefined, before].includes(await cluster.primary())) await Bun.sleep(20);
+        // The outcome of the first revocation may be unknown.
+        for (let status = 0; status !== 200 && status !== 404; ) {
+          ({ status } = await service.post("/v1/auth/revoke", { api_key: revoked.apiKey }));
+          answeredMs = performance.now();
+          if (status === 503) await Bun.sleep(20);
+        }
+        while (performance.now() < answeredMs + REFUSED_MS) await Bun.sleep(20);
+        for (let ask = 0; ask < 5; ask++) expect((await validate()).status).toBeOneOf([401, 503]);
+        await changing;
+        await cluster.untilWhole();
+      }
+      isStopped = true;
+      await Promise.all(running);
+
+      console.log(
+        `Patroni: ${acknowledged.size} events, ${unavailable} answers 503, ${Math.round(unavailableMs)} ms of them at one ` +
+          `client, slowest answer ${Math.round(slowestMs)} ms`,
+      );
+      expect(slowestMs).toBeLessThan(LATEST_MS);
+      const rows = await database.query<{ claim: string }>(
+        (sql) => sql`select metadata ->> 'claim' as claim from events`,
+      );
+      const stored = rows.map(({ claim }) => claim);
+      expect(new Set(stored).size).toBe(stored.length);
+      expect([...acknowledged].filter((claim) => !stored.includes(claim))).toEqual([]);
+    } finally {
+      await service.close();
+      await database.close();
+      await cluster.close();
+    }
+  },
+);
