@@ -3,10 +3,11 @@
  * page shows.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
+import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { startTestService, type TestService } from "../support/service.ts";
@@ -20,12 +21,27 @@ if (haproxy === null) console.warn("No haproxy on this machine: three replicas b
 const LIMIT = 100;
 const REQUESTS = 130;
 
+const folder = useFolder();
+
+test.skipIf(haproxy === null)("HAProxy accepts the configuration for three hosts", () => {
+  const [, shown = ""] = /^```haproxy-hosts\n(.*?)^```$/ms.exec(findPage("replicas")?.text ?? "") ?? [];
+  expect(shown.match(/\/etc\/haproxy\/[\w-]+\.\w+/g)?.length).toBe(3);
+  for (const name of ["licenses", "admin", "services-ca"]) {
+    const { certFile, keyFile } = makeCertificate(folder, name);
+    writeFileSync(join(folder, `${name}.pem`), readFileSync(certFile));
+    appendFileSync(join(folder, `${name}.pem`), readFileSync(keyFile));
+  }
+  const file = join(folder, "hosts.cfg");
+  writeFileSync(file, shown.replaceAll("/etc/haproxy/", `${folder}/`));
+  const { exitCode, stderr } = Bun.spawnSync([haproxy ?? "", "-c", "-f", file]);
+  expect([exitCode, stderr.toString()]).toEqual([0, ""]);
+});
+
 describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
   let database: TestDatabase;
   let replicas: TestService[];
   let balancer: Bun.Subprocess;
   let url: string;
-  const folder = useFolder();
 
   beforeAll(async () => {
     database = await createTestDatabase();
