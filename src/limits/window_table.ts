@@ -46,9 +46,8 @@ export interface WindowStats {
   /** Of a {@linkcode WindowTable}: its windows, and requests that were counted in the overflow window. */
   readonly windows?: number;
   readonly overflowHits?: number;
-  /** Of shared windows: requests that wait to be counted, and requests that could not be counted. */
+  /** Of shared windows: requests that wait to be counted. */
   readonly waiting?: number;
-  readonly uncounted?: number;
 }
 
 /** The most empty windows that one call drops: more than a call can add, so that a backlog shrinks. */

@@ -1,10 +1,7 @@
-import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
+import { deleteInBatches, type TaskContext, type UpkeepTask } from "../upkeep/mod.ts";
 import { isLiveSession } from "./_is_live_session.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 import { deleteEndedCodes } from "./login_codes.ts";
-
-/** A small number, so that a request that stores its answer meanwhile hardly waits. */
-const BATCH_ROWS = 1_000;
 
 /** Runs seldom: ended rows have no effect, and there are few. */
 export const operatorsUpkeep: UpkeepTask = {
@@ -15,24 +12,16 @@ export const operatorsUpkeep: UpkeepTask = {
 };
 
 /** Deletes login codes and sessions that have ended, and answers that are not repeated any more. */
-export async function deleteEnded({ database, clock, isStopping }: Omit<TaskContext, "log">): Promise<void> {
-  const now = clock.now();
-  await database.query(
+export async function deleteEnded(context: Omit<TaskContext, "log">): Promise<void> {
+  const now = context.clock.now();
+  await context.database.query(
     (sql) => sql`
       with codes as (${deleteEndedCodes(sql, now)})
       delete from operator_sessions s where not ${isLiveSession(sql, now)}`,
   );
-  for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {
-    const rows = await database.query(
-      (sql) => sql`
-        delete from idempotent_answers
-         where (token_id, key_hash) in (
-                 select token_id, key_hash from idempotent_answers
-                  where ${isOldAnswer(sql, now)}
-                  order by created_at limit ${BATCH_ROWS} for update skip locked
-               )
-        returning 1 as deleted`,
-    );
-    deleted = rows.length;
-  }
+  await deleteInBatches(context, {
+    table: "idempotent_answers",
+    primaryKey: ["token_id", "key_hash"],
+    isOld: (sql) => isOldAnswer(sql, now),
+  });
 }

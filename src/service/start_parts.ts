@@ -55,7 +55,6 @@ export async function startParts(
     onUnknown: directory.distrustLicense,
     ...eventGathering,
   });
-  const sharedWindows = config.rateLimits === "shared" ? createSharedWindows({ database, clock }) : undefined;
   const minted = app && createGitHubAppSource({ app, clock, log });
   if (minted !== undefined) order.add(minted);
   return {
@@ -71,7 +70,10 @@ export async function startParts(
     minted,
     failedLogins,
     tokens: minted ?? createTokenSource({ database, secrets, clock }),
-    limiter: createLimiter(config.limits, sharedWindows),
+    limiter: createLimiter(
+      config.limits,
+      config.rateLimits === "shared" ? createSharedWindows(database, clock) : undefined,
+    ),
     requestMetrics,
   };
 }

@@ -1,7 +1,4 @@
-import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
-
-/** A small number, so that a request whose row is locked meanwhile hardly waits. */
-const BATCH_ROWS = 1_000;
+import { deleteInBatches, type TaskContext, type UpkeepTask } from "../upkeep/mod.ts";
 
 export const sharedWindowsUpkeep: UpkeepTask = {
   name: "shared_windows",
@@ -10,22 +7,11 @@ export const sharedWindowsUpkeep: UpkeepTask = {
   run: deleteIdle,
 };
 
-/** Deletes the windows in which no request counts any more. Skips rows that a request locks, so it never waits. */
-export async function deleteIdle({
-  database,
-  isStopping,
-}: Pick<TaskContext, "database" | "isStopping">): Promise<void> {
-  for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {
-    const rows = await database.query(
-      (sql) => sql`
-        delete from shared_windows
-         where (key_id, endpoint) in (
-                 select key_id, endpoint from shared_windows
-                  where newest_second < extract(epoch from clock_timestamp()) - 61
-                  limit ${BATCH_ROWS} for update skip locked
-               )
-        returning 1 as deleted`,
-    );
-    deleted = rows.length;
-  }
+/** Deletes the windows in which no request counts any more. */
+export async function deleteIdle(context: Pick<TaskContext, "database" | "isStopping">): Promise<void> {
+  await deleteInBatches(context, {
+    table: "shared_windows",
+    primaryKey: ["key_id", "endpoint"],
+    isOld: (sql) => sql`newest_second < extract(epoch from clock_timestamp()) - 61`,
+  });
 }

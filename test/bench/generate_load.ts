@@ -76,9 +76,10 @@ export async function generateLoad(job: LoadJob): Promise<LoadResult> {
   /** Sends the next request on a connection without an open request. */
   let proceed: (line: Line, nowMs: number) => void = () => {};
 
+  const targets = [job, ...(job.beside ?? [])];
   const lines = await Promise.all(
-    Array.from({ length: job.connections }, () =>
-      connect(job, {
+    Array.from({ length: job.connections }, (_, index) =>
+      connect(targets[index % targets.length] ?? job, {
         receive,
         lost: () => ended.reject(new Error("A connection was closed before its answer")),
       }),
@@ -212,7 +213,10 @@ interface LineEvents {
   readonly lost: () => void;
 }
 
-async function connect({ host, port }: LoadJob, { receive, lost }: LineEvents): Promise<Line> {
+async function connect(
+  { host, port }: Pick<LoadJob, "host" | "port">,
+  { receive, lost }: LineEvents,
+): Promise<Line> {
   const opened = Promise.withResolvers<Line>();
   await Bun.connect<Line>({
     hostname: host,
@@ -244,13 +248,14 @@ interface Reading extends Measured {
 
 /** Returns the time and CPU used since `before`; without it, returns the first reading. */
 export function readCounters(
-  { service, database }: Pick<LoadJob, "service" | "database">,
+  { service, beside = [], database }: Pick<LoadJob, "service" | "beside" | "database">,
   answered: number,
   before?: Reading,
 ): Reading {
   const { user, system } = process.cpuUsage();
   const atMs = performance.now();
-  const serviceCpu = service === undefined ? Number.NaN : cpuSecondsOf(service);
+  const services = [service, ...beside.map((other) => other.service)];
+  const serviceCpu = services.reduce((sum: number, pid) => sum + (pid ? cpuSecondsOf(pid) : Number.NaN), 0);
   const databaseCpu = database === undefined ? Number.NaN : cpuSecondsOfTree(database);
   const busy = busySeconds();
   const own = {

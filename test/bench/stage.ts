@@ -18,6 +18,7 @@ import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from "../compiled/executable.ts";
+import { createOwnPostgres } from "../crash_test/postgres_process.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { until } from "../support/until.ts";
 import { type KeyOrder, type KeySet, writeImportFile } from "./bench_keys.ts";
@@ -33,6 +34,8 @@ export interface Server {
   readonly pid: number;
   /** The postmaster of the service's PostgreSQL. */
   readonly database: number | undefined;
+  /** Further processes of the same service; a load asks all of them in turn. */
+  readonly beside?: readonly Server[];
   /** Milliseconds from its start to the first 200 of health. */
   readonly readyMs: number;
   /** Reads its counters, keyed by their names on the metrics page; needs {@linkcode WITH_METRICS}. */
@@ -75,6 +78,11 @@ export interface Stage {
   newFolder(): string;
   /** Starts the executable. */
   serve(dataDir: string, options: { readonly cores: CoreList; readonly env?: Environment }): Promise<Server>;
+  /** Starts several processes of the executable on one PostgreSQL, which they reach by TCP. Returns the first. */
+  serveTogether(
+    dataDir: string,
+    options: { readonly processes: number; readonly cores: CoreList; readonly env?: Environment },
+  ): Promise<Server>;
   /**
    * Starts the service from source. It gathers events, or with `plain` stores each event with its own
    * statement.
@@ -213,7 +221,7 @@ export function createStage(): Stage {
       forgetLog: () => truncateSync(logFile),
       async stop() {
         servers.delete(server);
-        await end(child);
+        await Promise.all([end(child), ...(server.beside ?? []).map((other) => other.stop())]);
       },
     };
     servers.add(server);
@@ -323,6 +331,19 @@ export function createStage(): Stage {
         env: { ...SETTINGS, ...env },
         dataDir,
       }),
+    async serveTogether(dataDir, { processes, cores, env = {} }) {
+      const postgres = await createOwnPostgres(dataDir, join(folder, `log-${++made}`));
+      const secret = join(dataDir, "secret");
+      const settings = { ...SETTINGS, ...env, DATABASE_URL: postgres.url, CLAVIGER_SECRET_FILE: secret };
+      const command = [...onCores(cores), builtExecutable, "serve", "--port", "0", "--data-dir", dataDir];
+      const started: Server[] = [];
+      while (started.length < processes) {
+        started.push(await startServer(command, { env: settings, dataDir }));
+      }
+      const [first, ...beside] = started;
+      if (first === undefined) throw new Error("A service has one process or more");
+      return Object.assign(first, { beside });
+    },
     serveEvents: (dataDir, { cores, plain, env = {} }) =>
       startServer(
         [
@@ -358,19 +379,22 @@ export function createStage(): Stage {
       return {
         async run(server, { keys, order = { kind: "in turn" }, connections = CONNECTIONS, ...job }) {
           if (cores.service !== cores.load) {
-            const others = [...servers].filter((other) => other !== server);
+            const together = [server, ...(server.beside ?? [])];
+            const others = [...servers].filter((other) => !together.includes(other));
             await moveTo(cores.load, others.flatMap(processesOf));
-            const own = isDatabaseApart ? [server.pid] : processesOf(server);
+            const all = together.flatMap(processesOf);
+            const own = isDatabaseApart ? together.map(({ pid }) => pid) : all;
             await moveTo(
               cores.load,
-              processesOf(server).filter((pid) => !own.includes(pid)),
+              all.filter((pid) => !own.includes(pid)),
             );
             await moveTo(cores.service, own);
           }
           const { host, port, pid: service, database } = server;
+          const beside = server.beside?.map(({ host, port, pid }) => ({ host, port, service: pid })) ?? [];
           const keySet = typeof keys === "number" ? { first: 0, step: 1, count: keys } : keys;
           const sent = { ...job, keys: keySet, order, connections };
-          return await worker.run({ ...sent, host, port, service, database });
+          return await worker.run({ ...sent, host, port, service, database, beside });
         },
       };
     },

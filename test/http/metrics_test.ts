@@ -84,7 +84,6 @@ describe("GET /metrics", () => {
       expect(ofKeys.map(([name, value]) => `${name.split("{")[0]} ${value}`)).toEqual([
         "claviger_rate_limit_refusals_total 0",
         "claviger_rate_limit_waiting 0",
-        "claviger_rate_limit_uncounted_total 0",
       ]);
       expect(samples.get('claviger_rate_limit_windows{by="address",endpoint="validate"}')).toBe(0);
     },

@@ -111,10 +111,6 @@ function ofLimits({ limiter }: MetricsSources): Metrics {
       "Requests that wait until the database has counted them, with CLAVIGER_RATE_LIMITS=shared",
       samples("waiting"),
     ],
-    claviger_rate_limit_uncounted_total: [
-      "Requests that got 503 because the database did not count them in time, with CLAVIGER_RATE_LIMITS=shared",
-      samples("uncounted"),
-    ],
   };
 }
 
