@@ -68,12 +68,9 @@ async function losesSession(address: DatabaseAddress, sql: Sql): Promise<boolean
 }
 
 async function growsTransactions(sql: Sql): Promise<boolean> {
-  const next = async () => {
-    const [row] = await sql<{ id: string }[]>`select pg_current_xact_id()::text as id`;
-    return BigInt(row?.id ?? 0);
-  };
-  const first = await next();
-  return first < (await next());
+  const next = () => sql<{ id: string }[]>`select pg_current_xact_id()::text as id`;
+  const [[first], [second]] = [await next(), await next()];
+  return BigInt(first?.id ?? 0) < BigInt(second?.id ?? 0);
 }
 
 async function isDistributed(sql: Sql): Promise<boolean> {

@@ -15,7 +15,7 @@
 import { LRUCache } from "lru-cache";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../keys/mod.ts";
-import { toClientGroup, type Verdict } from "../limits/mod.ts";
+import { toClientGroup, type Verdict, WindowTable } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { JsonObject } from "../wire/mod.ts";
 import { andThen, type Eventually } from "../wire/mod.ts";
@@ -91,13 +91,6 @@ interface LookupResult extends Omit<KeyLookup, "hash"> {
   readonly isTrusted: boolean;
   /** By the monotonic clock. */
   readonly nowMs: number;
-}
-
-/** A request with a key whose shared window is asked. */
-interface LaterCount extends LookupResult {
-  readonly record: KeyRecord;
-  readonly isFree: boolean;
-  readonly counting: Promise<Verdict>;
 }
 
 const INVALID = "The API key is invalid or inactive";
@@ -182,8 +175,10 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /** Counts the request in the window of its key, or of its address if the key was not issued or is revoked. */
-  function count(exchange: Exchange, found: LookupResult): Eventually<KeyRecord | null | Refusal> {
-    const { endpoint, once, record, isTrusted, nowMs } = found;
+  function count(
+    exchange: Exchange,
+    { endpoint, once, record, isTrusted, nowMs }: LookupResult,
+  ): Eventually<KeyRecord | null | Refusal> {
     const { byKey, byAddress } = limiter.windows[endpoint];
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
@@ -193,13 +188,14 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       return exchange.verdict.allowed ? record : RATE_LIMITED;
     }
     exchange.record = record;
-    if (limiter.isShared && !isTrusted) return UNAVAILABLE;
+    // Only the database can count in a window that several processes share.
+    if (!isTrusted && !(byKey instanceof WindowTable)) return UNAVAILABLE;
     const bundle = once !== undefined && refusalFor(record) === undefined ? once : undefined;
     const isFree = bundle?.wasCounted(record) ?? false;
     if (isFree instanceof Promise) return isFree.then(() => find(exchange, { hash: record, endpoint, once }));
     const verdict = isFree ? byKey.peek(record, nowMs) : byKey.take(record, nowMs);
     if (verdict instanceof Promise) {
-      const outcome = countLater(exchange, { ...found, record, isFree, counting: verdict });
+      const outcome = countLater(exchange, verdict, { endpoint, before: record, isFree });
       const isCounted = () => outcome.then(isRefusal, () => true).then((isRefused) => !isRefused);
       if (!isFree) bundle?.note(record, isCounted());
       return outcome;
@@ -218,7 +214,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
    */
   async function countLater(
     exchange: Exchange,
-    { endpoint, record: before, isFree, counting }: LaterCount,
+    counting: Promise<Verdict>,
+    { endpoint, before, isFree }: { endpoint: LimitedEndpoint; before: KeyRecord; isFree: boolean },
   ): Promise<KeyRecord | null | Refusal> {
     exchange.verdict = await counting;
     if (!isAnswerable(exchange)) return UNAVAILABLE;

@@ -10,18 +10,6 @@
  *
  * Pure: times are monotonic milliseconds that are passed in.
  */
-export interface InFlightOptions {
-  /** The most at once for one sender; 0 means no bound. */
-  readonly perSender: number;
-  /** The most at once for all senders together; 0 means no bound. */
-  readonly inAll: number;
-}
-
-export interface Piece {
-  readonly nowMs: number;
-  /** Tells whether it has ended, with or without success. */
-  readonly isOver: () => boolean;
-}
 
 /** How long a bound that was found full counts as full. */
 const FULL_FOR_MS = 100;
@@ -47,7 +35,8 @@ export class InFlight {
   #crowdedUntilMs = NEVER;
   #fullUntilMs = NEVER;
 
-  constructor({ perSender, inAll }: InFlightOptions) {
+  /** Takes the most at once for one sender, and for all senders together; 0 means no bound. */
+  constructor({ perSender, inAll }: { readonly perSender: number; readonly inAll: number }) {
     this.#perSender = perSender;
     this.#inAll = inAll;
     this.#crowdedAt = inAll === 0 ? Number.POSITIVE_INFINITY : inAll * CROWDED_SHARE;
@@ -59,8 +48,14 @@ export class InFlight {
     return this.#size;
   }
 
-  /** Adds a piece of work, or returns the bound that is reached. */
-  begin(sender: string, { nowMs, isOver }: Piece): Begun {
+  /**
+   * Adds a piece of work, or returns the bound that is reached. `isOver` tells whether the work has ended, with or
+   * without success.
+   */
+  begin(
+    sender: string,
+    { nowMs, isOver }: { readonly nowMs: number; readonly isOver: () => boolean },
+  ): Begun {
     const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: NEVER, crowdsUntilMs: NEVER };
     if (this.#perSender > 0 && own.pieces.length >= this.#perSender) {
       if (nowMs < own.fullUntilMs) return "sender full";

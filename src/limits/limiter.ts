@@ -7,16 +7,11 @@
  */
 import { type KeyWindows, type WindowStats, WindowTable } from "./window_table.ts";
 
-export interface EndpointWindows {
-  readonly byKey: KeyWindows;
-  readonly byAddress: WindowTable;
-}
-
 export interface Limiter<Endpoint extends string> {
-  /** True if several processes share the windows of keys, so that only the database can answer. */
-  readonly isShared: boolean;
   /** The windows of each endpoint. Look them up once and keep them. */
-  readonly windows: Readonly<Record<Endpoint, EndpointWindows>>;
+  readonly windows: Readonly<
+    Record<Endpoint, { readonly byKey: KeyWindows; readonly byAddress: WindowTable }>
+  >;
   /** Returns the counters of all endpoints, by key and by address. */
   stats(): Record<Endpoint, { readonly byKey: WindowStats; readonly byAddress: WindowStats }>;
 }
@@ -52,7 +47,6 @@ export function createLimiter<Endpoint extends string>(
     byAddress: new WindowTable(limit, ADDRESS_CAPACITY),
   }));
   return {
-    isShared: sharedWindowsOf !== undefined,
     windows,
     stats: () =>
       mapValues(windows, ({ byKey, byAddress }) => ({

@@ -22,13 +22,7 @@ export interface PresenceOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly address: DatabaseAddress;
-  readonly process: {
-    readonly uuid: string;
-    readonly host: string;
-    /** Where clients reach it. */
-    readonly address: string;
-    readonly rateLimits: ServingProcess["rateLimits"];
-  };
+  readonly process: Pick<ServingProcess, "uuid" | "host" | "address" | "rateLimits">;
 }
 
 const INTERVAL_MS = 60_000;

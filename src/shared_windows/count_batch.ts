@@ -6,9 +6,9 @@ export interface WindowRequests {
   readonly endpoint: string;
   readonly limit: number;
   /** How many want to be counted; 0 only asks. */
-  readonly wanted: number;
+  wanted: number;
   /** The second of each counted request to take back. A second that has left the window is ignored. */
-  readonly takenBack: readonly number[];
+  readonly takenBack: number[];
 }
 
 /** The window of a key afterwards. Seconds and milliseconds are since 1970, by the clock of the database. */

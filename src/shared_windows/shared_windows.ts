@@ -25,8 +25,6 @@ const MAX_FULL = 100_000;
 
 /** The requests of one key at one endpoint that wait together. */
 interface Line extends WindowRequests {
-  wanted: number;
-  readonly takenBack: number[];
   readonly sinceMs: number;
   readonly counted: PromiseWithResolvers<Counted>;
 }

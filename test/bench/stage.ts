@@ -20,6 +20,7 @@ import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from "../compiled/executable.ts";
 import { createOwnPostgres } from "../crash_test/postgres_process.ts";
 import { parseExposition } from "../support/exposition.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { type KeyOrder, type KeySet, writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, first, moveTo, onCores } from "./cores.ts";
@@ -333,8 +334,7 @@ export function createStage(): Stage {
       }),
     async serveTogether(dataDir, { processes, cores, env = {} }) {
       const postgres = await createOwnPostgres(dataDir, join(folder, `log-${++made}`));
-      const secret = join(dataDir, "secret");
-      const settings = { ...SETTINGS, ...env, DATABASE_URL: postgres.url, CLAVIGER_SECRET_FILE: secret };
+      const settings = { ...SETTINGS, ...env, DATABASE_URL: postgres.url, CLAVIGER_SECRET: TEST_SECRET };
       const command = [...onCores(cores), builtExecutable, "serve", "--port", "0", "--data-dir", dataDir];
       const started: Server[] = [];
       while (started.length < processes) {

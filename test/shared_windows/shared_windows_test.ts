@@ -5,8 +5,7 @@ import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { KeyWindows, Verdict } from "../../src/limits/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { deleteIdle } from "../../src/shared_windows/delete_idle.ts";
-import { createSharedWindows } from "../../src/shared_windows/mod.ts";
+import { createSharedWindows, sharedWindowsUpkeep } from "../../src/shared_windows/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -205,13 +204,18 @@ describe("createSharedWindows()", () => {
   });
 });
 
-test("deleteIdle() deletes the windows in which nothing counts any more", async () => {
+test("the upkeep deletes the windows in which nothing counts any more", async () => {
   const [windows, idle, busy] = [openProcess(), newKey(), newKey()];
   await take(windows, idle);
   await setSecond(30);
   await take(windows, busy);
   await setSecond(62);
-  await deleteIdle({ database: server.database, isStopping: () => false });
+  await sharedWindowsUpkeep.run({
+    database: server.database,
+    clock,
+    log: silentLog,
+    isStopping: () => false,
+  });
   const rows = await server.database.query<{ uuid: string }>(
     (sql) =>
       sql`select key_id as uuid from shared_windows where key_id in (${idle.uuid}::uuid, ${busy.uuid}::uuid)`,

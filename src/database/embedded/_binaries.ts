@@ -21,32 +21,29 @@ export interface Binaries {
   readonly folder?: string;
 }
 
-export interface UnpackOptions {
-  readonly parent: string;
-  /**
-   * Whether servers of other data folders may run from this folder. If so, an existing folder is never replaced,
-   * settled or not.
-   */
-  readonly shared: boolean;
-}
-
-/** Unpacks the archive below `parent`, unless an earlier start did. */
-export async function unpackBinaries(archive: PostgresArchive, options: UnpackOptions): Promise<Binaries> {
-  const folder = join(options.parent, `postgres-${archive.label}`);
+/**
+ * Unpacks the archive below `parent`, unless an earlier start did. If servers of other data folders may run from there,
+ * the folder is `shared`: an existing one is never replaced, settled or not.
+ */
+export async function unpackBinaries(
+  archive: PostgresArchive,
+  { parent, shared }: { readonly parent: string; readonly shared: boolean },
+): Promise<Binaries> {
+  const folder = join(parent, `postgres-${archive.label}`);
   const binaries = { folder, bin: join(folder, "bin"), major: archive.label.split(".")[0] ?? "" };
-  const isThere = () => existsSync(options.shared ? folder : join(folder, MARKER));
+  const isThere = () => existsSync(shared ? folder : join(folder, MARKER));
   if (isThere()) return binaries;
 
   let unfinished: string | undefined;
   try {
     unfinished = makeUnfinished(folder);
     await archive.unpack(unfinished);
-    if (!options.shared) rmSync(folder, { recursive: true, force: true });
+    if (!shared) rmSync(folder, { recursive: true, force: true });
     renameSync(unfinished, folder);
   } catch (error) {
     if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });
     // Another process was faster.
-    if (options.shared && isThere()) return binaries;
+    if (shared && isThere()) return binaries;
     throw new Error(`Cannot unpack PostgreSQL into ${folder}: ${explainError(error)}`, { cause: error });
   }
   return binaries;

@@ -12,20 +12,17 @@ import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
 
-export interface OperatorBinariesOptions {
-  /** The version of the PostgreSQL inside, such as `18.4`. The operator's PostgreSQL must have the same major version. */
-  readonly inside: string;
-  readonly account: ClusterUser | undefined;
-}
-
 const REMEDY =
   "name the folder that holds postgres and initdb, such as /usr/lib/postgresql/18/bin, or leave " +
   "CLAVIGER_POSTGRES_BIN out to run the PostgreSQL inside";
 
-/** Checks and returns the programs of the folder. The cluster's user runs each of them once, to read its version. */
+/**
+ * Checks and returns the programs of the folder. The cluster's user runs each of them once, to read its version. They
+ * must have the same major version as the PostgreSQL `inside`, such as `18.4`.
+ */
 export function useOperatorBinaries(
   folder: string,
-  { inside, account }: OperatorBinariesOptions,
+  { inside, account }: { readonly inside: string; readonly account: ClusterUser | undefined },
 ): Binaries | Refusal {
   const cannot = (why: string, remedy = REMEDY) =>
     refuse("INVALID_REQUEST", `Cannot run the PostgreSQL in ${folder}: ${why}; ${remedy}`);
@@ -44,10 +41,10 @@ export function useOperatorBinaries(
       );
     }
     const found = readProgramVersion(path, account);
-    if (isFailure(found)) return cannot(`${program} ${found.failure}`);
-    if (majorOf(found) !== major) {
+    if ("failure" in found) return cannot(`${program} ${found.failure}`);
+    if (majorOf(found.version) !== major) {
       return cannot(
-        `its ${program} is of version ${found}, and this Claviger works with ${major} only`,
+        `its ${program} is of version ${found.version}, and this Claviger works with ${major} only`,
         `install PostgreSQL ${major} and name its folder, or leave CLAVIGER_POSTGRES_BIN out to run the ` +
           `${inside} inside`,
       );
@@ -64,7 +61,7 @@ export function readOperatorVersion(folder: string): string | undefined {
   const server = join(folder, "postgres");
   if (!existsSync(server) || findChangeable(server) !== undefined) return undefined;
   const found = readProgramVersion(server, undefined);
-  return isFailure(found) ? undefined : found;
+  return "failure" in found ? undefined : found.version;
 }
 
 /** Finds the part of the program's path that users other than root and the user of this process can change. */
@@ -74,15 +71,10 @@ function findChangeable(program: string): ChangeableStep | undefined {
   return followPath(program, { isTrusted, isFolder: true }).changeable;
 }
 
-interface Failure {
-  readonly failure: string;
-}
-
-function isFailure(found: string | Failure): found is Failure {
-  return typeof found !== "string";
-}
-
-function readProgramVersion(path: string, account: ClusterUser | undefined): string | Failure {
+function readProgramVersion(
+  path: string,
+  account: ClusterUser | undefined,
+): { readonly version: string } | { readonly failure: string } {
   const run = spawnSync(path, ["--version"], {
     cwd: "/",
     env: bareEnvironment,
@@ -97,7 +89,7 @@ function readProgramVersion(path: string, account: ClusterUser | undefined): str
   }
   // For example `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`. A beta has no minor version.
   const [, version] = /^\w+ \(PostgreSQL\) (\d+\.\d+)\b/.exec(run.stdout) ?? [];
-  if (run.status === 0 && version !== undefined) return version;
+  if (run.status === 0 && version !== undefined) return { version };
   const said = (run.stdout || run.stderr).trim().split("\n")[0] ?? "";
   const ended = run.status === 0 ? "" : ` and ended with ${run.signal ?? `code ${run.status}`}`;
   return {

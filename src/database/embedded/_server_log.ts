@@ -12,14 +12,11 @@ import { reasonOf } from "../../system_error.ts";
 const KEPT_LINES = 12;
 const LONGEST_LINE = 500;
 
-export interface ServerLogOptions {
-  readonly log: Log;
-  /** Tells whether the server is being stopped. The lines of that time are expected and are not logged. */
-  readonly isStopping: () => boolean;
-}
-
-/** Reads the stream until its end. */
-export function followServerLog(stream: Readable, options: ServerLogOptions) {
+/** Reads the stream until its end. Lines from the time when the server is being stopped are expected, and not logged. */
+export function followServerLog(
+  stream: Readable,
+  options: { readonly log: Log; readonly isStopping: () => boolean },
+) {
   const kept: string[] = [];
   let rest = "";
   const take = (line: string) => {
@@ -49,22 +46,17 @@ export function followServerLog(stream: Readable, options: ServerLogOptions) {
   };
 }
 
-export interface ServerLine {
-  /** The kind of process that wrote it, such as `checkpointer`; empty before the settings are read. */
-  readonly process: string;
-  readonly severity: string;
-  /** Severity and message. */
-  readonly text: string;
-}
-
-/** Parses a line; undefined for a blank line or a continuation line. */
-function parseServerLine(line: string): ServerLine | undefined {
+/**
+ * Parses a line; undefined for a blank line or a continuation line. `process` is the kind of process that wrote it, such as
+ * `checkpointer`, and empty before the settings are read. `text` is severity and message.
+ */
+function parseServerLine(line: string) {
   if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
   const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
   return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
 }
 
-function levelOf(line: ServerLine): "warn" | "error" | undefined {
+function levelOf(line: NonNullable<ReturnType<typeof parseServerLine>>): "warn" | "error" | undefined {
   const fromClient = line.process === "client backend";
   switch (line.severity) {
     case "PANIC":
