@@ -74,11 +74,8 @@ async function growsTransactions(sql: Sql): Promise<boolean> {
 }
 
 async function isDistributed(sql: Sql): Promise<boolean> {
-  const [citus] = await sql<
-    { found: boolean }[]
-  >`select to_regclass('pg_dist_partition') is not null as found`;
-  if (!citus?.found) return false;
-  return (await sql`select from pg_dist_partition limit 1`).length > 0;
+  const catalogue = await sql`select from pg_class where oid = to_regclass('pg_dist_partition')`;
+  return catalogue.length > 0 && (await sql`select from pg_dist_partition limit 1`).length > 0;
 }
 
 function cannot(why: string): Refusal {

@@ -12,12 +12,11 @@ export const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
     if (alone === 0) return ok(`${serving.length} processes count the requests of each key together`);
     if (alone === serving.length) {
       return ok(
-        `${alone} processes, and each counts for itself: the balancer must send each key to one of them ` +
-          "(`claviger guide replicas`)",
+        `${alone} processes count alone: the balancer must send each key to one of them (\`claviger guide replicas\`)`,
       );
     }
     return warn(
-      `${alone} of ${serving.length} processes count the requests of a key for themselves, the others together`,
+      `${alone} of ${serving.length} processes count the requests of a key alone, the others together`,
       "give all processes the same CLAVIGER_RATE_LIMITS",
     );
   },

@@ -192,12 +192,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     if (!isTrusted && !(byKey instanceof WindowTable)) return UNAVAILABLE;
     const bundle = once !== undefined && refusalFor(record) === undefined ? once : undefined;
     const isFree = bundle?.wasCounted(record) ?? false;
-    if (isFree instanceof Promise) return isFree.then(() => find(exchange, { hash: record, endpoint, once }));
+    if (isFree instanceof Promise) return findAfter(isFree, exchange, { hash: record, endpoint, once });
     const verdict = isFree ? byKey.peek(record, nowMs) : byKey.take(record, nowMs);
     if (verdict instanceof Promise) {
       const outcome = countLater(exchange, verdict, { endpoint, before: record, isFree });
-      const isCounted = () => outcome.then(isRefusal, () => true).then((isRefused) => !isRefused);
-      if (!isFree) bundle?.note(record, isCounted());
+      if (!isFree) bundle?.note(record, wasAdmitted(outcome));
       return outcome;
     }
     exchange.verdict = verdict;
@@ -237,8 +236,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /**
-   * Looks a key up and counts the request, without a promise if the key is in the cache. It contains no closure:
-   * the runtime would allocate the captured variables at every call, also when the closure is not created.
+   * Looks a key up and counts the request, without a promise if the key is in the cache. It contains no closure, and nor
+   * does `count`: the runtime would allocate the captured variables at every call, also when the closure is not created.
    */
   function find(exchange: Exchange, lookup: KeyLookup): Eventually<KeyRecord | null | Refusal> {
     const { hash, endpoint, once } = lookup;
@@ -250,6 +249,12 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       return count(exchange, { endpoint, once, record: cached ?? null, isTrusted, nowMs });
     }
     return lookUp(exchange, hash, lookup);
+  }
+
+  /** Finds the key of a request again after another request of its bundle was counted or refused. */
+  async function findAfter(counting: Promise<boolean>, exchange: Exchange, lookup: KeyLookup) {
+    await counting;
+    return await find(exchange, lookup);
   }
 
   function isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean {
@@ -320,4 +325,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     isAddressFull,
     addressOf,
   };
+}
+
+async function wasAdmitted(outcome: Promise<KeyRecord | null | Refusal>): Promise<boolean> {
+  return !isRefusal(await outcome.catch(() => UNAVAILABLE));
 }

@@ -99,7 +99,8 @@ export function download(deps: HandlerDeps): Handler {
         const bundle = bundleOf(record);
         if (isCounted === false) counted.delete(bundle);
         else counted.set(bundle, isCounted);
-        if (isCounted instanceof Promise) void isCounted.then((later) => once.note(record, later));
+        if (!(isCounted instanceof Promise)) return;
+        void isCounted.then((later) => counted.get(bundle) === isCounted && once.note(record, later));
       },
     };
 

@@ -35,10 +35,7 @@ interface Line extends WindowRequests {
  *
  * One long function, because its closures share the lines and what is known of full windows.
  */
-export function createSharedWindows(
-  database: Database,
-  clock: Clock,
-): (endpoint: string, limit: number) => KeyWindows {
+export function createSharedWindows(database: Database, clock: Clock) {
   const lines = new Map<string, Line>();
   /** The full windows, each with the monotonic time at which its statement was sent. */
   const full = new LRUCache<string, Counted & { readonly sentMs: number }>({ max: MAX_FULL });
@@ -101,7 +98,7 @@ export function createSharedWindows(
     }
   }
 
-  return (endpoint, limit) => {
+  return (endpoint: string, limit: number): KeyWindows => {
     let refused = 0;
     let waiting = 0;
 

@@ -30,7 +30,7 @@ test("claviger doctor says that the balancer must hash by key if several process
   expect(found).toMatchObject({
     state: "ok",
     message: expect.stringContaining(
-      "2 processes, and each counts for itself: the balancer must send each key",
+      "2 processes count alone: the balancer must send each key to one of them",
     ),
   });
   const { address, database } = target;

@@ -23,14 +23,11 @@ export interface PostmasterOptions {
   readonly isStopping: () => boolean;
 }
 
-export interface Postmaster {
-  readonly pid: number;
-  /** Resolves when the server has ended, to a text that says how, with its last lines. */
-  readonly ended: Promise<string>;
-}
-
-/** Starts the server and waits until it accepts connections; rejects with the server's last lines. */
-export async function startPostmaster(options: PostmasterOptions): Promise<Postmaster> {
+/**
+ * Starts the server and waits until it accepts connections; rejects with the server's last lines. `ended` resolves when
+ * the server has ended, to a text that says how, with its last lines.
+ */
+export async function startPostmaster(options: PostmasterOptions) {
   const { cluster, clock, log } = options;
   const settings = { ...fixedSettings, ...options.settings };
   const child = spawn(join(options.binaries.bin, "postgres"), ["-D", cluster, ...toArguments(settings)], {
