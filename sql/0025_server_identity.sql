@@ -1,6 +1,6 @@
--- Which server this is, for what must notice that another one answers: the pulse (src/keys/pulse.ts) and the positions of
--- the audit log (src/audit/follow_audit.ts). The text is the identifier of the cluster and its timeline, which changes
--- with a promotion. Some services (Aurora) refuse the functions of the write-ahead log. There the time of the server's
+-- Which server this is, for what must notice that another one answers: the pulse (src/keys/pulse.ts) and the positions
+-- of the audit log (src/audit/follow_audit.ts). The text is the identifier of the cluster and its timeline, which
+-- changes with a promotion. Some services (Aurora) refuse the functions of the write-ahead log. There the time of the server's
 -- start stands in place of the timeline, so each start makes another server. A standby raises an error.
 create or replace function server_identity() returns text language plpgsql as $$
 declare

@@ -12,14 +12,14 @@ create unlogged table if not exists shared_windows (
   total integer not null,
   -- How many of the last requests were admitted.
   granted integer not null,
-  -- Only a row that a statement proposes has it: the second of each request to take back.
+  -- The second of each request to take back, in a row that a statement proposes. It means nothing in a stored row.
   taken_back bigint[],
   constraint shared_windows_pkey primary key (key_id, endpoint)
 ) with (fillfactor = 50);
 
--- Takes requests back that still count, and then counts as many of the wanted ones as there is room for, now by the clock
--- of this server. A request in second s counts through second s + 60. If the clock steps back by up to a minute, the window
--- stands still until the clock has caught up; after a larger step the window begins anew.
+-- Takes requests back that still count, and then counts as many of the wanted ones as there is room for, now by the
+-- clock of this server. A request in second s counts through second s + 60. If the clock steps back by up to a minute,
+-- the window stands still until the clock has caught up; after a larger step the window begins anew.
 create or replace function count_requests(past shared_windows, wanted integer, most integer, taken_back bigint[])
 returns shared_windows language plpgsql as $$
 declare
@@ -69,6 +69,18 @@ begin
     left_over := left_over - counted.counts[second % 61 + 1];
   end loop;
   return second + 61;
+end
+$$;
+
+-- Returns the last second whose requests count; null if none count.
+create or replace function last_second(counted shared_windows) returns bigint language plpgsql as $$
+begin
+  for second in reverse counted.newest_second .. counted.newest_second - 60 loop
+    if counted.counts[second % 61 + 1] > 0 then
+      return second;
+    end if;
+  end loop;
+  return null;
 end
 $$;
 

@@ -21,8 +21,8 @@ import type { AuditFilter } from "./audit_filter.ts";
 import { type AuditRow, columns, toAuditRow } from "./list_audit.ts";
 
 /**
- * A position: the identity of the database, the number of a transaction or nothing, and the id of a row or 0. PostgreSQL
- * reads the number of a transaction as octal if it begins with 0.
+ * A position: the identity of the database, the number of a transaction or nothing, and the id of a row or 0.
+ * PostgreSQL reads the number of a transaction as octal if it begins with 0.
  */
 export const AUDIT_POSITION = /^([0-9a-f]{32})\.(0|[1-9]\d{0,18}|)\.(\d{1,18})$/;
 

@@ -5,8 +5,8 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request, the failed logins of the last hours, and the last backup of another database. Figures are
- * computed again. The migrations create `schema_migrations`.
+ * answer to a repeated request, the failed logins of the last hours, the requests of the last minute, and the last backup
+ * of another database. Figures are computed again. The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
   "usage_changes",
@@ -21,12 +21,15 @@ const NOT_CARRIED: readonly string[] = [
   "figure_run",
   "last_backup",
   "failed_login_hours",
+  "shared_windows",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */
 export function tableNamesOf(migrations: readonly Migration[]): string[] {
   return migrations.flatMap(({ text }) =>
-    [...text.matchAll(/^create table (?:if not exists )?(\w+) \(/gm)].map(([, name = ""]) => name),
+    [...text.matchAll(/^create (?:unlogged )?table (?:if not exists )?(\w+) \(/gm)].map(
+      ([, name = ""]) => name,
+    ),
   );
 }
 

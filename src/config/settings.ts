@@ -93,7 +93,7 @@ const TABLE = {
     default: "process",
     ...oneOf(["process", "shared"]),
     meaning:
-      "where the requests of a key are counted: process, in each process; or shared, in the database, for several processes behind a balancer that does not send each key to one of them",
+      "where the requests of a key are counted. process: each process counts for itself; shared: the database counts for all processes, behind a balancer that takes them in turn",
   },
   CLAVIGER_LIMIT_VALIDATE: requestLimit("100", "/v1/auth/validate"),
   CLAVIGER_LIMIT_REFRESH: requestLimit("10", "/v1/auth/refresh"),

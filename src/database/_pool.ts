@@ -164,7 +164,7 @@ function toDriverOptions(address: DatabaseAddress, options: PoolOptions): Driver
       statement_timeout: options.statementTimeoutMs,
       TimeZone: "UTC",
       client_min_messages: "warning",
-      // Distributions build PostgreSQL with a compiler for plans. Where a table has no statistics yet, it compiled every
+      // Distributions build PostgreSQL with a compiler for plans. Where a table has no statistics yet, it compiled each
       // statement of a list for 0.2 s, which then ran for some milliseconds.
       jit: "off",
     },

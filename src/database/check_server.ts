@@ -1,6 +1,6 @@
 /**
- * Tries what Claviger needs of a PostgreSQL that others run, before it changes anything there. A server that cannot do it
- * would not fail at once, but let revoked keys pass or lose counts later.
+ * Tries what Claviger needs of a PostgreSQL that others run, before it changes anything there. A server that cannot do
+ * it would not fail at once, but let revoked keys pass or lose counts later.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,10 +14,15 @@ const OLDEST_SERVER = 15;
 const STATEMENT_MS = 10_000;
 const SHARED_CONNECTION_MS = 3_000;
 
-/** Refuses a PostgreSQL that is too old. */
+const NO_GROWTH =
+  "its transaction numbers do not grow, so a process could not see what others changed; use PostgreSQL itself " +
+  "(YugabyteDB and CockroachDB only speak its protocol)";
+
+/** Refuses a PostgreSQL that is too old, and servers whose name says that they only speak its protocol. */
 export async function checkVersion(sql: Sql): Promise<Refusal | undefined> {
-  const [server] = await sql<{ version: number }[]>`
-    select current_setting('server_version_num')::integer / 10000 as version`;
+  const [server] = await sql<{ name: string; version: number }[]>`
+    select version() as name, current_setting('server_version_num')::integer / 10000 as version`;
+  if (/CockroachDB|-YB-/.test(server?.name ?? "")) return cannot(NO_GROWTH);
   if (server !== undefined && server.version >= OLDEST_SERVER) return undefined;
   return cannot(`version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`);
 }
@@ -34,12 +39,7 @@ export async function tryServer(address: DatabaseAddress, sql: Sql): Promise<Ref
         "in DATABASE_URL, or a pooler in session mode",
     );
   }
-  if (!(await growsTransactions(sql))) {
-    return cannot(
-      "its transaction numbers do not grow, so a process could not see what others changed; use PostgreSQL itself " +
-        "(YugabyteDB and CockroachDB only speak its protocol)",
-    );
-  }
+  if (!(await growsTransactions(sql))) return cannot(NO_GROWTH);
   if (await isDistributed(sql)) {
     return cannot(
       "Citus distributes tables of this database over nodes, and no snapshot covers all of them; use a database " +

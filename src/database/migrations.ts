@@ -5,8 +5,7 @@
  * guess there could destroy data.
  *
  * So that processes of two versions can serve during an upgrade, migrations expand first, and contract one version
- * later. Each migration records the oldest program that may run on its schema; such a program serves beside the newer
- * one.
+ * later. Each migration records the oldest program that may run on its schema, beside the newer one.
  *
  * Processes that start together take turns with an advisory lock. They wait for it up to a deadline.
  *

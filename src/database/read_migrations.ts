@@ -11,7 +11,7 @@ export interface Migration {
    */
   readonly isConcurrent?: boolean;
   /**
-   * The newest migration that a program must know to run on this schema, as a line of the file says it: `-- runs with 26`.
+   * The newest migration that a program must know to run on this schema. A line of the file says it: `-- runs with 26`.
    * Absent if only programs that know this migration may run on it.
    */
   readonly oldestProgram?: number;

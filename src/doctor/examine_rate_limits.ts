@@ -10,14 +10,11 @@ export const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
     const alone = serving.filter(({ rateLimits }) => rateLimits === "process").length;
     if (serving.length <= 1) return ok("no second process serves");
     if (alone === 0) return ok(`${serving.length} processes count the requests of each key together`);
-    if (alone === serving.length) {
-      return ok(
-        `${alone} processes count alone: the balancer must send each key to one of them (\`claviger guide replicas\`)`,
-      );
+    if (alone < serving.length) {
+      const message = `${alone} of ${serving.length} processes count the requests of a key alone, the others together`;
+      return warn(message, "give all processes the same CLAVIGER_RATE_LIMITS");
     }
-    return warn(
-      `${alone} of ${serving.length} processes count the requests of a key alone, the others together`,
-      "give all processes the same CLAVIGER_RATE_LIMITS",
-    );
+    const rule = "the balancer must send each key to one of them (`claviger guide replicas`)";
+    return ok(`${alone} processes count alone: ${rule}`);
   },
 };

@@ -208,8 +208,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /**
-   * Waits for the verdict of a shared window, and then reads the key again: it may have been changed meanwhile. If it was
-   * revoked, the request counts in the window of its address instead.
+   * Waits for the verdict of a shared window, and then reads the key again: it may have been changed meanwhile. If it
+   * was revoked, the request counts in the window of its address instead.
    */
   async function countLater(
     exchange: Exchange,
@@ -236,8 +236,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /**
-   * Looks a key up and counts the request, without a promise if the key is in the cache. It contains no closure, and nor
-   * does `count`: the runtime would allocate the captured variables at every call, also when the closure is not created.
+   * Looks a key up and counts the request, without a promise if the key is in the cache. It contains no closure, and
+   * nor does `count`: the runtime would allocate the captured variables at every call, also when it creates no closure.
    */
   function find(exchange: Exchange, lookup: KeyLookup): Eventually<KeyRecord | null | Refusal> {
     const { hash, endpoint, once } = lookup;
@@ -254,7 +254,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   /** Finds the key of a request again after another request of its bundle was counted or refused. */
   async function findAfter(counting: Promise<boolean>, exchange: Exchange, lookup: KeyLookup) {
     await counting;
-    return await find(exchange, lookup);
+    return isAnswerable(exchange) ? await find(exchange, lookup) : UNAVAILABLE;
   }
 
   function isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean {

@@ -61,7 +61,10 @@ const MAX_LINKS = 50_000;
  */
 export function download(deps: HandlerDeps): Handler {
   const { authenticator, clock, files, links } = deps;
-  /** The bundles that were counted, or wait to be counted. With `max` in place of `maxSize`, memory for all of them would be taken at once. */
+  /**
+   * The bundles that were counted, or wait to be counted. With `max` in place of `maxSize`, memory for all of them would
+   * be taken at once.
+   */
   const counted = new LRUCache<string, Eventually<boolean>>({
     maxSize: MAX_LINKS,
     sizeCalculation: () => 1,

@@ -18,7 +18,10 @@ export interface Counted {
   /** How many of the wanted requests were counted: as many as there was room for. */
   readonly granted: number;
   readonly total: number;
+  /** The second of the granted requests. */
   readonly second: number;
+  /** The last second whose requests count; null if none count. */
+  readonly lastSecond: number | null;
   /** The first second with room; null if there is room now. */
   readonly roomSecond: number | null;
   readonly nowMs: number;
@@ -46,7 +49,8 @@ export async function countBatch(
          set (most, newest_second, counts, total, granted, taken_back) = (
                select next.most, next.newest_second, next.counts, next.total, next.granted, next.taken_back
                  from count_requests(w, excluded.granted, excluded.most, excluded.taken_back) next)
-      returning key_id as "keyUuid", endpoint, granted, total, newest_second as second, room_second(w) as "roomSecond",
+      returning key_id as "keyUuid", endpoint, granted, total, newest_second as second,
+                last_second(w) as "lastSecond", room_second(w) as "roomSecond",
                 floor(extract(epoch from clock_timestamp()) * 1000)::bigint as "nowMs"`,
     { deadlineMs },
   );

@@ -2,9 +2,9 @@
  * The rate windows of keys that all processes of a database share: never more than the limit in any 60 s, whatever the
  * number of processes, by the clock of the database.
  *
- * One statement at a time counts and answers all requests that wait; the next is sent when it returns. So an idle
- * service answers at once, and a busy one asks for many keys together. A key whose window is known to be full is refused
- * without a statement until the second that the statement named.
+ * One statement counts and answers all requests that wait; the next is sent when it returns or misses its deadline. So an
+ * idle service answers at once, and a busy one asks for many keys together. A key whose window is known to be full is
+ * refused without a statement until the second that the statement named.
  *
  * A request whose statement has an unknown outcome is not admitted, and may stay counted for a minute. The same is true
  * for a request that should be taken back.
@@ -37,8 +37,8 @@ interface Line extends WindowRequests {
  */
 export function createSharedWindows(database: Database, clock: Clock) {
   const lines = new Map<string, Line>();
-  /** The full windows, each with the monotonic time at which its statement was sent. */
-  const full = new LRUCache<string, Counted & { readonly sentMs: number }>({ max: MAX_FULL });
+  /** The full windows, each with the monotonic time at which its statement returned. */
+  const full = new LRUCache<string, Counted & { readonly answeredMs: number }>({ max: MAX_FULL });
   let isRunning = false;
 
   /** Returns the line of a window, whose statement is sent when the statement before has returned. */
@@ -80,17 +80,17 @@ export function createSharedWindows(database: Database, clock: Clock) {
 
   async function send(batch: readonly Line[]) {
     if (batch.length === 0) return;
-    const sentMs = clock.monotonicMs();
     const asked = batch.map(({ counted, sinceMs, ...requests }) => requests);
     try {
       const windows = await countBatch(database, asked, DEADLINE_MS);
+      const answeredMs = clock.monotonicMs();
       const byName = new Map(windows.map((window) => [nameOf(window), window]));
       for (const line of batch) {
         const name = nameOf(line);
         const window = byName.get(name);
         if (window === undefined) throw new Error("The statement returns each window");
         if (window.roomSecond === null) full.delete(name);
-        else full.set(name, { ...window, sentMs });
+        else full.set(name, { ...window, answeredMs });
         line.counted.resolve(window);
       }
     } catch (error) {
@@ -106,7 +106,7 @@ export function createSharedWindows(database: Database, clock: Clock) {
     function refusalOf(keyUuid: string, nowMs: number): Verdict | undefined {
       const known = full.get(nameOf({ endpoint, keyUuid }));
       if (known === undefined) return undefined;
-      const now = { ...known, nowMs: known.nowMs + nowMs - known.sentMs };
+      const now = { ...known, nowMs: known.nowMs + nowMs - known.answeredMs };
       return now.nowMs < toMs(known.roomSecond ?? 0) ? toRefusal(now, limit) : undefined;
     }
 
@@ -153,7 +153,7 @@ function nameOf({ endpoint, keyUuid }: Pick<Line, "endpoint" | "keyUuid">): stri
   return `${endpoint}/${keyUuid}`;
 }
 
-function toRefusal({ total, second, roomSecond, nowMs }: Counted, limit: number): Verdict {
+function toRefusal({ second, lastSecond, roomSecond, nowMs }: Counted, limit: number): Verdict {
   const waitSeconds = Math.ceil((toMs(roomSecond ?? second) - nowMs) / 1_000);
   return {
     allowed: false,
@@ -161,7 +161,7 @@ function toRefusal({ total, second, roomSecond, nowMs }: Counted, limit: number)
     remaining: 0,
     retryAfterSeconds: Math.min(61, Math.max(1, waitSeconds)),
     countedSecond: undefined,
-    resetAfterMs: total === 0 ? 0 : toMs(second + 61) - nowMs,
+    resetAfterMs: lastSecond === null ? 0 : toMs(lastSecond + 61) - nowMs,
   };
 }
 

@@ -1,6 +1,12 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import type { TaskContext } from "./task.ts";
 
+interface OldRows {
+  readonly table: string;
+  readonly primaryKey: readonly string[];
+  readonly isOld: (sql: Sql) => Fragment;
+}
+
 /** A small number, because a request that needs a row of a batch waits until the batch is committed. */
 const BATCH_ROWS = 1_000;
 
@@ -10,15 +16,7 @@ const BATCH_ROWS = 1_000;
  */
 export async function deleteInBatches(
   { database, isStopping }: Pick<TaskContext, "database" | "isStopping">,
-  {
-    table,
-    primaryKey,
-    isOld,
-  }: {
-    readonly table: string;
-    readonly primaryKey: readonly string[];
-    readonly isOld: (sql: Sql) => Fragment;
-  },
+  { table, primaryKey, isOld }: OldRows,
 ): Promise<void> {
   for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {
     const rows = await database.query(

@@ -40,8 +40,8 @@ function renderList(...names: string[]): string {
 }
 
 /**
- * Makes a folder for the PATH with a busctl that gives this answer about the service's unit, another answer to a question
- * for the units of the template, and writes down its arguments.
+ * Makes a folder for the PATH with a busctl that gives this answer about the service's unit, another answer to a
+ * question for the units of the template, and writes down its arguments.
  */
 function standIn(name: string, text: string, status = 0, list = renderList()): string {
   const folder = join(line.folder, name);

@@ -197,6 +197,11 @@ describe("migrate()", () => {
       sentence: "its transaction numbers do not grow",
     },
     {
+      what: "the name of CockroachDB",
+      fake: "function fake.version() returns text return 'CockroachDB CCL v25.4.1'",
+      sentence: "its transaction numbers do not grow",
+    },
+    {
       what: "a table that Citus distributes",
       fake: "table fake.pg_dist_partition as select 'keys'::text as logicalrelid",
       sentence: "Citus distributes tables of this database",

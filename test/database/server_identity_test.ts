@@ -1,4 +1,4 @@
-/** Pulse and positions of the audit log on a server that refuses the functions of the write-ahead log, as Aurora does. */
+/** Pulse and audit positions on a server that refuses the functions of the write-ahead log, as Aurora does. */
 import { expect, test } from "bun:test";
 import { followAudit } from "../../src/audit/mod.ts";
 import { systemClock } from "../../src/clock.ts";

@@ -41,7 +41,10 @@ function findHaproxy(): string | null {
 
 /** Starts everything. `settings` are of all services, besides those of the page. The folder takes files and logs. */
 export async function startHosts(folder: string, settings: Readonly<Record<string, string>>): Promise<Hosts> {
+  // What was started ends, the newest first, also if a later part does not start.
+  await using started = new AsyncDisposableStack();
   const cluster = await startPatroni();
+  started.defer(() => cluster.close());
   const services = await Promise.all(NAMES.map(() => findFreePort()));
   const listeners = await Promise.all(NAMES.map(() => findFreePort()));
   const [clients, operators] = [await findFreePort(), await findFreePort()];
@@ -67,6 +70,7 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
       port: services[index] ?? 0,
       env: {
         ...NO_LIMITS,
+        CLAVIGER_DATA_DIR: folder,
         DATABASE_URL: cluster.url,
         CLAVIGER_SECRET: TEST_SECRET,
         CLAVIGER_TLS_CERT: certFile,
@@ -79,9 +83,15 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
       },
     });
 
-  let balancer = startBalancer();
   const running: ServeProcess[] = [];
+  started.defer(() => Promise.all(running.map((service) => service.kill("SIGTERM"))).then(() => {}));
   for (const index of NAMES.keys()) running.push(await startService(index));
+  let balancer = startBalancer();
+  const endBalancer = async () => {
+    balancer.kill("SIGKILL");
+    await balancer.exited;
+  };
+  started.defer(endBalancer);
 
   const ask = async (url: string, init?: RequestInit) =>
     await fetch(url, { ...init, tls: { ca: certificate }, signal: AbortSignal.timeout(10_000) });
@@ -96,6 +106,7 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
   }
 
   await untilWhole();
+  const all = started.move();
   return {
     cluster,
     post: (path, body, headers = {}) =>
@@ -105,17 +116,11 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
       running[index] = await startService(index);
     },
     async killBalancer() {
-      balancer.kill("SIGKILL");
-      await balancer.exited;
+      await endBalancer();
       balancer = startBalancer();
     },
     untilWhole,
-    async close() {
-      balancer.kill();
-      await balancer.exited;
-      await Promise.all(running.map((service) => service.kill("SIGTERM")));
-      await cluster.close();
-    },
+    close: () => all.disposeAsync(),
   };
 }
 

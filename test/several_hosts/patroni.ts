@@ -9,9 +9,9 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
-  rmSync,
   writeFileSync,
 } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findFreePort } from "../support/find_free_port.ts";
@@ -51,6 +51,15 @@ export async function startPatroni(): Promise<PatroniCluster> {
   chmodSync(folder, 0o777);
   const asOther = process.getuid?.() === 0 ? ["setpriv", "--reuid=nobody", "--clear-groups"] : [];
   const env = { PATH: `${BIN}:/usr/bin:/bin`, LC_ALL: "C.UTF-8", TZ: "UTC", HOME: folder };
+  // The programs end, the newest first, also if a later one does not start.
+  await using started = new AsyncDisposableStack();
+  started.defer(async () => {
+    for (const child of [...children.values()].toReversed()) {
+      child.kill("SIGTERM");
+      await child.exited;
+    }
+    await rm(folder, { recursive: true });
+  });
   const children = new Map<string, Bun.Subprocess>();
   const commands = new Map<string, readonly string[]>();
 
@@ -114,6 +123,7 @@ export async function startPatroni(): Promise<PatroniCluster> {
     return nodes.find((node) => (node === first) === (role === "primary"))?.name ?? "";
   }
 
+  const all = started.move();
   return {
     ports: nodes.map(({ port }) => port),
     url: `postgres://claviger:secret@${nodes.map(({ port }) => `127.0.0.1:${port}`).join(",")}/postgres`,
@@ -150,13 +160,7 @@ export async function startPatroni(): Promise<PatroniCluster> {
       start(name);
     },
     untilWhole,
-    async close() {
-      for (const child of [...children.values()].toReversed()) {
-        child.kill("SIGTERM");
-        await child.exited;
-      }
-      rmSync(folder, { recursive: true });
-    },
+    close: () => all.disposeAsync(),
   };
 }
 

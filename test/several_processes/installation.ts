@@ -56,6 +56,7 @@ export async function createInstallation(): Promise<Installation> {
     const env = {
       ...NO_LIMITS,
       ...{ DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
+      CLAVIGER_DATA_DIR: folder,
       ...settings,
     };
     const serving = await startServeProcess({ cwd: folder, env, main });

@@ -54,7 +54,11 @@ function startClients(apiKey: string) {
   const client = async (number: number) => {
     for (let turn = number; !isStopped; turn++) {
       const replica = [...serving][turn % serving.size];
-      if (replica === undefined) continue;
+      if (replica === undefined) {
+        answers.set("no process", 1);
+        await Bun.sleep(HEALTH_MS);
+        continue;
+      }
       const event = { api_key: apiKey, event_type: "error" };
       const path = turn % 3 === 0 ? "/v1/auth/validate" : "/v1/analytics/log";
       const answer = await replica.post(path, event).catch(() => undefined);

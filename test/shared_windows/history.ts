@@ -15,8 +15,8 @@ export interface Emptied {
 const WINDOW_MS = 60_000;
 
 /**
- * Returns the first request of every 60 s in which more requests were certainly counted than allowed: `limit`, and once
- * more for each time that the windows were emptied within these 60 s.
+ * Returns the requests with which 60 s begin that have certainly too many requests: more than `limit` before the windows
+ * were emptied, or more than `limit` and once more for each time that they were emptied.
  */
 export function tooMany(
   admitted: readonly Admitted[],
@@ -24,9 +24,12 @@ export function tooMany(
 ): Admitted[] {
   const bySending = admitted.toSorted((a, b) => a.sentMs - b.sentMs);
   return bySending.filter(({ sentMs }, index) => {
+    const countedBefore = (ms: number) =>
+      bySending.slice(index).filter(({ answeredMs }) => answeredMs < ms).length;
     const untilMs = sentMs + WINDOW_MS;
-    const counted = bySending.slice(index).filter(({ answeredMs }) => answeredMs < untilMs).length;
-    const times = emptied.filter(({ fromMs, toMs }) => fromMs < untilMs && toMs > sentMs).length;
-    return counted > limit * (1 + times);
+    const during = emptied.filter(({ fromMs, toMs }) => fromMs < untilMs && toMs > sentMs);
+    if (countedBefore(untilMs) > limit * (1 + during.length)) return true;
+    const [next] = during.map(({ fromMs }) => fromMs).sort((a, b) => a - b);
+    return next !== undefined && next > sentMs && countedBefore(next) > limit;
   });
 }

@@ -91,6 +91,29 @@ describe("createSharedWindows()", () => {
     expect(windows.stats()).toMatchObject({ refused: 1 });
   });
 
+  test("says when the last request that was counted leaves the window, whoever asked later", async () => {
+    const [one, other, key] = [openProcess(1), openProcess(1), newKey()];
+    await take(one, key);
+    await setSecond(30);
+    expect(await take(other, key)).toMatchObject({ allowed: false, resetAfterMs: 31_000 });
+    expect(await openProcess(1).peek(key, 0)).toMatchObject({ allowed: false, resetAfterMs: 31_000 });
+  });
+
+  test("tells every refused request to wait until there is room, also after a statement that took long", async () => {
+    const [windows, key] = [openProcess(2), newKey()];
+    await take(windows, key);
+    const { asked } = await inTransaction(server.address, async (sql) => {
+      await sql`select from shared_windows for update`;
+      const asked = Promise.all([take(windows, key), take(windows, key)]);
+      await until(async () => (await countWaiting(server.database)) > 0);
+      clock.advance(800);
+      await sql`update fake.clock set second = ${BEGAN + 0.8}::numeric`;
+      return { asked };
+    });
+    expect((await asked)[1]).toMatchObject({ allowed: false, retryAfterSeconds: 61 });
+    expect(await take(windows, key)).toMatchObject({ allowed: false, retryAfterSeconds: 61 });
+  });
+
   test("counts a request through the 60th second after its own", async () => {
     const [windows, key] = [openProcess(1), newKey()];
     expect((await take(windows, key)).allowed).toBe(true);
