@@ -232,9 +232,9 @@ export async function dump(database: Database): Promise<Record<string, string[]>
     (sql) => sql`
       select relname as name from pg_class
        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
-         and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions', 'idempotent_answers', 'processes',
-                             'figures', 'figure_near_quota', 'figure_unused', 'figure_run', 'last_backup',
-                             'failed_login_hours')
+         and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions',
+                             'idempotent_answers', 'processes', 'figures', 'figure_near_quota', 'figure_unused',
+                             'figure_run', 'last_backup', 'failed_login_hours', 'shared_windows')
        order by relname`,
   );
   const dumped: Record<string, string[]> = {};
