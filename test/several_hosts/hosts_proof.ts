@@ -163,52 +163,51 @@ function shuffle<Item>(items: readonly Item[]): Item[] {
 test.skipIf(missing !== undefined)(
   "Three hosts keep every promise while anything is killed, one at a time",
   async () => {
+    await using ends = new AsyncDisposableStack();
     const hosts = await startHosts(folder, {
       CLAVIGER_RATE_LIMITS: "shared",
       CLAVIGER_LIMIT_VALIDATE: String(LIMIT),
     });
+    ends.defer(() => hosts.close());
     const address = toDatabaseAddress(hosts.cluster.url);
     const database = openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
-    try {
-      const clients = await startClients(hosts, database);
-      const emptied: Emptied[] = [];
-      const happened: Record<string, number> = {};
-      const untilMs = Date.now() + SECONDS * 1_000;
-      do {
-        for (const [name, happen] of shuffle(Object.entries(faultsOf(hosts)))) {
-          await Bun.sleep(1_000 + below(3_000));
-          const fromMs = Date.now();
-          const change = await watchPrimary(hosts);
-          await happen();
-          happened[name] = (happened[name] ?? 0) + 1;
-          await hosts.untilWhole();
-          const toMs = (await change.stop()) ?? (name === "kill the primary" ? Date.now() : undefined);
-          if (toMs !== undefined) emptied.push({ fromMs, toMs });
-        }
-      } while (Date.now() < untilMs);
-      const { answers, acknowledged, history, revoked, late, slowestMs } = await clients.stop();
-
-      console.log(
-        `Three hosts: ${JSON.stringify({ happened, failovers: emptied.length, answers, slowestMs })}, ` +
-          `${acknowledged.size} events, ${revoked.length} keys revoked`,
-      );
-      const allowed = ["200", "202", "401", "404", "429", "503", "503 of HAProxy", "cut"];
-      expect(Object.keys(answers).filter((seen) => !allowed.includes(seen))).toEqual([]);
-      expect(late).toEqual([]);
-      expect(revoked.length).toBeGreaterThan(10);
-      for (const admitted of history) {
-        expect(admitted.length).toBeGreaterThanOrEqual(LIMIT);
-        expect(tooMany(admitted, { limit: LIMIT, emptied })).toEqual([]);
+    ends.use(database);
+    const clients = await startClients(hosts, database);
+    ends.defer(async () => void (await clients.stop()));
+    const emptied: Emptied[] = [];
+    const happened: Record<string, number> = {};
+    const untilMs = Date.now() + SECONDS * 1_000;
+    do {
+      for (const [name, happen] of shuffle(Object.entries(faultsOf(hosts)))) {
+        await Bun.sleep(1_000 + below(3_000));
+        const fromMs = Date.now();
+        const change = await watchPrimary(hosts);
+        await happen();
+        happened[name] = (happened[name] ?? 0) + 1;
+        await hosts.untilWhole();
+        const toMs = (await change.stop()) ?? (name === "kill the primary" ? Date.now() : undefined);
+        if (toMs !== undefined) emptied.push({ fromMs, toMs });
       }
-      const rows = await database.query<{ claim: string }>(
-        (sql) => sql`select metadata ->> 'claim' as claim from events`,
-      );
-      const stored = new Set(rows.map(({ claim }) => claim));
-      expect(stored.size).toBe(rows.length);
-      expect([...acknowledged].filter((claim) => !stored.has(claim))).toEqual([]);
-    } finally {
-      await database.close();
-      await hosts.close();
+    } while (Date.now() < untilMs);
+    const { answers, acknowledged, history, revoked, late, slowestMs } = await clients.stop();
+
+    console.log(
+      `Three hosts: ${JSON.stringify({ happened, failovers: emptied.length, answers, slowestMs })}, ` +
+        `${acknowledged.size} events, ${revoked.length} keys revoked`,
+    );
+    const allowed = ["200", "202", "401", "404", "429", "503", "503 of HAProxy", "cut"];
+    expect(Object.keys(answers).filter((seen) => !allowed.includes(seen))).toEqual([]);
+    expect(late).toEqual([]);
+    expect(revoked.length).toBeGreaterThan(10);
+    for (const admitted of history) {
+      expect(admitted.length).toBeGreaterThanOrEqual(LIMIT);
+      expect(tooMany(admitted, { limit: LIMIT, emptied })).toEqual([]);
     }
+    const rows = await database.query<{ claim: string }>(
+      (sql) => sql`select metadata ->> 'claim' as claim from events`,
+    );
+    const stored = new Set(rows.map(({ claim }) => claim));
+    expect(stored.size).toBe(rows.length);
+    expect([...acknowledged].filter((claim) => !stored.has(claim))).toEqual([]);
   },
 );
