@@ -113,7 +113,9 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
       ask(`https://127.0.0.1:${clients}${path}`, { method: "POST", body: JSON.stringify(body), headers }),
     async restartService(index, signal) {
       await running[index]?.kill(signal);
-      running[index] = await startService(index);
+      // As systemd does: a service that finds no primary ends, and is started again.
+      const startAgain = () => startService(index).catch(() => undefined);
+      running[index] = await until(startAgain, { what: "a service starts again", limitMs: 60_000 });
     },
     async killBalancer() {
       await endBalancer();
