@@ -5,7 +5,7 @@ import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { bringInto, issueIn, type State, UNKNOWN_KEY } from "../support/keys.ts";
-import { NO_LIMITS, ON_NODE, startTestService } from "../support/service.ts";
+import { NO_LIMITS, startTestService } from "../support/service.ts";
 import { useHostingService } from "../support/use.ts";
 
 const FILES = ["a", "b", "c", "d"];
@@ -222,19 +222,15 @@ test("GET /v1/models/download has a limit of 60 by default, and 0 switches it of
   }
 });
 
-// Not on Node, where it was not seen to wait: the reason is open.
-test.skipIf(ON_NODE)(
-  "Ranges of one download that wait for each other are answered within 5 s while the database counts nothing",
-  async () => {
-    const key = await issueIn(sharing, "active");
-    await load("a", key, {}, sharing);
-    await inTransaction(sharing.testDatabase.address, async (sql) => {
-      await sql`select from shared_windows for update`;
-      const beganMs = performance.now();
-      const ranges = Array.from({ length: 12 }, (_, at) => ({ Range: `bytes=${at}-${at}` }));
-      const answers = await Promise.all(ranges.map((range) => load("b", key, range, sharing)));
-      expect(new Set(statusesOf(answers))).toEqual(new Set([503]));
-      expect(performance.now() - beganMs).toBeLessThan(5_000);
-    });
-  },
-);
+test("Ranges of one download that wait for each other are answered within 5 s while the database counts nothing", async () => {
+  const key = await issueIn(sharing, "active");
+  await load("a", key, {}, sharing);
+  await inTransaction(sharing.testDatabase.address, async (sql) => {
+    await sql`select from shared_windows for update`;
+    const beganMs = performance.now();
+    const ranges = Array.from({ length: 12 }, (_, at) => ({ Range: `bytes=${at}-${at}` }));
+    const answers = await Promise.all(ranges.map((range) => load("b", key, range, sharing)));
+    expect(new Set(statusesOf(answers))).toEqual(new Set([503]));
+    expect(performance.now() - beganMs).toBeLessThan(5_000);
+  });
+});

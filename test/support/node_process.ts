@@ -183,6 +183,7 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_BRAND: brand.name,
     CLAVIGER_INSTALLER_HOST: brand.installerHost,
     CLAVIGER_MODEL_TYPES: brand.modelTypes.join(","),
+    CLAVIGER_RATE_LIMITS: config.rateLimits,
     CLAVIGER_DOWNLOADS_PER_KEY: String(config.downloadsPerKey),
     CLAVIGER_DOWNLOADS_AT_ONCE: String(config.downloadsAtOnce),
     CLAVIGER_TRUSTED_PROXIES: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`).join(","),
