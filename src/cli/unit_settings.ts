@@ -112,10 +112,10 @@ export function parseUnit(text: string, unit = UNIT): UnitSettings | Refusal | u
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   // systemd looks for a name without a folder in its own folders.
   const credentials = new Map(loaded.filter(([, path]) => path.startsWith("/")));
+  const folder = `${CREDENTIALS_FOLDER}/${unit}/`;
   const env = environment.map((line) => {
     const at = line.indexOf("=");
     const value = line.slice(at + 1);
-    const folder = `${CREDENTIALS_FOLDER}/${unit}/`;
     const named = value.startsWith(folder) ? value.slice(folder.length) : "";
     return [line.slice(0, at), credentials.get(named) ?? value] as const;
   });
