@@ -3,9 +3,10 @@
  * each answer. A pause leaves no event unsettled: every event with an
  * `Idempotency-Key` is sent again until it is acknowledged.
  */
+
+import type { Random } from "../support/random.ts";
 import { type Client, createClient, type Outcome, type Request } from "./http_client.ts";
 import { ANSWER_LIMIT_MS, type Ledger } from "./ledger.ts";
-import type { Random } from "./random.ts";
 
 export interface LoadKeys {
   /** Keys whose events carry no `Idempotency-Key`: an event that was answered 503 may have been counted. */

@@ -1,6 +1,7 @@
 /** Plans which faults happen, how often, and in which order. */
+
+import type { Random } from "../support/random.ts";
 import { allMessageFaults, FAULTS, type Fault, messageFault } from "./faults.ts";
-import type { Random } from "./random.ts";
 import type { Stage, StageName } from "./stage.ts";
 
 /** The faults of a stage, in order. Faults at messages are known only after the proxy has seen messages. */

@@ -1,9 +1,9 @@
 /** Runs the parts of a plan, one stage after the other, and ends everything that it started. */
 import { join } from "node:path";
+import type { Random } from "../support/random.ts";
 import { auditDatabase } from "./audit.ts";
 import type { Fault } from "./faults.ts";
 import type { Part } from "./plan.ts";
-import type { Random } from "./random.ts";
 import { PromiseBroken, type RoundResult, runRound } from "./round.ts";
 import type { Program } from "./service_process.ts";
 import { createStage, type Stage } from "./stage.ts";

@@ -8,9 +8,9 @@
 import { expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { testFolder } from "../support/postgres.ts";
+import { createRandom } from "../support/random.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { SHORT_PLAN } from "./plan.ts";
-import { createRandom } from "./random.ts";
 import type { RoundResult } from "./round.ts";
 import { runParts } from "./run_parts.ts";
 import { findProgram } from "./service_process.ts";

@@ -11,6 +11,7 @@ import type { IssueRequest } from "../../src/keys/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { issue } from "../support/issue.ts";
 import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
+import type { Random } from "../support/random.ts";
 import { withDatabase } from "./audit.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { type Load, type LoadKeys, startLoad } from "./load.ts";
@@ -21,7 +22,6 @@ import {
   embeddedCluster,
   type OwnPostgres,
 } from "./postgres_process.ts";
-import type { Random } from "./random.ts";
 import { type Program, type RunningService, startServiceProcess } from "./service_process.ts";
 import { mountSmallDisk, type SmallDisk } from "./small_disk.ts";
 

@@ -4,9 +4,9 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { asOrdinaryUser, POSTGRES_15_BIN } from "../support/postgres_15.ts";
 
-const BIN = "/usr/lib/postgresql/15/bin";
-const isInstalled = existsSync(join(BIN, "initdb"));
+const isInstalled = existsSync(join(POSTGRES_15_BIN, "initdb"));
 if (!isInstalled) console.warn("No PostgreSQL 15 on this machine: the tests are not tried with it");
 
 const ROOT = join(import.meta.dir, "../..");
@@ -16,9 +16,7 @@ const data = join(folder, "data");
 
 /** Runs a program of the server, for root as another user, because PostgreSQL refuses root. */
 function run(program: string, args: readonly string[]): void {
-  const command = [join(BIN, program), ...args];
-  const asOther = process.getuid?.() === 0 ? ["setpriv", "--reuid=nobody", "--clear-groups"] : [];
-  const [name = "", ...rest] = [...asOther, ...command];
+  const [name = "", ...rest] = [...asOrdinaryUser(), join(POSTGRES_15_BIN, program), ...args];
   const { status, stderr } = spawnSync(name, rest, {
     ...{ cwd: folder, encoding: "utf8", stdio: ["ignore", "ignore", "pipe"] },
     env: { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" },

@@ -4,11 +4,11 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { findPage } from "../../src/cli/guide/pages.ts";
 import { NO_LIMITS } from "../several_processes/installation.ts";
 import { type ServeProcess, startServeProcess } from "../several_processes/serve_process.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { findFreePort } from "../support/find_free_port.ts";
+import { haproxy, shownConfig } from "../support/haproxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { missingForPatroni, type PatroniCluster, startPatroni } from "./patroni.ts";
@@ -32,11 +32,7 @@ const CHECKED_MS = 1_000;
 
 /** Returns the first missing program; undefined if the set-up can run on this machine. */
 export function missingForHosts(): string | undefined {
-  return missingForPatroni() ?? (findHaproxy() === null ? "haproxy" : undefined);
-}
-
-function findHaproxy(): string | null {
-  return Bun.which("haproxy", { PATH: `${process.env.PATH}:/usr/sbin` });
+  return missingForPatroni() ?? (haproxy === null ? "haproxy" : undefined);
 }
 
 /** Starts everything. `settings` are of all services, besides those of the page. The folder takes files and logs. */
@@ -60,10 +56,10 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
     writeFileSync(join(folder, name), certificate + privateKey);
   writeFileSync(join(folder, "services-ca.crt"), certificate);
   const configFile = join(folder, "haproxy.cfg");
-  writeFileSync(configFile, moveConfig(shownConfig(), { folder, ports }));
+  writeFileSync(configFile, moveConfig(takingTurns(shownConfig("haproxy-hosts")), { folder, ports }));
 
   const startBalancer = () =>
-    Bun.spawn([findHaproxy() ?? "", "-db", "-f", configFile], { stdout: "ignore", stderr: "ignore" });
+    Bun.spawn([haproxy ?? "", "-db", "-f", configFile], { stdout: "ignore", stderr: "ignore" });
   const startService = (index: number) =>
     startServeProcess({
       cwd: folder,
@@ -126,11 +122,10 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
   };
 }
 
-/** Returns the configuration that the page shows, with the lines for a balancer that takes services in turn. */
-function shownConfig(): string {
-  const [, shown] = /^```haproxy-hosts\n(.*?)^```$/ms.exec(findPage("replicas")?.text ?? "") ?? [];
+/** Exchanges the lines that the page names, for a balancer that takes services in turn. */
+function takingTurns(shown: string): string {
   const hashed = "  balance hash var(txn.key)\n  hash-type consistent\n";
-  if (!shown?.includes(hashed)) throw new Error("The page shows no configuration for three hosts");
+  if (!shown.includes(hashed)) throw new Error("The page does not hash by key");
   return shown.replace(hashed, "  balance roundrobin\n");
 }
 

@@ -10,7 +10,9 @@ import { type Database, openDatabase, toDatabaseAddress } from "../../src/databa
 import { silentLog } from "../../src/log.ts";
 import { type Admitted, type Emptied, tooMany } from "../shared_windows/history.ts";
 import { issue } from "../support/issue.ts";
+import { createRandom } from "../support/random.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { expectStoredOnce } from "./expect_stored_once.ts";
 import { type Hosts, missingForHosts, startHosts } from "./hosts.ts";
 
 /** Each kind of fault happens once at least, also when this is over sooner. */
@@ -29,7 +31,7 @@ const missing = missingForHosts();
 if (missing !== undefined) console.warn(`No ${missing} on this machine: three hosts are not tried`);
 
 const folder = useFolder();
-const below = (bound: number) => Math.floor(Math.random() * bound);
+const random = createRandom(Date.now());
 
 /** Starts clients, and keeps what they see, until `stop`. */
 async function startClients(hosts: Hosts, database: Database) {
@@ -60,10 +62,10 @@ async function startClients(hosts: Hosts, database: Database) {
   }
   async function validating() {
     while (!isStopped) {
-      const index = below(KEYS);
+      const index = random.between(0, KEYS - 1);
       const { status, ...times } = await post("/v1/auth/validate", { api_key: issued[index] });
       if (status === 200) history[index]?.push(times);
-      await Bun.sleep(below(MOST_PAUSE_MS));
+      await Bun.sleep(random.between(0, MOST_PAUSE_MS));
     }
   }
   async function sending(name: number) {
@@ -97,7 +99,7 @@ async function startClients(hosts: Hosts, database: Database) {
       await Bun.sleep(100);
       // The newest that must be refused everywhere, and any other.
       const due = revoked.filter(({ answeredMs }) => answeredMs + REVOKED_MS < Date.now());
-      for (const key of [due.at(-1), due[below(due.length)]]) {
+      for (const key of [due.at(-1), due[random.between(0, due.length - 1)]]) {
         if (key === undefined) continue;
         const { status } = await post("/v1/auth/validate", { api_key: key.apiKey });
         if (status === 200) late.push(key.apiKey.slice(-4));
@@ -122,8 +124,8 @@ async function startClients(hosts: Hosts, database: Database) {
 function faultsOf(hosts: Hosts): Readonly<Record<string, () => Promise<void>>> {
   const { cluster } = hosts;
   return {
-    "kill a service": () => hosts.restartService(below(3), "SIGKILL"),
-    "restart a service": () => hosts.restartService(below(3), "SIGTERM"),
+    "kill a service": () => hosts.restartService(random.between(0, 2), "SIGKILL"),
+    "restart a service": () => hosts.restartService(random.between(0, 2), "SIGTERM"),
     "kill HAProxy": () => hosts.killBalancer(),
     "switch over": () => cluster.switchover(),
     "kill the primary": () => cluster.killPostgres("primary"),
@@ -153,13 +155,6 @@ async function watchPrimary({ cluster }: Hosts) {
   };
 }
 
-function shuffle<Item>(items: readonly Item[]): Item[] {
-  return items
-    .map((item) => ({ item, rank: Math.random() }))
-    .sort((a, b) => a.rank - b.rank)
-    .map(({ item }) => item);
-}
-
 test.skipIf(missing !== undefined)(
   "Three hosts keep every promise while anything is killed, one at a time",
   async () => {
@@ -178,8 +173,8 @@ test.skipIf(missing !== undefined)(
     const happened: Record<string, number> = {};
     const untilMs = Date.now() + SECONDS * 1_000;
     do {
-      for (const [name, happen] of shuffle(Object.entries(faultsOf(hosts)))) {
-        await Bun.sleep(1_000 + below(3_000));
+      for (const [name, happen] of random.shuffle(Object.entries(faultsOf(hosts)))) {
+        await Bun.sleep(random.between(1_000, 4_000));
         const fromMs = Date.now();
         const change = await watchPrimary(hosts);
         await happen();
@@ -203,11 +198,6 @@ test.skipIf(missing !== undefined)(
       expect(admitted.length).toBeGreaterThanOrEqual(LIMIT);
       expect(tooMany(admitted, { limit: LIMIT, emptied })).toEqual([]);
     }
-    const rows = await database.query<{ claim: string }>(
-      (sql) => sql`select metadata ->> 'claim' as claim from events`,
-    );
-    const stored = new Set(rows.map(({ claim }) => claim));
-    expect(stored.size).toBe(rows.length);
-    expect([...acknowledged].filter((claim) => !stored.has(claim))).toEqual([]);
+    await expectStoredOnce(database, acknowledged);
   },
 );

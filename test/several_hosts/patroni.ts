@@ -15,6 +15,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findFreePort } from "../support/find_free_port.ts";
+import { asOrdinaryUser, POSTGRES_15_BIN } from "../support/postgres_15.ts";
 import { until } from "../support/until.ts";
 
 export interface PatroniCluster {
@@ -35,8 +36,7 @@ export interface PatroniCluster {
   close(): Promise<void>;
 }
 
-const BIN = "/usr/lib/postgresql/15/bin";
-const NEEDED = ["/usr/bin/patroni", "/usr/bin/patronictl", "/usr/bin/etcd", join(BIN, "initdb")];
+const NEEDED = ["/usr/bin/patroni", "/usr/bin/patronictl", "/usr/bin/etcd", join(POSTGRES_15_BIN, "initdb")];
 const NAMES = ["one", "two"] as const;
 const SCOPE = "claviger";
 const WHOLE_MS = 60_000;
@@ -49,8 +49,7 @@ export function missingForPatroni(): string | undefined {
 export async function startPatroni(): Promise<PatroniCluster> {
   const folder = mkdtempSync(join(tmpdir(), "claviger-patroni-"));
   chmodSync(folder, 0o777);
-  const asOther = process.getuid?.() === 0 ? ["setpriv", "--reuid=nobody", "--clear-groups"] : [];
-  const env = { PATH: `${BIN}:/usr/bin:/bin`, LC_ALL: "C.UTF-8", TZ: "UTC", HOME: folder };
+  const env = { PATH: `${POSTGRES_15_BIN}:/usr/bin:/bin`, LC_ALL: "C.UTF-8", TZ: "UTC", HOME: folder };
   // The programs end, the newest first, also if a later one does not start.
   await using started = new AsyncDisposableStack();
   started.defer(async () => {
@@ -65,7 +64,7 @@ export async function startPatroni(): Promise<PatroniCluster> {
 
   function start(name: string) {
     const log = openSync(join(folder, `${name}.log`), "a");
-    const command = [...asOther, ...(commands.get(name) ?? [])];
+    const command = [...asOrdinaryUser(), ...(commands.get(name) ?? [])];
     children.set(name, Bun.spawn(command, { cwd: folder, env, stdin: "ignore", stdout: log, stderr: log }));
     closeSync(log);
   }
@@ -200,7 +199,12 @@ function configOf({ name, folder, port, api, etcd }: NodeSettings) {
       pg_hba: ["host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"],
     },
     postgresql: {
-      ...{ listen: connect, connect_address: connect, data_dir: join(folder, name), bin_dir: BIN },
+      ...{
+        listen: connect,
+        connect_address: connect,
+        data_dir: join(folder, name),
+        bin_dir: POSTGRES_15_BIN,
+      },
       pgpass: join(folder, `${name}.pgpass`),
       authentication: { superuser: user("claviger"), replication: user("standby"), rewind: user("rewind") },
       parameters: { unix_socket_directories: folder, timezone: "UTC" },

@@ -7,6 +7,7 @@ import { systemClock } from "../../src/clock.ts";
 import { openDatabase, toDatabaseAddress } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { startTestService } from "../support/service.ts";
+import { expectStoredOnce } from "./expect_stored_once.ts";
 import { missingForPatroni, startPatroni } from "./patroni.ts";
 
 const ROUNDS = 5;
@@ -93,11 +94,6 @@ test.skipIf(missing !== undefined).concurrent.each(["switchovers", "kills of the
         `of them at one client, slowest answer ${Math.round(slowestMs)} ms`,
     );
     expect(slowestMs).toBeLessThan(LATEST_MS);
-    const rows = await database.query<{ claim: string }>(
-      (sql) => sql`select metadata ->> 'claim' as claim from events`,
-    );
-    const stored = new Set(rows.map(({ claim }) => claim));
-    expect(stored.size).toBe(rows.length);
-    expect([...acknowledged].filter((claim) => !stored.has(claim))).toEqual([]);
+    await expectStoredOnce(database, acknowledged);
   },
 );

@@ -5,16 +5,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { findPage } from "../../src/cli/guide/pages.ts";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { findFreePort } from "../support/find_free_port.ts";
+import { haproxy, shownConfig } from "../support/haproxy.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
 
-const haproxy = Bun.which("haproxy", { PATH: `${process.env.PATH}:/usr/sbin` });
 if (haproxy === null) console.warn("No haproxy on this machine: three replicas behind it are not tried");
 
 /** The contract's limit of validate. */
@@ -24,7 +23,7 @@ const REQUESTS = 130;
 const folder = useFolder();
 
 test.skipIf(haproxy === null)("HAProxy accepts the configuration for three hosts", () => {
-  const [, shown = ""] = /^```haproxy-hosts\n(.*?)^```$/ms.exec(findPage("replicas")?.text ?? "") ?? [];
+  const shown = shownConfig("haproxy-hosts");
   expect(shown.match(/\/etc\/haproxy\/[\w-]+\.\w+/g)?.length).toBe(3);
   for (const name of ["licenses", "admin", "services-ca"]) {
     const { certFile, keyFile } = makeCertificate(folder, name);
@@ -56,7 +55,7 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
 
     const port = await findFreePort();
     url = `http://127.0.0.1:${port}`;
-    const [, shown = ""] = /^```haproxy\n(.*?)^```$/ms.exec(findPage("replicas")?.text ?? "") ?? [];
+    const shown = shownConfig("haproxy");
     const text = ["8091", "8092", "8093"].reduce(
       (moved, each, index) => moved.replace(each, new URL(replicas[index]?.url ?? "").port),
       shown.replace("127.0.0.1:8000", `127.0.0.1:${port}`),

@@ -8,6 +8,7 @@ import { expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { createInstallation, type Replica } from "../several_processes/installation.ts";
 import { issue } from "../support/issue.ts";
+import { createRandom } from "../support/random.ts";
 import { useForAll } from "../support/use.ts";
 import { type Admitted, type Emptied, tooMany } from "./history.ts";
 
@@ -22,7 +23,7 @@ const MOST_MS_AFTER_CRASH = 30_000;
 const SETTINGS = { CLAVIGER_RATE_LIMITS: "shared", CLAVIGER_LIMIT_VALIDATE: String(LIMIT) };
 
 const installation = useForAll(createInstallation);
-const below = (bound: number) => Math.floor(Math.random() * bound);
+const random = createRandom(Date.now());
 
 test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, in spite of kills and restarts`, async () => {
   const replicas: Replica[] = [];
@@ -37,9 +38,9 @@ test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, 
 
   const client = async () => {
     while (Date.now() < untilMs) {
-      const index = below(KEYS);
+      const index = random.between(0, KEYS - 1);
       const sentMs = Date.now();
-      const answer = await replicas[below(3)]
+      const answer = await replicas[random.between(0, 2)]
         ?.post("/v1/auth/validate", { api_key: issued[index]?.apiKey })
         .catch(() => undefined);
       if (answer === undefined) answers.lost++;
@@ -49,13 +50,13 @@ test(`Three processes admit no more than the limit in any 60 s of ${SECONDS} s, 
       } else if (answer.status === 429) answers.refused++;
       else if (answer.status === 503) answers.unavailable++;
       else answers.unexpected.push(answer.status);
-      await Bun.sleep(below(MOST_PAUSE_MS));
+      await Bun.sleep(random.between(0, MOST_PAUSE_MS));
     }
   };
   const disturb = async () => {
     for (let round = 0; Date.now() < untilMs; round++) {
-      await Bun.sleep(2_000 + below(3_000));
-      const index = below(3);
+      await Bun.sleep(random.between(2_000, 5_000));
+      const index = random.between(0, 2);
       // A clean restart keeps the windows.
       if (round % 6 === 5) await installation.restart("SIGINT");
       else if (emptied.length === 0 && Date.now() > crashMs) {
