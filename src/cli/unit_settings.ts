@@ -69,7 +69,9 @@ function askUnit(path: string): UnitSettings | Refusal | undefined {
   const list = ask(busctl, LIST);
   if (list === undefined || isRefusal(list)) return list;
   const units = v.safeParse(listed, list);
-  const names = units.success ? units.output.data.flat().map(([name]) => name) : [];
+  if (!units.success)
+    return refuse("INVALID_REQUEST", "Cannot read systemd's list of the services: its form is unknown");
+  const names = units.output.data.flat().map(([name]) => name);
   const [unit = UNIT] = names.sort();
   const properties = [SYSTEMD, toBusPath(unit), `${SYSTEMD}.Service`, ...PROPERTIES];
   const text = ask(busctl, ["get-property", ...properties]);

@@ -127,7 +127,7 @@ export class WindowTable implements KeyWindows {
   take(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
-    const window = this.#windowOf(sender) ?? (this.#overflowIsFull() ? this.#shared() : this.#admit(sender));
+    const window = this.#windowOf(sender) ?? (this.#overflowIsFull() ? this.#spill() : this.#admit(sender));
     window.forget(this.#second);
     const allowed = window.total < this.#limit;
     if (allowed) this.#count(window);
@@ -221,13 +221,13 @@ export class WindowTable implements KeyWindows {
     return this.#overflow.total >= this.#limit;
   }
 
-  #shared(): HeldWindow {
+  #spill(): HeldWindow {
     this.#overflowHits += 1;
     return this.#overflow;
   }
 
   #admit(sender: string | Sender): HeldWindow {
-    if (this.#held.size >= this.#capacity && !this.#dropFirstIfEmpty()) return this.#shared();
+    if (this.#held.size >= this.#capacity && !this.#dropFirstIfEmpty()) return this.#spill();
     const made = new HeldWindow(typeof sender === "string" ? sender : sender.uuid);
     made.holder = this;
     if (typeof sender !== "string") sender.window = made;

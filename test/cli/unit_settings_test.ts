@@ -156,6 +156,13 @@ describe("withUnitSettings()", () => {
     expect(await Bun.file(join(PATH, "asked")).text()).toContain("/unit/claviger_2eservice ");
   });
 
+  test("does not take a unit for granted if the list of the services cannot be read", () => {
+    const PATH = standIn("odd", render({ state: "claviger" }), 0, "null\n");
+    expect(withUnitSettings({ ...source, env: { PATH } })).toMatchObject({
+      unseen: { why: "Cannot read systemd's list of the services: its form is unknown" },
+    });
+  });
+
   test("goes on if there is no systemd", () => {
     const PATH = standIn("broken", "Failed to connect to bus\n", 1);
     expect(withUnitSettings({ ...source, env: { PATH } }).unit).toBeUndefined();

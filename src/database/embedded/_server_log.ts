@@ -46,17 +46,22 @@ export function followServerLog(
   };
 }
 
-/**
- * Parses a line; undefined for a blank line or a continuation line. `process` is the kind of process that wrote it, such as
- * `checkpointer`, and empty before the settings are read. `text` is severity and message.
- */
-function parseServerLine(line: string) {
+interface ServerLine {
+  /** The kind of process that wrote it, such as `checkpointer`; empty before the settings are read. */
+  readonly process: string;
+  readonly severity: string;
+  /** Severity and message. */
+  readonly text: string;
+}
+
+/** Parses a line; undefined for a blank line or a continuation line. */
+function parseServerLine(line: string): ServerLine | undefined {
   if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
   const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
   return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
 }
 
-function levelOf(line: NonNullable<ReturnType<typeof parseServerLine>>): "warn" | "error" | undefined {
+function levelOf(line: ServerLine): "warn" | "error" | undefined {
   const fromClient = line.process === "client backend";
   switch (line.severity) {
     case "PANIC":
@@ -74,10 +79,7 @@ function levelOf(line: NonNullable<ReturnType<typeof parseServerLine>>): "warn" 
   }
 }
 
-const DAMAGED = [
-  /could not locate a valid checkpoint|invalid checkpoint record|incorrect checksum|pg_control/,
-  /could not open directory|is not a valid data directory/,
-];
+const DAMAGED = "The data is damaged: restore the data folder from a backup";
 
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/No space left on device|Disk quota|ENOSPC|EDQUOT/, "Free some space on the disk of the data folder"],
@@ -87,15 +89,13 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/could not (create|resize) shared memory/, "Give the host more shared memory"],
   [/has wrong ownership|invalid permissions/, "Give the folder back to its user, with mode 0700"],
   [/Permission denied/, "Give the files of the data folder back to the user they belonged to"],
-  ...DAMAGED.map(
-    (pattern) => [pattern, "The data is damaged: restore the data folder from a backup"] as const,
-  ),
+  [/could not locate a valid checkpoint|invalid checkpoint record|incorrect checksum|pg_control/, DAMAGED],
+  [/could not open directory|is not a valid data directory/, DAMAGED],
 ];
 
 /** Returns the last lines of PostgreSQL as one sentence, with advice if the cause is known. */
 export function explainOutput(lines: readonly string[]): string {
-  const said = lines.length === 0 ? "It said nothing" : `It said: ${lines.join(" / ")}`;
-  return withAdvice(said);
+  return withAdvice(lines.length === 0 ? "It said nothing" : `It said: ${lines.join(" / ")}`);
 }
 
 /** Returns the reason of a system error, with advice if the cause is known. */

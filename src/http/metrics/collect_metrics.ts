@@ -104,7 +104,7 @@ function ofLimits({ limiter }: MetricsSources): Metrics {
       samples("windows"),
     ],
     claviger_rate_limit_overflow_total: [
-      "Requests that were counted in the shared window, because the table of windows was full",
+      "Requests that were counted in the overflow window, because the table of windows was full",
       samples("overflowHits"),
     ],
     claviger_rate_limit_waiting: [
