@@ -94,10 +94,10 @@ test("Three processes are upgraded one after the other, and back, without a fail
   for (const main of [next, undefined]) {
     const replaced: Replica[] = [];
     for (const old of replicas) {
+      await old.kill("SIGTERM");
       const replica = await installation.serve(SETTINGS, main);
       await clients.add(replica);
       replaced.push(replica);
-      await old.kill("SIGTERM");
     }
     replicas = replaced;
   }
