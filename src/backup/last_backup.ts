@@ -11,21 +11,24 @@ export interface LastBackup {
   readonly verifiedAt: Date | null;
   /** The time of the last one, otherwise the time of the first start or the restore that made this database. */
   readonly since: Date;
-  /** 36 hours after `since`. */
+  /** `overdueHours` after `since`. */
   readonly dueAt: Date;
   /** Whether the next one is overdue, also if `since` is an hour or more ahead: then a wrong clock wrote it. */
   readonly isOverdue: boolean;
 }
 
 /** Finds what is known of the last backup. The alert rule ClavigerBackupOverdue is the same rule. */
-export async function findLastBackup(database: Pick<Database, "query">, now: Date): Promise<LastBackup> {
+export async function findLastBackup(
+  database: Pick<Database, "query">,
+  { now, overdueHours }: { readonly now: Date; readonly overdueHours: number },
+): Promise<LastBackup> {
   const [row] = await database.query<LastBackup>(
     (sql) => sql`
-      select *, since + interval '36 hours' as "dueAt",
-             ${now}::timestamptz not between since - interval '1 hour' and since + interval '36 hours' as "isOverdue"
+      select *, ${now}::timestamptz not between since - interval '1 hour' and "dueAt" as "isOverdue"
         from (select taken_at as "takenAt", verified_at as "verifiedAt",
                      coalesce(taken_at, (select min(applied_at) from schema_migrations)) as since
-                from (select) as always left join last_backup on true) as last`,
+                from (select) as always left join last_backup on true) as last,
+             lateral (select since + ${overdueHours}::integer * interval '1 hour' as "dueAt") as next`,
     { isRead: true },
   );
   if (row === undefined) throw new Error("The statement returns one row");

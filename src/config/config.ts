@@ -54,6 +54,8 @@ export interface Config {
   readonly logSlowMs: number;
   /** For how many months events are kept; 0 means forever. */
   readonly eventsKeptMonths: number;
+  /** How many hours after a backup the next one is overdue. */
+  readonly backupOverdueHours: number;
   /** The address that serves metrics; undefined if metrics are not served. */
   readonly metricsListen: ListenAddress | undefined;
   /** The address that serves the console and the API for operators; undefined if neither is served. */
@@ -111,6 +113,7 @@ function read(source: ConfigSource): Config {
     logRequests: get("CLAVIGER_LOG_REQUESTS"),
     logSlowMs: get("CLAVIGER_LOG_SLOW_MS"),
     eventsKeptMonths: get("CLAVIGER_EVENTS_KEPT"),
+    backupOverdueHours: get("CLAVIGER_BACKUP_OVERDUE_HOURS"),
     metricsListen: get("CLAVIGER_METRICS_LISTEN"),
     adminListen: get("CLAVIGER_ADMIN_LISTEN"),
     adminUrl: get("CLAVIGER_ADMIN_URL"),

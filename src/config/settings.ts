@@ -166,6 +166,12 @@ const TABLE = {
     meaning:
       "for how many whole months before the current month usage events are kept; 0 means forever; the counts of usage are always kept",
   },
+  CLAVIGER_BACKUP_OVERDUE_HOURS: {
+    default: "36",
+    ...wholeNumber(1, 8_784),
+    meaning:
+      "how many hours after a backup the next one is overdue, of which doctor, Health and an alert warn; 3 fits the hourly timer",
+  },
   CLAVIGER_SECRET: {
     ...anyText("at least 32 random bytes as hexadecimal digits or base64"),
     meaning:

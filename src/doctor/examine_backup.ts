@@ -3,14 +3,17 @@ import { toTimestamp } from "../calendar.ts";
 import type { ServerContext } from "./examine_server.ts";
 import { type Check, ok, warn } from "./finding.ts";
 
-const REMEDY = "`claviger backup FILE`; `claviger guide service` has a timer for every night";
+const REMEDY = "`claviger backup FOLDER/`; `claviger guide service` has a timer for every hour";
 
 /** Examines when the last backup of this database was taken. */
-export const backupCheck: Check<Pick<ServerContext, "database" | "clock">> = {
+export const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> = {
   name: "backup",
-  async examine({ database, clock }) {
+  async examine({ config, database, clock }) {
     const now = clock.now();
-    const { takenAt, verifiedAt, since, dueAt, isOverdue } = await findLastBackup(database, now);
+    const { takenAt, verifiedAt, since, dueAt, isOverdue } = await findLastBackup(database, {
+      now,
+      overdueHours: config.backupOverdueHours,
+    });
     const isVerified = takenAt?.getTime() === verifiedAt?.getTime();
     const lastVerified = verifiedAt === null ? "" : `; the last verified one at ${toTimestamp(verifiedAt)}`;
     const taken =

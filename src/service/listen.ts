@@ -66,6 +66,7 @@ export async function listen(
         isStopping,
         tokens: parts.minted,
         dataDir,
+        backupOverdueHours: config.backupOverdueHours,
         clock,
         certificateExpiresAt,
       }),

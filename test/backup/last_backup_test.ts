@@ -35,7 +35,8 @@ setDefaultTimeout(60_000);
 beforeAll(async () => {
   for (const name of ["first", "second"]) await backUp(source.address, file(name));
 });
-const last = (now = new Date(), of: TestDatabase = source) => findLastBackup(of.database, now);
+const last = (now = new Date(), of: TestDatabase = source, overdueHours = 36) =>
+  findLastBackup(of.database, { now, overdueHours });
 const hoursAfter = (at: Date, hours: number) => new Date(at.getTime() + hours * HOUR_MS);
 
 /** Runs a command of the program in a process of its own. */
@@ -67,6 +68,10 @@ describe("findLastBackup()", () => {
       ),
     );
     expect(overdue).toEqual([true, false, false, false, true]);
+    const withTimer = await Promise.all(
+      [2.9, 3.1].map(async (hours) => (await last(hoursAfter(since, hours), fresh, 3)).isOverdue),
+    );
+    expect(withTimer).toEqual([false, true]);
   });
 
   test("finds the time of a backup that was read again, and then calls nothing overdue for 36 hours", async () => {
@@ -190,7 +195,7 @@ describe("writeBackup()", () => {
 
 test("the alert rule of the manual says what findLastBackup() says", () => {
   const rules = readFileSync(join(import.meta.dir, "../../src/cli/guide/alerts.yml"), "utf8");
-  expect(rules).toContain("time() - claviger_last_backup_timestamp_seconds > 36 * 3600");
+  expect(rules).toContain("time() > claviger_backup_due_timestamp_seconds");
   expect(rules).toContain("claviger_last_backup_timestamp_seconds - time() > 3600");
   expect(migrations.some(({ name }) => name.endsWith("_last_backup"))).toBe(true);
 });

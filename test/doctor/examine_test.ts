@@ -130,4 +130,14 @@ describe("doctor's backup", () => {
     const finding = await examined("backup", { movedMs: hours * 3_600_000 });
     expect(finding).toMatchObject({ state, message: expect.stringMatching(message) });
   });
+
+  test("judges by CLAVIGER_BACKUP_OVERDUE_HOURS", async () => {
+    const env = { CLAVIGER_BACKUP_OVERDUE_HOURS: "3" };
+    await opened.database.query((sql) => sql`delete from last_backup`);
+    await opened.database.query((sql) => sql`insert into last_backup (taken_at) values (now())`);
+    const states = [2, 4].map(
+      async (hours) => (await examined("backup", { movedMs: hours * 3_600_000, env }))?.state,
+    );
+    expect(await Promise.all(states)).toEqual(["ok", "warn"]);
+  });
 });

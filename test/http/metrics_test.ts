@@ -47,6 +47,8 @@ describe("GET /metrics", () => {
     expect(await awaited()).toBe((made?.at.getTime() ?? 0) / 1_000);
     await database.query((sql) => sql`insert into last_backup (taken_at) values ('2026-11-23T03:15:00Z')`);
     expect(await awaited()).toBe(Date.parse("2026-11-23T03:15:00Z") / 1_000);
+    const due = (await scrape()).get("claviger_backup_due_timestamp_seconds{}");
+    expect(due).toBe(Date.parse("2026-11-24T15:15:00Z") / 1_000);
   });
 
   const HOSTS = [

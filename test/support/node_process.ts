@@ -194,6 +194,7 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_LOG_REQUESTS: config.logRequests,
     CLAVIGER_LOG_SLOW_MS: String(config.logSlowMs),
     CLAVIGER_EVENTS_KEPT: String(config.eventsKeptMonths),
+    CLAVIGER_BACKUP_OVERDUE_HOURS: String(config.backupOverdueHours),
     CLAVIGER_METRICS_LISTEN: toText(config.metricsListen),
     CLAVIGER_ADMIN_LISTEN: toText(config.adminListen),
     CLAVIGER_ADMIN_URL: config.adminUrl ?? "",

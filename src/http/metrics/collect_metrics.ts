@@ -36,14 +36,17 @@ export interface MetricsSources {
   readonly tokens?: Pick<GitHubAppSource, "stats"> | undefined;
   readonly writes: Pick<WriteWatch, "isWritable">;
   readonly dataDir: string;
+  readonly backupOverdueHours: number;
   readonly isStopping: () => boolean;
 }
 
 /** Returns all metrics as they are now; without the last backup if the database does not answer. */
 export async function collectMetrics(sources: MetricsSources): Promise<Metrics> {
-  const { database, directory, clock } = sources;
+  const { database, directory, clock, backupOverdueHours } = sources;
   const lastBackup = directory.isTrusted()
-    ? await findLastBackup(database, clock.now()).catch(() => undefined)
+    ? await findLastBackup(database, { now: clock.now(), overdueHours: backupOverdueHours }).catch(
+        () => undefined,
+      )
     : undefined;
   return {
     ...ofRequests(sources),
@@ -220,6 +223,10 @@ function ofTimes({ certificateExpiresAt }: MetricsSources, lastBackup: LastBacku
     claviger_last_backup_timestamp_seconds: [
       "When the last backup was taken, as Unix time; before the first one, when the database was made",
       toSeconds(lastBackup?.since),
+    ],
+    claviger_backup_due_timestamp_seconds: [
+      "When the next backup is overdue, as Unix time: CLAVIGER_BACKUP_OVERDUE_HOURS after the last one",
+      toSeconds(lastBackup?.dueAt),
     ],
     claviger_tls_not_after_timestamp_seconds: [
       "When the certificate ends, as Unix time",
