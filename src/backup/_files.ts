@@ -142,5 +142,6 @@ const REASONS: Reasons = {
   EROFS: "its file system cannot be written to; choose another place",
   ENOSPC: "its disk is full; free some space, or choose another place",
   EDQUOT: "the quota of its disk is used up; free some space, or choose another place",
+  EOWNER: "another user made its backups; run this as that user, or choose another place",
   EPIPE: "the program that read it has ended",
 };

@@ -9,7 +9,8 @@
  *     tables/NAME/000001.copy   the rows of a table as PostgreSQL's `copy … to stdout` writes them: text
  *     tables/NAME/000002.copy   format, UTF-8, UTC. The size of a tar's file must be known before its first
  *     …                         byte, so a table is in parts of whole rows; an empty table has no part
- *     models/SHA256             model files, if the backup contains them
+ *     models/SHA256             model files, if the backup contains them; the files that `beside` names are in a folder
+ *                               beside the backup instead: `models/ab/abcdef…`, each under its SHA-256
  *     sums.json                 rows, bytes and SHA-256 of each table (of all its parts together), of each model
  *                               file, and the SHA-256 of all bytes of the tar before this entry
  *
@@ -33,13 +34,17 @@
 import * as v from "valibot";
 
 export const FORMAT = "claviger-backup";
-export const FORMAT_VERSION = 1;
+/** The newest format. Format 2 is for the backups of a folder: their head has `beside`. All others have format 1. */
+export const FORMAT_VERSION = 2;
 
 export const HEAD_NAME = "backup.json";
 export const SECRET_NAME = "secret";
 export const SUMS_NAME = "sums.json";
 
 export const PART_BYTES = 4 * 1024 * 1024;
+
+/** How many bytes Zstandard gives at once. With the 16 kB of the runtime, each call costs more than its bytes. */
+export const ZSTD_CHUNK_BYTES = 256 * 1024;
 
 /** Returns the tar name of a part of a table; parts count from 1. */
 export function partName(table: string, number: number): string {
@@ -55,6 +60,7 @@ export function modelName(sha256: string): string {
 const name = v.pipe(v.string(), v.regex(/^[a-z_][a-z0-9_]{0,62}$/));
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const digest = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
+const modelFile = v.strictObject({ sha256: digest, bytes: count });
 
 const tableSchema = v.strictObject({
   name,
@@ -66,7 +72,7 @@ const tableSchema = v.strictObject({
 
 export const headSchema = v.strictObject({
   format: v.literal(FORMAT),
-  format_version: v.literal(FORMAT_VERSION),
+  format_version: v.picklist([1, FORMAT_VERSION]),
   claviger: v.string(),
   made_at: v.string(),
   brand: v.string(),
@@ -76,11 +82,19 @@ export const headSchema = v.strictObject({
   tables: v.array(tableSchema),
   secret: v.boolean(),
   models: v.boolean(),
+  beside: v.optional(
+    v.strictObject({
+      /** The SHA-256 of the sealed canary, by which the backups of one installation know each other. */
+      installation: v.nullable(digest),
+      /** The files that the backup needs in the folder `models` beside it. */
+      files: v.array(modelFile),
+    }),
+  ),
 });
 
 export const sumsSchema = v.strictObject({
   tables: v.array(v.strictObject({ name, rows: count, bytes: count, sha256: digest })),
-  models: v.array(v.strictObject({ sha256: digest, bytes: count })),
+  models: v.array(modelFile),
   sha256: digest,
 });
 

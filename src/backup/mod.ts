@@ -3,7 +3,9 @@
  * an external database, a backup of an external database into the database inside, and each into a newer schema.
  * `format.ts` describes the file. Owns the table `last_backup`.
  */
+export { addBackup, type FolderBackup, type FolderOptions } from "./backup_folder.ts";
 export type { Sums } from "./format.ts";
+export { KEEP_RULE, type KeepRule } from "./keep_rule.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";
 export type { Progress } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";

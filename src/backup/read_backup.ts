@@ -9,7 +9,7 @@ import { pipeline } from "node:stream";
 import * as zlib from "node:zlib";
 import * as v from "valibot";
 import { isLockTimeout } from "../database/mod.ts";
-import { isSha256, type StoredFile } from "../models/mod.ts";
+import { checkStoredFile, isSha256, pathOfFile, type StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf } from "../system_error.ts";
 import { BackupFailure, BadBackup, DAMAGED } from "./_errors.ts";
@@ -31,6 +31,7 @@ import {
   SUMS_NAME,
   type Sums,
   sumsSchema,
+  ZSTD_CHUNK_BYTES,
 } from "./format.ts";
 import type { Watch } from "./progress.ts";
 
@@ -54,10 +55,13 @@ export type Section =
 
 /** A backup that was completely read and is correct. */
 export interface ProvenBackup {
+  /** The folder beside it with model files, which were read, too; undefined if nobody asked for that. */
+  readonly besideFolder: string | undefined;
   readonly path: string;
   /** The path as text for messages, or `standard input`. */
   readonly name: string;
   readonly head: Head;
+  /** The sums, without the model files beside it if they were not read. */
   readonly sums: Sums;
   /** The root secret's text; undefined if the backup was taken without it. */
   readonly secret: string | undefined;
@@ -69,10 +73,16 @@ const LOCKED = "another process is changing the tables; try again when it is don
 const MAX_JSON_BYTES = 64 * 1024 * 1024;
 const MAX_SECRET_BYTES = 4_096;
 
+interface VerifyOptions extends Watch {
+  readonly name?: string;
+  /** The folder in which the model files beside the backup are, to read them, too. */
+  readonly besideFolder?: string | undefined;
+}
+
 /** Reads a backup completely, without a database; refuses a damaged or incomplete file. */
 export async function verifyBackup(
   path: string,
-  { name = path, ...watch }: Watch & { readonly name?: string },
+  { name = path, besideFolder, ...watch }: VerifyOptions,
 ): Promise<ProvenBackup | Refusal> {
   let head: Head | undefined;
   let sums: Sums | undefined;
@@ -94,12 +104,31 @@ export async function verifyBackup(
         }
       }
     }
+    const files = head?.beside?.files ?? [];
+    if (besideFolder !== undefined) await checkBeside(files, besideFolder, watch);
+    else if (head?.beside !== undefined && sums !== undefined) sums = { ...sums, models: [] };
   } catch (error) {
     return toRefusal(error, name, "verify");
   }
   if (head === undefined || sums === undefined) throw new Error("A backup ended without its sums");
-  return { path, name, head, sums, secret, canary };
+  return { path, name, head, sums, secret, canary, besideFolder };
 }
+
+async function checkBeside(files: Sums["models"], folder: string, watch: Watch): Promise<void> {
+  for (const { sha256, bytes: of } of files) {
+    let done = 0;
+    const path = pathOfFile(folder, sha256);
+    const problem = await checkStoredFile(path, { sha256, sizeBytes: of }, (bytes) => {
+      done += bytes;
+      watch.onProgress({ doing: "checking", what: modelName(sha256), done, of });
+    });
+    if (problem !== undefined) throw new BadBackup(`its model file ${path} is ${problem}; ${OTHER_COPY}`);
+  }
+}
+
+const OTHER_COPY =
+  "use another copy of it (if you remove it, the next backup writes it again); `claviger restore -` restores the backup " +
+  "from standard input, without model files";
 
 const CANARY_TABLE = "secret_canary";
 
@@ -138,7 +167,7 @@ export async function* readBackup(path: string): AsyncGenerator<Section> {
     yield { kind: "secret", text: text.toString("utf8").trim() };
     entry = await tar.next();
   }
-  const counted: Sums = { tables: [], models: [], sha256: "" };
+  const counted: Sums = { tables: [], models: [...(head.beside?.files ?? [])], sha256: "" };
   for (const table of head.tables) {
     const sum = createRowSum();
     const parts = async function* () {
@@ -175,6 +204,17 @@ export async function* readBackup(path: string): AsyncGenerator<Section> {
   checkSums(await readSmall(tar, entry, { name: SUMS_NAME, most: MAX_JSON_BYTES }), counted);
   if ((await tar.next()) !== undefined) throw new BadBackup(`there is a file after ${SUMS_NAME}: ${DAMAGED}`);
   yield { kind: "sums", sums: counted };
+}
+
+/** Reads what a backup is, and not its rows: whether it is whole is not known then. */
+export async function readHead(path: string): Promise<Head> {
+  const bytes = decompress(path);
+  try {
+    const tar = readTar(bytes, () => {});
+    return parseHead(await readSmall(tar, await tar.next(), { name: HEAD_NAME, most: MAX_JSON_BYTES }));
+  } finally {
+    await bytes.return(undefined);
+  }
 }
 
 /** Yields a section, and then skips the content that its reader has not read. */
@@ -238,7 +278,7 @@ function parseJson(bytes: Buffer): unknown {
 
 async function* decompress(path: string): AsyncGenerator<Buffer> {
   try {
-    yield* pipeline(unseal(path), zlib.createZstdDecompress(), () => {});
+    yield* pipeline(unseal(path), zlib.createZstdDecompress({ chunkSize: ZSTD_CHUNK_BYTES }), () => {});
   } catch (error) {
     const code = codeOf(error) ?? "";
     if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it cannot be decompressed (${code}): ${DAMAGED}`);

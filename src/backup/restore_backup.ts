@@ -18,11 +18,11 @@ import {
   openSession,
   type Sql,
 } from "../database/mod.ts";
-import { storeBytes } from "../models/mod.ts";
+import { type StoredFile, storeBytes } from "../models/mod.ts";
 import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
-import { sumTable } from "./_content.ts";
+import { readModel, sumTable } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
 import { explain } from "./_files.ts";
 import { inTransaction } from "./_session.ts";
@@ -125,6 +125,7 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
 
   const triggers = await listInsertTriggers(sql, tables);
   for (const { table, name } of triggers) await sql`alter table ${sql(table)} disable trigger ${sql(name)}`;
+  await loadBeside(options);
   const sums = await loadSections(sql, options);
   for (const { table, name } of triggers) await sql`alter table ${sql(table)} enable trigger ${sql(name)}`;
   if (sums?.sha256 !== proven.sums.sha256) {
@@ -184,7 +185,7 @@ async function listInsertTriggers(sql: Sql, tables: readonly BackedUpTable[]): P
 
 /** Loads the whole file, and returns its sums, which are proven again. */
 async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | undefined> {
-  const { proven, watch, dataDir, clock } = options;
+  const { proven, watch } = options;
   let sums: Sums | undefined;
   for await (const section of readBackup(proven.path)) {
     if (section.kind === "sums") sums = section.sums;
@@ -197,16 +198,31 @@ async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | u
         watch.onProgress({ doing: "loading", what, done: section.rows(), of });
       }
       await copy.end();
-    } else if (section.kind === "model") {
-      const { sha256, sizeBytes, content } = section;
-      const onProgress = (done: number, of: number) =>
-        watch.onProgress({ doing: "loading", what: modelName(sha256), done, of });
-      await explain(`Cannot write into ${dataDir}`, () =>
-        storeBytes(dataDir, content, { now: clock.now(), sizeBytes, onProgress }),
-      );
-    }
+    } else if (section.kind === "model") await loadModel(section, section.content, options);
   }
   return sums;
+}
+
+/** Copies the model files beside the backup into the data folder. */
+async function loadBeside(options: RestoreOptions): Promise<void> {
+  const { head, besideFolder } = options.proven;
+  if (besideFolder === undefined) return;
+  for (const { sha256, bytes: sizeBytes } of head.beside?.files ?? []) {
+    const file = { sha256, sizeBytes };
+    await loadModel(file, readModel(besideFolder, file, { onProgress() {} }), options);
+  }
+}
+
+async function loadModel(
+  { sha256, sizeBytes }: StoredFile,
+  content: AsyncIterable<Buffer>,
+  { dataDir, clock, watch }: RestoreOptions,
+): Promise<void> {
+  const onProgress = (done: number, of: number) =>
+    watch.onProgress({ doing: "loading", what: modelName(sha256), done, of });
+  await explain(`Cannot write into ${dataDir}`, () =>
+    storeBytes(dataDir, content, { now: clock.now(), sizeBytes, onProgress }),
+  );
 }
 
 /** Sets the sequences of identity columns to the highest loaded value. */

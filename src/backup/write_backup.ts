@@ -4,6 +4,7 @@
  * Before the snapshot, the tables are locked against changes of their structure (`access share`, which blocks
  * neither reads nor writes), so that the catalogue describes the tables of the snapshot.
  */
+import { createHash } from "node:crypto";
 import { pipeline } from "node:stream";
 // Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
 // Node it needs.
@@ -15,16 +16,25 @@ import {
   migrationStatus,
   type Sql,
 } from "../database/mod.ts";
+import { checkStoredFile, keepFile, locateFile } from "../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
 import { reasonOf } from "../system_error.ts";
-import { type ContentOptions, renderTar } from "./_content.ts";
+import { type ContentOptions, listModelFiles, readModel, renderTar } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
-import { checkPlace, type WholeOptions, type WrittenFile, writeThrough, writeWhole } from "./_files.ts";
+import {
+  checkPlace,
+  explain,
+  FileFailure,
+  type WholeOptions,
+  type WrittenFile,
+  writeThrough,
+  writeWhole,
+} from "./_files.ts";
 import { seal } from "./_seal.ts";
 import { inTransaction } from "./_session.ts";
 import { listTables, quoted, setCopySettings, tableNamesOf } from "./_tables.ts";
-import { FORMAT, FORMAT_VERSION, type Head, type Sums } from "./format.ts";
+import { FORMAT, FORMAT_VERSION, type Head, modelName, type Sums, ZSTD_CHUNK_BYTES } from "./format.ts";
 import { noteBackup } from "./last_backup.ts";
 import { toRefusal, verifyBackup } from "./read_backup.ts";
 
@@ -37,6 +47,8 @@ export interface BackupOptions extends Omit<WholeOptions, "check">, ContentOptio
   readonly brand: string;
   /** How long to wait while another process locks a table; 30 s by default. */
   readonly lockWaitMs?: number;
+  /** The folder beside the backup that keeps the model files, in place of the file itself. */
+  readonly besideFolder?: string;
 }
 
 export interface Backup extends WrittenFile {
@@ -75,14 +87,18 @@ export async function writeBackup(
   const known = options.migrations.slice(0, status.applied.length);
   try {
     await checkPlace(options.path, options);
-    const write = (fd: number) =>
-      inTransaction(address, async (sql) => {
+    const write = async (fd: number) => {
+      const written = await inTransaction(address, async (sql) => {
         await sql`set transaction isolation level repeatable read, read only`;
         await setCopySettings(sql, options.lockWaitMs);
         // The lock takes no snapshot: the first statement that reads rows does.
         await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
         return await writeSnapshot(sql, known, { ...options, fd });
       });
+      // After the transaction, because large files take long.
+      await keepModels(written.head, options);
+      return written;
+    };
     let isVerified = false;
     const written = await writeWhole(options.path, write, {
       ...options,
@@ -115,30 +131,62 @@ async function writeSnapshot(
   if (seen?.applied !== migrations.length) {
     throw new BackupFailure("the database is being migrated; try again when that is done");
   }
-  if (options.secret !== undefined) await proveSecret(sql, options.secret);
+  const [canary] = await sql<{ sealed: string }[]>`select sealed from secret_canary`;
+  if (options.secret !== undefined) proveSecret(options.secret, canary?.sealed);
+  const tables = await listTables(sql, migrations);
+  const isBeside = options.besideFolder !== undefined;
+  const listed = isBeside ? await listModelFiles(sql, tables) : [];
+  const files = listed.map(({ sha256, sizeBytes }) => ({ sha256, bytes: sizeBytes }));
+  const installation = canary ? createHash("sha256").update(canary.sealed).digest("hex") : null;
   const head: Head = {
     format: FORMAT,
-    format_version: FORMAT_VERSION,
+    format_version: isBeside ? FORMAT_VERSION : 1,
     claviger: options.version,
     made_at: options.now.toISOString(),
     brand: options.brand,
     postgres: seen.postgres,
     migrations: migrations.map((one) => ({ number: one.number, name: one.name, checksum: checksumOf(one) })),
-    tables: await listTables(sql, migrations),
+    tables,
     secret: options.secret !== undefined,
-    models: options.modelsFolder !== undefined,
+    models: options.modelsFolder !== undefined && !isBeside,
+    ...(isBeside && { beside: { installation, files } }),
   };
-  const sums: Sums = { tables: [], models: [], sha256: "" };
-  const compressed = pipeline(renderTar(sql, { head, sums, options }), zlib.createZstdCompress(), () => {});
+  const sums: Sums = { tables: [], models: files, sha256: "" };
+  const compressed = pipeline(
+    renderTar(sql, { head, sums, options }),
+    zlib.createZstdCompress({ chunkSize: ZSTD_CHUNK_BYTES }),
+    () => {},
+  );
   const written = await writeThrough(options.fd, seal(compressed));
   return { ...written, head, sums };
 }
 
-async function proveSecret(sql: Sql, text: string): Promise<void> {
-  const [canary] = await sql<{ sealed: string }[]>`select sealed from secret_canary`;
+/** Copies the model files that are not there yet into the folder beside the backup, and reads the copies again. */
+async function keepModels({ beside }: Head, options: BackupOptions): Promise<void> {
+  const { modelsFolder = "", besideFolder = "", watch } = options;
+  for (const { sha256, bytes: sizeBytes } of beside?.files ?? []) {
+    const file = { sha256, sizeBytes };
+    if (typeof (await locateFile(besideFolder, file)) !== "string") continue;
+    const bytes = readModel(modelsFolder, file, watch);
+    let done = 0;
+    const onBytes = (length: number) => {
+      done += length;
+      watch.onProgress({ doing: "checking", what: modelName(sha256), done, of: sizeBytes });
+    };
+    await explain(`Cannot write into ${besideFolder}`, () =>
+      keepFile(besideFolder, bytes, { sizeBytes, onProgress() {} }, async (_, path) => {
+        const problem = await checkStoredFile(path, file, onBytes);
+        if (problem === undefined) return undefined;
+        throw new FileFailure(`Cannot write into ${besideFolder}: a model file read back is ${problem}`);
+      }),
+    );
+  }
+}
+
+function proveSecret(text: string, sealed: string | undefined): void {
   const parsed = parseRootSecret(text);
   if (!parsed.ok) throw new BackupFailure(`its secret cannot be used: ${parsed.error}`);
-  if (canary !== undefined && !opensCanary(createSecrets(parsed.rootSecret), canary.sealed)) {
+  if (sealed !== undefined && !opensCanary(createSecrets(parsed.rootSecret), sealed)) {
     throw new BackupFailure("another secret sealed the database; give the secret of the first start");
   }
 }

@@ -9,7 +9,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { constants, fstatSync } from "node:fs";
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { HOUR_MS } from "../calendar.ts";
 import { makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
@@ -72,7 +72,7 @@ export async function storeFile(
     if (!from.stat.isFile()) return cannot("it is not a file");
     await makeStore(dataDir, now);
     const options = { sizeBytes: from.stat.size, onProgress };
-    return await store(dataDir, readChunks(from.fd), options, (stored) => {
+    return await keepFile(modelsFolderOf(dataDir), readChunks(from.fd), options, async (stored) => {
       const after = fstatSync(from.fd);
       return stored.sizeBytes !== after.size || from.stat.mtimeMs !== after.mtimeMs
         ? cannot("it changed while it was read; try again when nothing writes to it")
@@ -90,34 +90,38 @@ export async function storeBytes(
   { now, ...options }: StoreOptions & CopyOptions,
 ): Promise<StoredFile> {
   await makeStore(dataDir, now);
-  const stored = await store(dataDir, chunks, options, () => undefined);
+  const stored = await keepFile(modelsFolderOf(dataDir), chunks, options, async () => undefined);
   if (isRefusal(stored)) throw new Error(stored.sentence);
   return stored;
 }
 
-/**
- * Creates the missing folders, and removes the unfinished files of interrupted copies. With an external database the data
- * folder can be missing, too.
- */
+/** Creates the missing folders. With an external database the data folder can be missing, too. */
 async function makeStore(dataDir: string, now: Date): Promise<void> {
   const made = makeDataFolder(dataDir);
   if (isRefusal(made)) throw new Error(made.sentence);
-  const folder = modelsFolderOf(dataDir);
+  await prepareFolder(modelsFolderOf(dataDir), now);
+}
+
+/** Creates the folder of a store, and removes the unfinished files of interrupted copies. */
+export async function prepareFolder(folder: string, now: Date): Promise<void> {
   await makeFolder(folder);
   await sweepUnfinished(folder, now);
 }
 
-async function store(
-  dataDir: string,
+/**
+ * Writes bytes into the folder under their SHA-256. `check` gets the SHA-256, the size and the path of the written file
+ * before it has its name; with a refusal, or if it throws, nothing is left.
+ */
+export async function keepFile(
+  folder: string,
   chunks: AsyncIterable<Buffer>,
   options: CopyOptions,
-  check: (stored: StoredFile) => Refusal | undefined,
+  check: (stored: StoredFile, path: string) => Promise<Refusal | undefined>,
 ): Promise<StoredFile | Refusal> {
-  const folder = modelsFolderOf(dataDir);
   const unfinished = join(folder, `unfinished-${randomBytes(8).toString("hex")}`);
   try {
     const stored = await copy(chunks, unfinished, options);
-    const refusal = check(stored);
+    const refusal = await check(stored, unfinished);
     if (refusal !== undefined) return refusal;
     const path = pathOfFile(folder, stored.sha256);
     await makeFolder(dirname(path));
@@ -150,16 +154,16 @@ export async function locateFile(
   }
 }
 
-/** Reads a whole stored file and returns its fault; undefined if it is intact. */
+/** Reads the whole file at a path and returns its fault; undefined if it is intact. */
 export async function checkStoredFile(
-  folder: string,
+  path: string,
   file: StoredFile,
   onBytes: (bytes: number) => void,
 ): Promise<FileProblem | undefined> {
   const hash = createHash("sha256");
   let sizeBytes = 0;
   try {
-    const found = openRegularFile(pathOfFile(folder, file.sha256));
+    const found = openRegularFile(path);
     try {
       for await (const chunk of readChunks(found.fd)) {
         hash.update(chunk);
@@ -187,6 +191,20 @@ export async function listStored(folder: string): Promise<string[]> {
     .filter((entry) => !entry.isDirectory() && !UNFINISHED.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
     .sort();
+}
+
+/** Removes the files of a store that nothing needs, and returns their number. Every file that is no model file stays. */
+export async function removeUnneeded(folder: string, needed: ReadonlySet<string>): Promise<number> {
+  const unneeded = (await listStored(folder)).filter(
+    (path) => isStoredAs(path) && !needed.has(basename(path)),
+  );
+  for (const path of unneeded) await rm(join(folder, path), { force: true });
+  return unneeded.length;
+}
+
+/** Tells whether a path below the store is that of a model file: Claviger made it. */
+export function isStoredAs(path: string): boolean {
+  return isSha256(basename(path)) && pathOfFile("", basename(path)) === path;
 }
 
 async function sweepUnfinished(folder: string, now: Date): Promise<void> {

@@ -5,11 +5,15 @@
 export { addModel, checkNewModel, removeModel } from "./change_models.ts";
 export { createClientLists } from "./client_lists.ts";
 export {
+  checkStoredFile,
   type FileProblem,
   isSha256,
+  keepFile,
   locateFile,
   modelsFolderOf,
   pathOfFile,
+  prepareFolder,
+  removeUnneeded,
   type StoredFile,
   storeBytes,
   storeFile,

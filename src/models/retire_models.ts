@@ -8,7 +8,7 @@ import { DAY_MS } from "../calendar.ts";
 import { type Database, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { ModelChange } from "./change_models.ts";
-import { isSha256, listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
+import { isStoredAs, listStored, modelsFolderOf } from "./file_store.ts";
 
 /**
  * Retires a version: it is no longer listed, and its downloads end in every process within a minute. The record stays,
@@ -91,7 +91,7 @@ export async function purgeFiles(database: Database, dataDir: string, { actor, n
   for (const path of stored) {
     const name = basename(path);
     // Never delete a file that Claviger did not create.
-    if (!isSha256(name) || pathOfFile("", name) !== path) continue;
+    if (!isStoredAs(path)) continue;
     const isRetired = needed.get(name) ?? true;
     if (!isRetired) continue;
     const { size, mtime } = statSync(join(folder, path));

@@ -33,7 +33,7 @@ export async function verifyFiles(
   const files: CheckedFile[] = [];
   for (const file of hosted) {
     let done = begun;
-    const problem = await checkStoredFile(folder, file, (bytes) => {
+    const problem = await checkStoredFile(pathOfFile(folder, file.sha256), file, (bytes) => {
       done += bytes;
       onProgress(Math.min(done, total), total);
     });

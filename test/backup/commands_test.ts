@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from "node:path";
 import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
 import { useCommandLine } from "../cli/use_command_line.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createExternalDatabase } from "../support/external_database.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { otherSecret } from "./backup_kit.ts";
@@ -119,6 +120,99 @@ describe("claviger backup", () => {
     const stopped = await line.here(["backup", file("stopped")], { signal: "SIGINT" });
     expect(refusalOf(stopped)).toBe("Stopped by SIGINT: nothing was changed");
     expect(readdirSync(folder).filter((name) => name.startsWith("stopped"))).toEqual([]);
+  });
+});
+
+describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
+  const place = () => file("backups");
+  const names = () =>
+    readdirSync(place())
+      .filter((name) => name.endsWith(".zst"))
+      .toSorted();
+  let model: string;
+
+  beforeAll(async () => {
+    const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+    model = line.write("own.onnx", "the bytes of a model");
+    const args = [
+      "models",
+      "add",
+      "--name",
+      "own",
+      "--version",
+      "1.0.0",
+      "--type",
+      "SvcLDA",
+      "--paradigm",
+      "p300",
+    ];
+    const sizes = ["--n-features", "8", "--n-classes", "2", "--requires-license", "free", "--file", model];
+    expect(await line.here([...args, ...sizes], { env })).toMatchObject({ status: 0 });
+  });
+
+  test("makes a folder, adds a backup to it each time, and removes those that --keep does not keep", async () => {
+    const first = await line.here(["backup", `${place()}/`, "--with-secret"]);
+    const [name = ""] = names();
+    expect(first.out).toMatch(/^Saved and verified \d+ rows of \d+ tables and 1 model file to /);
+    expect(first.out).toContain(` to ${join(place(), name)} (`);
+    const afterHours = (hours: number) => {
+      const clock = createTestClock();
+      clock.advance(hours * 3_600_000);
+      return clock;
+    };
+    const second = await line.json(["backup", place(), "--with-secret", "--keep", "2h"], {
+      clock: afterHours(1),
+    });
+    expect(second).toMatchObject({ verified: true, with_models: false, models: 1 });
+    expect(second).toMatchObject({ removed_backups: 0, removed_models: 0 });
+    expect(second.file).toBe(join(place(), names()[1] ?? ""));
+    const keep = ["--with-secret", "--keep", "1h"];
+    const third = await line.here(["backup", `${place()}/`, ...keep], { clock: afterHours(2) });
+    expect(third.out).toEndWith("\nRemoved 2 earlier backups and 0 model files\n");
+    expect(names()).toHaveLength(1);
+  });
+
+  test("refuses options of a single file for a folder, and of a folder for a single file", async () => {
+    for (const args of [
+      ["backup", `${place()}/`, "--with-models"],
+      ["backup", place(), "--force"],
+      ["backup", file("one"), "--keep", "1h"],
+      ["backup", place(), "--verify", "--keep", "1h"],
+    ])
+      usageErrorOf(await line.here(args));
+    expect(usageErrorOf(await line.here(["backup", place(), "--keep", "1m"]))).toContain("such as 24h,7d,5w");
+  });
+
+  test("verifies a backup and its model files, without a database", async () => {
+    using elsewhere = createCommandLine();
+    const [name = ""] = names();
+    const path = join(place(), name);
+    const whole = await elsewhere.run(["backup", "--verify", path]);
+    expect(whole).toMatchObject({ status: 0, err: "" });
+    expect(whole.out).toContain(" and 1 model file, made ");
+    const digest = new Bun.CryptoHasher("sha256").update("the bytes of a model").digest("hex");
+    const kept = join(place(), "models", digest.slice(0, 2), digest);
+    writeFileSync(kept, "The bytes of a model");
+    expect(refusalOf(await elsewhere.run(["backup", "--verify", path]))).toContain(`${kept} is changed`);
+    expect(refusalOf(await elsewhere.here(["restore", path]))).toContain(`${kept} is changed`);
+    writeFileSync(kept, "the bytes of a model");
+  });
+
+  test("restores a backup with its model files, and from standard input without them", async () => {
+    const path = join(place(), names()[0] ?? "");
+    using restored = createCommandLine();
+    const ended = await restored.here(["restore", path]);
+    expect(ended).toMatchObject({ status: 0, err: "" });
+    expect(ended.out).toMatch(
+      /^Restored \d+ rows of \d+ tables and 1 model file from \S+claviger-\S+zst, made /,
+    );
+    expect((await restored.here(["models", "verify"])).out).toContain("own 1.0.0  good ");
+    using piped = createCommandLine();
+    const withoutModels = await piped.here(["restore", "-"], { input: readFileSync(path) });
+    expect(withoutModels.out).toMatch(/^Restored \d+ rows of \d+ tables from standard input, made /);
+    expect(withoutModels.out).toContain(
+      "\nNo model files were restored: copy the folder models beside the backup into ",
+    );
   });
 });
 

@@ -188,14 +188,16 @@ describe("claviger systemd", () => {
   test("prints the units of the backup, which no option of the service changes", async () => {
     const backup = await unit("--unit", "claviger-backup.service", "--binary", "/usr/bin/claviger");
     expect(backup).toContain(
-      "\nExecStart=/bin/sh -ec 'exec /usr/bin/claviger backup /var/backups/claviger/$$(date +%%u).tar.zst --force " +
-        "--with-secret --with-models'\n",
+      "\nExecStart=/usr/bin/claviger backup /var/backups/claviger/ --with-secret --keep 24h,7d,5w\n",
     );
     expect(backup).toContain("\nUser=claviger\n");
     expect(backup).toContain("\nOnFailure=claviger-failed@%N.service\n");
     // The backup would not see the service that holds the data folder.
     expect(backup).not.toMatch(/^(ProtectProc|PrivateIPC|PrivatePIDs|StateDirectory)=/m);
-    expect(await unit("--unit", "claviger-backup.timer")).toContain("\n[Install]\nWantedBy=timers.target\n");
+    const timer = await unit("--unit", "claviger-backup.timer");
+    // With a fixed delay each hour has one backup.
+    expect(timer).toContain("\nOnCalendar=hourly\nRandomizedDelaySec=10min\nFixedRandomDelay=true\n");
+    expect(timer).toContain("\n[Install]\nWantedBy=timers.target\n");
     expect(await unit("--unit", "claviger-failed@.service")).toContain("'%i failed: see journalctl -u %i'");
     usageErrorOf(await line.run(["systemd", "--unit", "claviger-backup.service", "--port", "443"]));
     usageErrorOf(await line.run(["systemd", "--unit", "claviger-backup.service", "--sysusers"]));

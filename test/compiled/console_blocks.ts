@@ -45,9 +45,10 @@ export function mask(output: string): string {
       .replaceAll(/(?<=#|^code +)[0-9a-f]{32}$/gm, "CODE")
       .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
       .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
+      .replaceAll(/\bclaviger-\d{4}-\d\d-\d\dT\d{6}Z\b/g, "claviger-TIME")
       .replaceAll(/\b\d{4}-\d\d-\d\d\b/g, "DAY")
       .replaceAll(/\b20\d\d-\d\d\b/g, "MONTH")
-      .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal)\b/g, "FOLDER/$1")
+      .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal|backups)\b/g, "FOLDER/$1")
       .replaceAll(/\b\d+ [GM]B free\b/g, "SPACE free")
       .replaceAll(/^(commit +)(?:[0-9a-f]{12}(?: and changes)?|unknown)$/gm, "$1COMMIT")
       // A backup may have a row more or less, and its size depends on the compressor.

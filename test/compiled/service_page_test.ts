@@ -77,11 +77,9 @@ function outputOf(walked: readonly Walked[], part: string): string {
   return walked.find(({ script }) => script.includes(part))?.output ?? "";
 }
 
-/** Masks the output, the weekday, and the symbol that systemd shows on a terminal without colours. */
+/** Masks the output, and the symbol that systemd shows on a terminal without colours. */
 function maskWalk(output: string): string {
-  return mask(output)
-    .replaceAll(/\b[1-7]\.tar\.zst/g, "DAY.tar.zst")
-    .replaceAll(/(🙂|:-\))/gu, "FACE");
+  return mask(output).replaceAll(/(🙂|:-\))/gu, "FACE");
 }
 
 function sha256Of(path: string): string {

@@ -207,13 +207,12 @@ function withoutAnalysis({ script, shown }: WalkStep): WalkStep {
   return { script: lines.join("\n"), shown: script.includes("systemd-analyze ") ? undefined : shown };
 }
 
-/** Reads a unit's lines by name; `%%` and `$$` as in systemd.syntax(7) and systemd.service(5). */
+/** Reads a unit's lines by name. */
 function readUnit(text: string): Map<string, string[]> {
   const lines = new Map<string, string[]>();
   for (const line of text.split("\n")) {
     const [, name = "", value = ""] = /^(\w+)=(.*)$/.exec(line) ?? [];
-    const read = name === "ExecStart" ? value.replaceAll("%%", "%").replaceAll("$$", "$") : value;
-    lines.set(name, [...(lines.get(name) ?? []), read]);
+    lines.set(name, [...(lines.get(name) ?? []), value]);
   }
   return lines;
 }

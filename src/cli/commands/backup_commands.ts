@@ -1,8 +1,13 @@
 /** `claviger backup` and `claviger restore`. */
-import { join, resolve } from "node:path";
+import { statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import packageJson from "../../../package.json" with { type: "json" };
 import {
+  addBackup,
+  type Backup,
   checkBackupSchema,
+  type FolderBackup,
+  KEEP_RULE,
   type ProvenBackup,
   restoreBackup,
   verifyBackup,
@@ -25,26 +30,31 @@ import { type CommandCall, command } from "../command.ts";
 import { withKeptInput } from "../file_input.ts";
 import type { Invocation } from "../invocation.ts";
 import { JSON_OPTIONS } from "../options.ts";
-import { anyText, flag, required, type ValuesOf } from "../parameter.ts";
+import { anyText, flag, option, required, type ValuesOf } from "../parameter.ts";
 import { counted, createPrinter, type Printer } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
+import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 
 const BACKUP_OPTIONS = {
   ...JSON_OPTIONS,
   withSecret: flag("put the root secret into the file; anyone who can read the file then has the secret"),
   withModels: flag("put the hosted model files into the file"),
   force: flag("replace the file if it exists"),
+  keep: option(
+    "in a folder: afterwards remove the backups of this installation that are not the newest ones of these last hours (h), days (d) and weeks (w, from Monday; all UTC)",
+    KEEP_RULE,
+    { as: "rule", conflicts: ["withModels", "force"] },
+  ),
   verify: flag("save nothing: read a backup to its end and verify it, without a database", {
-    conflicts: ["withSecret", "withModels", "force"],
+    conflicts: ["withSecret", "withModels", "force", "keep"],
   }),
 };
 
 export const backup = command({
   name: "backup",
-  description: "save everything into one file and verify it, while the service runs or is stopped",
+  description: "save everything and verify it, while the service runs or is stopped",
   arguments: {
     file: required(
-      "the file to write, such as claviger.tar.zst; - is standard output, and standard input with --verify",
+      "the file to write, such as claviger.tar.zst; or the folder, such as backups/, that gets one more backup and keeps the model files of all; - is standard output, and standard input with --verify",
       anyText,
     ),
   },
@@ -84,40 +94,62 @@ async function backUp(
   const config = readSettings(invocation, options);
   const secret = options.withSecret ? demandSecret(config) : undefined;
   const path = file === "-" ? file : resolve(workingFolder, file);
+  const isFolder = file.endsWith("/") || statSync(path, { throwIfNoEntry: false })?.isDirectory();
+  if (isFolder ? options.withModels || options.force : options.keep !== undefined) {
+    throw new WrongUsage(
+      "Cannot back up: --keep is for a folder, such as backups/; --with-models and --force are for a single file",
+    );
+  }
   const beganMs = clock.monotonicMs();
   await withInstallation(invocation, { config, create: false }, async ({ address, stopIfInterrupted }) => {
     const progress = createProgressLine(invocation, stopIfInterrupted);
-    const outcome = await writeBackup(address, {
-      path,
-      replace: options.force,
+    const modelsFolder = modelsFolderOf(config.dataDir);
+    const common = {
       lock: platform.lockOpenFile,
       migrations,
       version: packageJson.version,
       brand: config.brand.name,
       now: clock.now(),
       secret: secret?.text,
-      modelsFolder: options.withModels ? modelsFolderOf(config.dataDir) : undefined,
       watch: progress,
-    }).finally(progress.clear);
-    const { head, sums, bytes, sha256, isVerified, notNoted } = orRefuse(outcome);
+    };
+    const single = {
+      path,
+      replace: options.force,
+      modelsFolder: options.withModels ? modelsFolder : undefined,
+    };
+    const many = { folder: path, modelsFolder, keep: options.keep, tryLock: platform.tryLock };
+    const writing = isFolder
+      ? addBackup(address, { ...common, ...many })
+      : writeBackup(address, { ...common, ...single });
+    const outcome: Backup & Partial<FolderBackup> = orRefuse(await writing.finally(progress.clear));
+    const { head, sums, bytes, sha256, isVerified, notNoted, path: written = file, removed } = outcome;
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
     // With `-`, standard output has the backup itself.
     const print = createPrinter(
       file === "-" ? { ...invocation, out: invocation.err } : invocation,
       options.json,
     );
-    const name = file === "-" ? "standard output" : file;
+    const name = file === "-" ? "standard output" : written;
     const saved = isVerified ? "Saved and verified" : "Saved";
     print.line(`${saved} ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`, {
-      file,
+      file: written,
       bytes,
       sha256,
       seconds,
       verified: isVerified,
       ...describe({ head, sums }),
+      removed_backups: removed?.backups,
+      removed_models: removed?.models,
     });
     if (notNoted !== undefined)
       print.warn(`The database could not note that this backup was taken: ${notNoted}`);
+    if (removed === undefined) return;
+    if (removed.backups + removed.models > 0) {
+      const models = counted(removed.models, "model file");
+      print.line(`Removed ${counted(removed.backups, "earlier backup")} and ${models}`);
+    }
+    for (const warning of removed.warnings) print.warn(warning);
   });
 }
 
@@ -188,13 +220,14 @@ async function withProven(
   file: string,
   work: (proven: ProvenBackup) => Promise<void>,
 ): Promise<void> {
-  const prove = async (path: string, name = path) => {
+  const prove = async (path: string, names: { readonly name?: string; readonly besideFolder?: string }) => {
     const progress = createProgressLine(invocation, () => {});
-    await work(orRefuse(await verifyBackup(path, { ...progress, name }).finally(progress.clear)));
+    await work(orRefuse(await verifyBackup(path, { ...progress, ...names }).finally(progress.clear)));
   };
+  const path = resolve(invocation.workingFolder, file);
   await (file === "-"
-    ? withKeptInput(invocation, (path) => prove(path, "standard input"))
-    : prove(resolve(invocation.workingFolder, file)));
+    ? withKeptInput(invocation, (kept) => prove(kept, { name: "standard input" }))
+    : prove(path, { besideFolder: modelsFolderOf(dirname(path)) }));
 }
 
 /** Refuses a backup of another brand: keys begin with the brand, so the service would refuse every restored key. */
@@ -209,10 +242,11 @@ function checkBrand({ name, head }: ProvenBackup, config: Config): string | unde
 /** Tells the operator to copy the model files, if the database names files and the backup has none. */
 function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
   const files = sums.tables.find(({ name }) => name === "model_files")?.rows ?? 0;
-  if (head.models || files === 0) return [];
+  if (sums.models.length > 0 || files === 0) return [];
+  const where = head.beside === undefined ? "of the old data folder" : "beside the backup";
   return [
-    "The backup has no model files: copy the folder models of the old data folder into " +
-      `${config.dataDir}, and run \`claviger models verify\``,
+    `No model files were restored: copy the folder models ${where} into ${config.dataDir}, and run ` +
+      "`claviger models verify`",
   ];
 }
 

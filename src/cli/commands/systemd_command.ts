@@ -56,7 +56,7 @@ const OPTIONS = {
     { as: "file" },
   ),
   unit: option(
-    "print a unit of the nightly backup instead, or the unit that tells people when it failed",
+    "print a unit of the hourly backup instead, or the unit that tells people when it failed",
     BACKUP_UNITS,
     {
       as: "name",
@@ -244,17 +244,16 @@ const HARDENING = [
 /** The backup must see the process of the service, and the shared memory of its PostgreSQL. */
 const HIDES_SERVICE = ["ProtectProc=invisible", "PrivateIPC=yes"];
 
-/** Writes a unit of the nightly backup, which is verified and keeps one file for each day of the week. */
+/** Writes a unit of the hourly backup. */
 function renderBackupUnit(name: (typeof BACKUP_UNITS)[number], binary: string): string {
-  const command = `${binary} backup ${BACKUPS_FOLDER}/$$(date +%%u).tar.zst --force --with-secret --with-models`;
   const texts = {
     "claviger-backup.service": `[Unit]
-Description=Backup of Claviger, one file for each day of the week
+Description=Backup of Claviger
 OnFailure=claviger-failed@%N.service
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -ec 'exec ${command}'
+ExecStart=${binary} backup ${BACKUPS_FOLDER}/ --with-secret --keep 24h,7d,5w
 User=claviger
 UMask=0077
 ReadWritePaths=${BACKUPS_FOLDER} ${STATE_FOLDER}
@@ -263,11 +262,12 @@ PrivateUsers=yes
 ${HARDENING.filter((line) => !HIDES_SERVICE.includes(line)).join("\n")}
 `,
     "claviger-backup.timer": `[Unit]
-Description=Backup of Claviger every night
+Description=Backup of Claviger every hour
 
 [Timer]
-OnCalendar=03:15
+OnCalendar=hourly
 RandomizedDelaySec=10min
+FixedRandomDelay=true
 Persistent=true
 
 [Install]

@@ -35,7 +35,7 @@ export interface GuidePage {
 export const PAGES: readonly GuidePage[] = [
   { name: "first-key", summary: "from the file to a first key, in five minutes", text: firstKey },
   { name: "verify", summary: "check who made a release, and what is in it", text: verify },
-  { name: "service", summary: "a service with TLS, a model and a nightly backup", text: service },
+  { name: "service", summary: "a service with TLS, a model and an hourly backup", text: service },
   { name: "package", summary: "the Debian package: install, upgrade, remove", text: debianPackage },
   { name: "systemd", summary: "the unit: what it restricts, and how to change it", text: systemd },
   { name: "containers", summary: "podman, Docker, a compose file, Kubernetes", text: containers },

@@ -49,5 +49,5 @@ function openOwnFile(path: string): number {
   if (stat.isFile() && isOwn) return fd;
   closeSync(fd);
   const [code, why] = isOwn ? ["ENOTREG", "is no regular file"] : ["EOWNER", `belongs to user ${stat.uid}`];
-  throw Object.assign(new Error(`${code}: ${path} ${why}`), { code });
+  throw Object.assign(new Error(`${code}: ${path} ${why}`), { code, syscall: "open" });
 }
