@@ -64,6 +64,7 @@ async function listenAt(
     licenseChanges: createLicenseChanges(database, options.directory),
     licenseSigner: options.createSigner(database),
     csvInFlight: createCsvInFlight(),
+    collectGarbage: platform.collectGarbage,
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
   });

@@ -1,10 +1,11 @@
 /** What lists share: the options `--search`, `--limit` and `--after`, and the note about further rows. */
-import type { Database } from "../database/mod.ts";
+import { type PagesOptions, readPages } from "../database/mod.ts";
 import { type IdKind, idRule } from "../ids.ts";
 import { type ListPart, SEARCH_TEXT, searchAccounts, TOO_WIDE } from "../licensing/mod.ts";
 import { wholeNumber } from "../rule.ts";
+import type { DatabaseCall } from "./command.ts";
 import { option, type ValuesOf } from "./parameter.ts";
-import type { Printer } from "./print.ts";
+import type { Pages, Printer, RowForms } from "./print.ts";
 
 /** Returns the option by which a list has at most this many rows. */
 export function limitOption(most: number) {
@@ -24,21 +25,44 @@ export function listOptions(kind: IdKind) {
   };
 }
 
-/** Returns the part of the list to query: one row more than is shown, to know whether there are more. */
-export async function partOf(
-  print: Printer,
-  database: Database,
-  { search, limit, after }: ValuesOf<ReturnType<typeof listOptions>>,
-): Promise<ListPart> {
-  const found = search === undefined ? undefined : await searchAccounts(database, search);
-  if (found?.isTooWide) print.warn(TOO_WIDE);
-  return { search: found, limit: limit + 1, afterUuid: after };
+interface List<Row> extends RowForms<Row>, Pick<PagesOptions<Row>, "positionOf"> {
+  /** Reads a part of the list. */
+  readonly read: (part: ListPart) => Promise<readonly Row[]>;
 }
 
-interface RowsOptions<Row> {
+/** Prints the rows of a list of keys or accounts, page by page. */
+export async function printList<Row extends { readonly id: string }>(
+  call: DatabaseCall,
+  { search: text, limit, after }: ValuesOf<ReturnType<typeof listOptions>>,
+  { read, positionOf, ...forms }: List<Row>,
+): Promise<void> {
+  const search = text === undefined ? undefined : await searchAccounts(call.database, text);
+  if (search?.isTooWide) call.print.warn(TOO_WIDE);
+  const pages = readPages({
+    read: (afterUuid, most) => read({ search, afterUuid, limit: most }),
+    positionOf,
+    after,
+    // One row more than is shown tells whether there are more.
+    most: limit + 1,
+  });
+  const next = ({ id }: Row) => `the next rows with --after ${id}`;
+  await printRows(call.print, whileRead(pages, call), { limit, next, ...forms });
+}
+
+/** Passes the parts of a list on until nobody reads the output any more. Ends the command if a signal has come. */
+export async function* whileRead<Part>(
+  parts: AsyncIterable<Part>,
+  { invocation, stopIfInterrupted }: Pick<DatabaseCall, "invocation" | "stopIfInterrupted">,
+): AsyncGenerator<Part, undefined> {
+  for await (const part of parts) {
+    yield part;
+    if (invocation.outputFault?.() !== undefined) return;
+    stopIfInterrupted();
+  }
+}
+
+interface RowsOptions<Row> extends RowForms<Row> {
   readonly limit: number;
-  readonly toCells: (row: Row) => Readonly<Record<string, unknown>>;
-  readonly toJson: (row: Row) => unknown;
   /** The rows that are left out. */
   readonly further?: string;
   /** How to see them, besides with a higher limit. */
@@ -46,20 +70,25 @@ interface RowsOptions<Row> {
 }
 
 /** Prints at most `limit` of the rows that were found, and says how to see further rows, if more were found. */
-export function printRows<Row>(
+export async function printRows<Row>(
   print: Printer,
-  found: readonly Row[],
-  { limit, toCells, toJson, further = "more rows", next }: RowsOptions<Row>,
-): void {
-  const rows = found.slice(0, limit);
-  print.table(rows.map(toCells), rows.map(toJson));
-  const last = rows.at(-1);
-  if (found.length === rows.length || last === undefined) return;
+  found: Pages<Row>,
+  { limit, further = "more rows", next, ...forms }: RowsOptions<Row>,
+): Promise<void> {
+  let left = limit;
+  let last: Row | undefined;
+  let hasMore = false;
+  async function* firstRows() {
+    for await (const page of found) {
+      const rows = page.slice(0, left);
+      yield rows;
+      last = rows.at(-1) ?? last;
+      left -= rows.length;
+      hasMore = rows.length < page.length;
+    }
+  }
+  await print.rows(firstRows(), forms);
+  if (!hasMore || last === undefined) return;
   const orElse = next === undefined ? "" : `, or show ${next(last)}`;
   print.warn(`There are ${further}: raise --limit above ${limit}${orElse}`);
-}
-
-/** Names the rows after the last one. */
-export function rowsAfter({ id }: { readonly id: string }): string {
-  return `the next rows with --after ${id}`;
 }

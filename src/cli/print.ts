@@ -8,12 +8,22 @@ import { hangText, wrapText } from "./wrap_text.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** The rows of a list. */
+export type Pages<Row> = AsyncIterable<readonly Row[]> | Iterable<readonly Row[]>;
+
+export interface RowForms<Row> {
+  readonly toCells: (row: Row) => Fields;
+  readonly toJson: (row: Row) => unknown;
+}
+
 /** Prints the result of a command: for people, or with `--json` as one document for programs. */
 export interface Printer {
   /** Prints the fields of one thing; programs also get `more`. */
   fields(fields: Fields, more?: Fields): void;
   /** Prints a table; programs get the document, by default the rows. */
   table(rows: readonly Fields[], document?: unknown): void;
+  /** Prints the rows of a long list page by page, as `table` prints them: the rows, or their documents for programs. */
+  rows<Row>(pages: Pages<Row>, forms: RowForms<Row>): Promise<void>;
   /** Prints one line; programs get the document, if there is one. */
   line(text: string, document?: Fields): void;
   /** Prints the document, with or without `--json`. */
@@ -28,12 +38,26 @@ export interface Printer {
 export function createPrinter(invocation: Invocation, isJson: boolean): Printer {
   const { out, err } = invocation;
   // Control characters are escaped, so that a terminal can show the texts of strangers without harm.
-  const printDocument = (value: unknown) => out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
+  const toJsonText = (value: unknown) => escapeJson(JSON.stringify(value, null, 2));
+  const printDocument = (value: unknown) => out(`${toJsonText(value)}\n`);
   const warn = (text: string) => err(`${escapeControls(text)}\n`);
   return {
     fields: (fields, more) =>
       isJson ? printDocument({ ...fields, ...more }) : printFields(invocation, fields),
     table: (rows, document = rows) => (isJson ? printDocument(document) : printTable(invocation, rows)),
+    async rows(pages, { toCells, toJson }) {
+      const addToTable = createTable(invocation);
+      let isEmpty = true;
+      for await (const rows of pages) {
+        if (rows.length === 0) continue;
+        // Without the brackets of this page's array: one array has the rows of all pages.
+        if (isJson) out((isEmpty ? "[" : ",") + toJsonText(rows.map(toJson)).slice(1, -2));
+        else addToTable(rows.map(toCells));
+        isEmpty = false;
+      }
+      if (isJson) out(isEmpty ? "[]\n" : "\n]\n");
+      else if (isEmpty) printTable(invocation, []);
+    },
     line(text, document) {
       if (!isJson) out(`${escapeControls(text)}\n`);
       else if (document !== undefined) printDocument(document);
@@ -74,22 +98,38 @@ export function printFields(invocation: Invocation, fields: Fields): void {
  * column of long texts is best the last one, because a short text in it then fits on the line of the other cells.
  */
 export function printTable(invocation: Invocation, rows: readonly Fields[]): void {
-  const [first] = rows;
-  if (first === undefined) {
-    invocation.out("none\n");
-    return;
-  }
-  const columns = Object.keys(first).map((name) => {
-    const cells = rows.map((row) => toText(row[name]));
-    const isNumeric = rows.every((row) => typeof row[name] === "number");
-    const width = cells.reduce((widest, cell) => Math.max(widest, cell.length), name.length);
-    const pad = (text: string) => (isNumeric ? text.padStart(width) : text.padEnd(width));
-    return { width, cells: [pad(name.toUpperCase().replaceAll("_", " ")), ...cells.map(pad)] };
-  });
-  const most = invocation.columns ?? Number.POSITIVE_INFINITY;
+  if (rows.length === 0) invocation.out("none\n");
+  else createTable(invocation)(rows);
+}
+
+/**
+ * Returns a function that prints rows as the next part of a table. The first part decides how columns are aligned and,
+ * unless a later part needs more, how wide they are.
+ */
+function createTable({ out, columns: most = Number.POSITIVE_INFINITY }: Invocation) {
+  const shapes = new Map<string, { readonly isNumeric: boolean; width: number }>();
+  return (rows: readonly Fields[]) => {
+    const isFirst = shapes.size === 0;
+    const columns = Object.keys(rows[0] ?? {}).map((name) => {
+      const cells = rows.map((row) => toText(row[name]));
+      const isNumeric = rows.every((row) => typeof row[name] === "number");
+      const shape = shapes.get(name) ?? { isNumeric, width: name.length };
+      shapes.set(name, shape);
+      shape.width = cells.reduce((widest, cell) => Math.max(widest, cell.length), shape.width);
+      const pad = (text: string) => (shape.isNumeric ? text.padStart(shape.width) : text.padEnd(shape.width));
+      const heading = isFirst ? [name.toUpperCase().replaceAll("_", " ")] : [];
+      return { width: shape.width, cells: [...heading, ...cells].map(pad) };
+    });
+    out(renderLines(columns, most));
+  };
+}
+
+/** Renders the cells as lines of at most `most` characters. */
+function renderLines(columns: readonly Column[], most: number): string {
   const lines = foldColumns(columns, most);
+  const rows = columns[0]?.cells.length ?? 0;
   let table = "";
-  for (let row = 0; row <= rows.length; row++) {
+  for (let row = 0; row < rows; row++) {
     const texts = lines.map((line) => line.map(({ cells }) => cells[row]).join(GAP));
     if (lines.length > 1 && lines.at(-1)?.length === 1) joinLast(texts, most);
     const parts = texts.flatMap((text, index) => {
@@ -99,7 +139,7 @@ export function printTable(invocation: Invocation, rows: readonly Fields[]): voi
     });
     table += `${parts.join(`\n${GAP}`)}\n`;
   }
-  invocation.out(table);
+  return table;
 }
 
 /** Joins the last two texts if they fit on one line: the last column needs a line of its own only for longer cells. */

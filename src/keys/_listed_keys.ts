@@ -18,7 +18,7 @@ import { KEY_STATES, type ListedState, MODES, TIERS, UNRESTRICTED } from "../lic
 import { directionOf, type KeyFilter } from "./key_filter.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
-const MAX_PAGE = 1_000;
+const MAX_PAGE = 500;
 /**
  * A stored list of up to this many keys is short: its hash fits into the memory of a statement, and takes some 10 ms.
  */
@@ -34,7 +34,10 @@ interface ListOptions {
 /** Returns the condition, as SQL, that an id is that of a key of the list. */
 export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): Fragment {
   const { limit } = filter;
-  if (limit === undefined || limit > MAX_PAGE) return sql`${id} in (${candidates(sql, { filter, now })})`;
+  if (limit === undefined || limit > MAX_PAGE) {
+    // The planner does not take the position from the list, and would read all keys before it for each page.
+    return sql`${id} in (${candidates(sql, { filter, now })}) and ${isAfter(sql, id, filter)}`;
+  }
   // As an array, so that the planner expects few keys and looks up each by its id.
   return sql`${id} = any(array(
     select key_id from (${candidates(sql, { filter, now })}) as candidate

@@ -31,6 +31,6 @@ export { type KeyRecord, usedIn } from "./key_record.ts";
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
-export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
+export { renderKeysCsv } from "./render_keys_csv.ts";
 export { type RotatedKey, repeatRotation, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
 export type { MadeKey, StoreAnswer, StoredAnswer } from "./store_answer.ts";

@@ -1,4 +1,4 @@
-import { toCsvLine } from "../text/mod.ts";
+import { renderCsv } from "../text/mod.ts";
 import type { KeySummary } from "./list_keys.ts";
 import { renderKey } from "./render_key.ts";
 
@@ -22,17 +22,10 @@ const COLUMNS = [
   "replaced_by",
 ] as const;
 
-/** The first line of the CSV. */
-export const KEYS_CSV_HEADING = toCsvLine(COLUMNS);
-
-/** Renders keys of a list as lines of the CSV. No line contains a key itself. */
-export function renderKeysCsv(keys: readonly KeySummary[]): string {
-  const toShown = (key: KeySummary) => ({
-    ...renderKey(key),
-    monthly_limit: key.monthlyLimit ?? "unlimited",
+/** Renders pages of a list of keys as CSV. No line contains a key itself. */
+export function renderKeysCsv(pages: AsyncIterable<readonly KeySummary[]>) {
+  return renderCsv(pages, {
+    columns: COLUMNS,
+    toCells: (key) => ({ ...renderKey(key), monthly_limit: key.monthlyLimit ?? "unlimited" }),
   });
-  return keys
-    .map(toShown)
-    .map((row) => toCsvLine(COLUMNS.map((name) => row[name] ?? "")))
-    .join("");
 }

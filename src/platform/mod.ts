@@ -100,6 +100,8 @@ export interface Platform {
   sendDatagram?(path: string, text: string): void;
   /** Returns the system's monotonic clock (`CLOCK_MONOTONIC`) in microseconds, the same in every process. */
   monotonicUsec?(): bigint;
+  /** Begins to collect garbage, without waiting for it. Absent if the runtime has no such function. */
+  collectGarbage?(): void;
   /** Finds the archive; undefined if this build has no PostgreSQL inside and needs an external one. */
   postgresArchive(): Promise<PostgresArchive | undefined>;
 }

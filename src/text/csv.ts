@@ -5,6 +5,28 @@ export function toCsvLine(cells: readonly (string | number)[]): string {
   return `${cells.map(toCell).join(",")}\r\n`;
 }
 
+/**
+ * Renders pages of rows, one text for each page. The heading comes with the first page, so a list that cannot be read has
+ * no text at all.
+ */
+export async function* renderCsv<Row, Column extends string>(
+  pages: AsyncIterable<readonly Row[]>,
+  { columns, toCells }: CsvForm<Row, Column>,
+): AsyncGenerator<string, undefined> {
+  let heading = toCsvLine(columns);
+  for await (const rows of pages) {
+    const lines = rows.map(toCells).map((cells) => toCsvLine(columns.map((name) => cells[name] ?? "")));
+    yield heading + lines.join("");
+    heading = "";
+  }
+}
+
+interface CsvForm<Row, Column extends string> {
+  /** The first line. */
+  readonly columns: readonly Column[];
+  readonly toCells: (row: Row) => Readonly<Record<Column, string | number | null>>;
+}
+
 function toCell(value: string | number): string {
   if (typeof value === "number") return String(value);
   // An apostrophe makes text of a cell that a spreadsheet would take for a formula. Some spreadsheets skip blanks and

@@ -11,12 +11,11 @@ export { createEventWriter, type EventGathering, type EventWriter } from "./even
 export { deleteUsage, importedUsageCte } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export {
+  readUsageCsv,
   renderUsage,
   renderUsageByDay,
   renderUsageByMonth,
-  renderUsageCsv,
   toShown,
-  USAGE_CSV_HEADING,
 } from "./render_usage.ts";
 export {
   completePeriod,
@@ -32,6 +31,7 @@ export {
   type MonthOfUse,
   type UsageByDay,
   type UseOfMonth,
+  usagePages,
 } from "./report_usage.ts";
 export { readUsageDays, type UsageDays } from "./usage_days.ts";
 export { createUsageUpkeep, type UsageUpkeep } from "./usage_upkeep.ts";

@@ -1,7 +1,8 @@
 /** Renders use as JSON, and the use of a month for accounting also as CSV: commands and the API show the same. */
 import { type Month, toMonthText } from "../calendar.ts";
-import { toCsvLine } from "../text/mod.ts";
-import type { MonthOfUse, UsageByDay, UseOfMonth } from "./report_usage.ts";
+import type { Database } from "../database/mod.ts";
+import { renderCsv } from "../text/mod.ts";
+import { type MonthOfUse, type UsageByDay, type UseOfMonth, usagePages } from "./report_usage.ts";
 
 const COLUMNS = [
   "month",
@@ -39,15 +40,12 @@ export function toShown(row: UsageRow) {
   return { ...row, monthly_limit: row.monthly_limit ?? "unlimited", external_id: row.external_id ?? "" };
 }
 
-/** The first line of the CSV. */
-export const USAGE_CSV_HEADING = toCsvLine(COLUMNS);
-
-/** Renders rows as lines of the CSV. */
-export function renderUsageCsv(rows: readonly UsageRow[]): string {
-  return rows
-    .map(toShown)
-    .map((row) => toCsvLine(COLUMNS.map((name) => row[name])))
-    .join("");
+/** Reads the use of a month as CSV, in parts. */
+export function readUsageCsv(database: Database, month: Month) {
+  return renderCsv(usagePages(database, month), {
+    columns: COLUMNS,
+    toCells: (use) => toShown(renderUsage(use, month)),
+  });
 }
 
 /** Renders the use of a key's license by day. */

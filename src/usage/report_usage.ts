@@ -1,6 +1,6 @@
 /** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
 import { daysOf, type Month, toMonth, toMonthText } from "../calendar.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { type Database, type Fragment, readPages, type Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 
@@ -75,6 +75,7 @@ export async function findUsageByMonth(
 
 export interface MonthOfUse {
   readonly licenseId: string;
+  readonly licenseUuid: string;
   /** The operator's own name for the license; null if there is none. */
   readonly externalId: string | null;
   readonly userId: string;
@@ -102,26 +103,37 @@ export async function listUsage(
   month: Month,
   { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit?: number } = {},
 ): Promise<MonthOfUse[]> {
-  const rows = await database.query<
-    Omit<MonthOfUse, "licenseId" | "userId"> & { licenseUuid: string; accountUuid: string }
-  >(
+  const rows = await database.query<Omit<MonthOfUse, "licenseId" | "userId"> & { accountUuid: string }>(
     (sql) => sql`
       select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.organization, l.tier,
              ${modesOfLicense(sql)} as mode,
              l.monthly_limit as "monthlyLimit", u.used
-        from usage u
-        join licenses l on l.id = u.license_id
-        join accounts a on a.id = l.account_id
-       where u.month = ${month.firstDay}::date and u.used > 0
-         ${afterUuid === undefined ? sql`` : sql`and u.license_id > ${afterUuid}::uuid`}
-       order by u.license_id
-       limit ${limit ?? null}::bigint`,
+        -- The page first, and then each license and account by its id, because of "offset 0": otherwise the planner may
+        -- read all licenses before the position.
+        from (select license_id, used from usage
+               where month = ${month.firstDay}::date and used > 0
+                 ${afterUuid === undefined ? sql`` : sql`and license_id > ${afterUuid}::uuid`}
+               order by license_id limit ${limit ?? null}::bigint) u
+       cross join lateral (select * from licenses where id = u.license_id offset 0) l
+       cross join lateral (select * from accounts where id = l.account_id offset 0) a
+       order by u.license_id`,
     { isRead: true },
   );
-  return rows.map(({ licenseUuid, accountUuid, ...rest }) => ({
-    licenseId: toId("lic", licenseUuid),
+  return rows.map(({ accountUuid, ...rest }) => ({
+    licenseId: toId("lic", rest.licenseUuid),
     userId: toId("usr", accountUuid),
     ...rest,
     monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
   }));
+}
+
+/** Reads the use in a month of every license as {@linkcode listUsage} does, in pages. */
+export function usagePages(
+  database: Database,
+  month: Month,
+): AsyncGenerator<readonly MonthOfUse[], undefined> {
+  return readPages({
+    read: (afterUuid, limit) => listUsage(database, month, { afterUuid, limit }),
+    positionOf: ({ licenseUuid }) => licenseUuid,
+  });
 }

@@ -44,6 +44,8 @@ export interface AdminOptions {
   readonly logSlowMs: number;
   /** Bounds the lists that are downloaded as CSV at once. */
   readonly csvInFlight: InFlight;
+  /** Begins to collect garbage; absent if the runtime cannot. */
+  readonly collectGarbage?: (() => void) | undefined;
   /** This process in the list of processes. */
   readonly processUuid: string;
   /** When the certificate that is used now expires; undefined without one. */

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { UNUSED_DAYS } from "../../figures/mod.ts";
 import { idRule } from "../../ids.ts";
-import { KEYS_CSV_HEADING, type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import { type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
 import {
   findAccountNamed,
   LISTED_STATES,
@@ -65,10 +65,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
-  csv: {
-    heading: KEYS_CSV_HEADING,
-    render: renderKeysCsv,
-  },
+  csv: renderKeysCsv,
 };
 
 async function findKeys(

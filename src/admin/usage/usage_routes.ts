@@ -2,20 +2,17 @@
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
 import { DAY, type Month, monthOf, toMonthText } from "../../calendar.ts";
-import { parseId } from "../../ids.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
 import {
   completePeriod,
   listUsage,
-  type MonthOfUse,
   MUST_BE_NEAR,
+  readUsageCsv,
   readUsageDays,
   renderUsage,
-  renderUsageCsv,
   renderUsageDays,
-  USAGE_CSV_HEADING,
   USAGE_NAMES,
 } from "../../usage/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
@@ -66,7 +63,7 @@ export const listUsageRoute = route("GET /usage", "usage:read", {
         const rows = await listUsage(database, month, { afterUuid: position, limit });
         return rows.map((use) => ({ use, month }));
       },
-      positionOf: ({ use }) => positionOf(use),
+      positionOf: ({ use }) => use.licenseUuid,
       render: ({ use, month }) => renderUsage(use, month),
     });
   },
@@ -75,25 +72,13 @@ export const listUsageRoute = route("GET /usage", "usage:read", {
 const WHOLE_MONTH = "Leave out limit and after: the CSV has the whole month";
 const toWrong = (field: string) => ({ field, error: WHOLE_MONTH });
 
-function positionOf({ licenseId }: MonthOfUse): string {
-  return parseId("lic", licenseId) ?? "";
-}
-
 /** Answers the CSV of a month for accounting. */
 export function streamMonth(
   { options, actor }: { readonly options: AdminOptions; readonly actor: Actor },
   month: Month,
 ): Promise<Response | Refusal> {
-  return streamCsv<MonthOfUse>(
-    {
-      name: `usage-${toMonthText(month)}`,
-      heading: USAGE_CSV_HEADING,
-      read: (afterUuid, limit) => listUsage(options.database, month, { afterUuid, limit }),
-      positionOf,
-      render: (rows) => renderUsageCsv(rows.map((use) => renderUsage(use, month))),
-    },
-    { options, actor },
-  );
+  const parts = readUsageCsv(options.database, month);
+  return streamCsv({ name: `usage-${toMonthText(month)}`, parts }, { options, actor });
 }
 
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));

@@ -14,7 +14,7 @@ import {
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { databaseCommand, group } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
-import { listOptions, partOf, printRows, rowsAfter } from "../list_options.ts";
+import { listOptions, printList } from "../list_options.ts";
 import { ACCOUNT_NAME, CONFIRMATION, REASON } from "../options.ts";
 import { option } from "../parameter.ts";
 import { counted } from "../print.ts";
@@ -25,9 +25,13 @@ const list = databaseCommand({
   name: "list",
   description: "list accounts, oldest first",
   options: listOptions("usr"),
-  async run({ limit, ...values }, { database, print }) {
-    const found = await listAccounts(database, await partOf(print, database, { limit, ...values }));
-    printRows(print, found, { limit, toCells: renderAccount, toJson: renderAccount, next: rowsAfter });
+  async run(values, call) {
+    await printList(call, values, {
+      read: (part) => listAccounts(call.database, part),
+      positionOf: ({ uuid }) => uuid,
+      toCells: renderAccount,
+      toJson: renderAccount,
+    });
   },
 });
 

@@ -41,8 +41,9 @@ export const audit = databaseCommand({
       keyUuid: values.key,
       accountUuid: account?.uuid,
     });
+    const further = "older rows";
     const next = () => "the rows before a time with --until";
-    printRows(print, rows, { limit, toCells: toShown, toJson: renderAuditRow, further: "older rows", next });
+    await printRows(print, [rows], { limit, toCells: toShown, toJson: renderAuditRow, further, next });
   },
 });
 

@@ -1,6 +1,7 @@
 /** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
 import { monthOf, toTimestamp } from "../../calendar.ts";
 import { openSession } from "../../database/mod.ts";
+import { parseId } from "../../ids.ts";
 import {
   DAYS_OF_FILTER,
   findKey,
@@ -31,7 +32,7 @@ import { importedUsageCte } from "../../usage/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { demandAccount, demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
-import { listOptions, partOf, printRows, rowsAfter } from "../list_options.ts";
+import { listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
 import { anyText, option, required } from "../parameter.ts";
 import { counted } from "../print.ts";
@@ -129,11 +130,11 @@ const list = databaseCommand({
       { as: "percent" },
     ),
   },
-  async run(values, { database, now, print }) {
+  async run(values, call) {
+    const { database, now } = call;
     const account = values.account === undefined ? undefined : await demandAccount(database, values.account);
-    const { externalId, tier, state, mode, limit } = values;
+    const { externalId, tier, state, mode } = values;
     const filter = {
-      ...(await partOf(print, database, values)),
       externalId,
       tier,
       state,
@@ -143,8 +144,12 @@ const list = databaseCommand({
       expiringWithinDays: values.expiringWithin,
       unusedForDays: values.unusedFor,
     };
-    const found = await listKeys(database, { now, filter });
-    printRows(print, found, { limit, toCells: toTableRow, toJson: renderKey, next: rowsAfter });
+    await printList(call, values, {
+      read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
+      positionOf: ({ id }) => parseId("key", id) ?? "",
+      toCells: toTableRow,
+      toJson: renderKey,
+    });
   },
 });
 

@@ -94,7 +94,7 @@ const outstanding = databaseCommand({
   },
   async run({ key, limit }, { database, now, print }) {
     const found = await listOutstanding(database, { now, keyUuid: key, limit: limit + 1 });
-    printRows(print, found, {
+    await printRows(print, [found], {
       limit,
       toCells: ({ keyId, email, kind, kid, count, expiresAt }) => ({
         key: keyId,

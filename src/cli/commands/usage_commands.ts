@@ -3,17 +3,18 @@ import { DAY, MONTH } from "../../calendar.ts";
 import { renderCount } from "../../render_count.ts";
 import {
   completePeriod,
-  listUsage,
+  type MonthOfUse,
   MUST_BE_NEAR,
+  readUsageCsv,
   readUsageDays,
   renderUsage,
-  renderUsageCsv,
   renderUsageDays,
   toShown,
-  USAGE_CSV_HEADING,
   USAGE_NAMES,
+  usagePages,
 } from "../../usage/mod.ts";
 import { databaseCommand, group } from "../command.ts";
+import { whileRead } from "../list_options.ts";
 import { flag, option, required } from "../parameter.ts";
 import type { Printer } from "../print.ts";
 import { CommandRefused } from "../run.ts";
@@ -30,12 +31,17 @@ const exporting = databaseCommand({
       conflicts: ["json"],
     }),
   },
-  async run({ month, csv, bom }, { invocation, database, print }) {
-    const rows = (await listUsage(database, month)).map((row) => renderUsage(row, month));
-    // Only for Excel: other programs would read the mark as a part of the first heading.
-    const mark = bom ? "\ufeff" : "";
-    if (csv) invocation.out(`${mark}${USAGE_CSV_HEADING}${renderUsageCsv(rows)}`);
-    else print.table(rows.map(toShown), rows);
+  async run({ month, csv, bom }, call) {
+    const { invocation, database, print } = call;
+    if (csv) {
+      // Only for Excel: other programs would read the mark as a part of the first heading.
+      if (bom) invocation.out("\ufeff");
+      for await (const part of whileRead(readUsageCsv(database, month), call)) invocation.out(part);
+      return;
+    }
+    const toJson = (use: MonthOfUse) => renderUsage(use, month);
+    const toCells = (use: MonthOfUse) => toShown(toJson(use));
+    await print.rows(whileRead(usagePages(database, month), call), { toCells, toJson });
   },
 });
 

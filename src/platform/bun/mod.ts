@@ -15,5 +15,6 @@ export const bunPlatform: Platform = {
   lockOpenFile,
   sendDatagram,
   monotonicUsec,
+  collectGarbage: () => void Bun.gc(false),
   postgresArchive: findPostgresArchive,
 };

@@ -6,6 +6,7 @@
 import type { Child } from "hono/jsx";
 import * as v from "valibot";
 import { toDay } from "../../../calendar.ts";
+import { readPages } from "../../../database/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
@@ -63,10 +64,8 @@ export interface List<Entries extends WithAfter, Row> {
   beside?(visit: Visit): Child;
   /** What stands below the list. */
   below?(visit: Visit, isEmpty: boolean): Child;
-  readonly csv?: {
-    readonly heading: string;
-    render(rows: readonly Row[]): string;
-  };
+  /** Renders the rows of all pages for a download. */
+  readonly csv?: (pages: AsyncIterable<readonly Row[]>) => AsyncGenerator<string, undefined>;
 }
 
 /** Returns the routes of a list: its page, and its download if it has one. */
@@ -166,5 +165,5 @@ async function listCsv<Entries extends WithAfter, Row>(
   }
   const positionOf = (row: Row) => v.parse(entries.after, toAfter(row)) ?? "";
   const name = `${path.slice(1)}-${toDay(visit.now)}`;
-  return await streamCsv({ name, ...csv, read: found.read, positionOf }, visit);
+  return await streamCsv({ name, parts: csv(readPages({ read: found.read, positionOf })) }, visit);
 }
