@@ -38,6 +38,8 @@ export interface Config {
   /** Absolute. */
   readonly dataDir: string;
   readonly brand: Brand;
+  /** The most keys in memory. */
+  readonly cacheKeys: number;
   /** Requests a minute; 0 means no limit. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
   /** Whether the requests of a key are counted in this process or, for all processes, in the database. */
@@ -103,6 +105,7 @@ function read(source: ConfigSource): Config {
     postgresBin: databaseUrl === undefined ? postgresBin : undefined,
     dataDir: resolve(source.workingFolder, get("CLAVIGER_DATA_DIR") ?? findDataFolder(source)),
     brand: createBrand(get("CLAVIGER_BRAND"), { installerHost, ...(modelTypes && { modelTypes }) }),
+    cacheKeys: get("CLAVIGER_CACHE_KEYS"),
     limits: readLimits(get),
     rateLimits: get("CLAVIGER_RATE_LIMITS"),
     offlineDays: get("CLAVIGER_OFFLINE_DAYS"),

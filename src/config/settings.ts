@@ -89,6 +89,12 @@ const TABLE = {
     meaning:
       "the model types that can be registered; by default LDA, QDA and Probit after the brand, such as SvcLDA",
   },
+  CLAVIGER_CACHE_KEYS: {
+    default: "50000",
+    ...wholeNumber(1_000, 5_000_000),
+    meaning:
+      "how many keys the service keeps in memory, so that it answers their requests without the database; the page monitoring says how much memory a thousand keys take",
+  },
   CLAVIGER_RATE_LIMITS: {
     default: "process",
     ...oneOf(["process", "shared"]),

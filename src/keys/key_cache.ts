@@ -16,8 +16,8 @@ import { isNewer, type KeyRecord, type UsageCount, updateUsedCount } from "./key
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
-  /** The most keys to keep; 50,000 by default: about 70 MB, and more with their answers and windows. */
-  readonly maxKeys?: number;
+  /** The most keys to keep. */
+  readonly maxKeys: number;
 }
 
 /** A look-up in progress; created by {@linkcode KeyCache.beginLookUp}. */
@@ -67,7 +67,7 @@ interface OpenLookUp {
 }
 
 /** Creates an empty cache. One long function, because its closures share the maps, the LRU list and the counters. */
-export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): KeyCache {
+export function createKeyCache({ clock, maxKeys }: KeyCacheOptions): KeyCache {
   const perf = { now: () => clock.monotonicMs() };
   let byLicense = new Map<string, OneOrMore>();
   const open = new Set<OpenLookUp>();

@@ -21,7 +21,8 @@ export interface KeyDirectoryOptions
   extends Pick<PulseOptions, "database" | "clock" | "log" | "processUuid"> {
   /** The database for the pulse: a separate connection, so that the pulse does not wait behind other statements. */
   readonly pulseDatabase?: Database;
-  readonly maxKeys?: number;
+  /** The most keys to keep in memory. */
+  readonly maxKeys: number;
 }
 
 export interface KeyDirectory extends LicenseCache {
@@ -60,7 +61,7 @@ export interface KeyDirectory extends LicenseCache {
 /** Creates the directory with an empty cache. `start` begins its pulse. */
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   const { database, clock } = options;
-  const cache = createKeyCache({ clock, ...(options.maxKeys && { maxKeys: options.maxKeys }) });
+  const cache = createKeyCache(options);
   const hashes = createKeyHashByUuid(database);
   const pulse = createPulse({
     ...options,

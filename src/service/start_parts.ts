@@ -30,7 +30,8 @@ export async function startParts(
   const writes = watchWrites({ database: pool, clock, log, processUuid });
   const { database } = writes;
   order.add(writes);
-  const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
+  const { cacheKeys: maxKeys } = config;
+  const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid, maxKeys });
   await order.start(directory, LAST_WRITE_MS);
   const requestMetrics = createRequestMetrics();
   // Started before the listeners, so it writes its last minute after the last request is answered.

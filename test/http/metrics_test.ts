@@ -91,6 +91,15 @@ describe("GET /metrics", () => {
     },
   );
 
+  test.skipIf(ON_NODE)("tells that only as many keys stay in memory as the setting allows", async () => {
+    await using small = await startTestService({ config: { ...METRICS, cacheKeys: 2 } });
+    for (let issued = 0; issued < 3; issued++) {
+      const { apiKey } = await small.issue();
+      await small.post("/v1/auth/validate", { api_key: apiKey });
+    }
+    expect((await scrape(small)).get('claviger_key_cache_entries{kind="known"}')).toBe(2);
+  });
+
   test("is valid, and complete before the first request", async () => {
     await using fresh = await startTestService({ limits: "default", config: METRICS });
     // On a busy machine the database may be a moment late.

@@ -32,7 +32,7 @@ function fillNow(cache: KeyCache, key: [digits: string, record: KeyRecord]): voi
 
 describe("createKeyCache()", () => {
   test("fill() caches the found keys, and caches the other hashes as unknown", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     const [, record] = keyOf(A);
     const lookUp = cache.beginLookUp();
     lookUp.fill([A, B], new Map([[A, record]]));
@@ -43,7 +43,7 @@ describe("createKeyCache()", () => {
   });
 
   test("fill() caches no key of a license that changed during the look-up", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     const lookUp = cache.beginLookUp();
     cache.forgetLicense("changed");
     const found = new Map([keyOf(A, { licenseUuid: "changed" }), keyOf(B, { licenseUuid: "other" })]);
@@ -54,7 +54,7 @@ describe("createKeyCache()", () => {
   });
 
   test("fill() caches nothing when the whole cache was cleared during the look-up", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     const lookUp = cache.beginLookUp();
     cache.forgetAll();
     lookUp.fill([A, B], new Map([keyOf(A)]));
@@ -64,7 +64,7 @@ describe("createKeyCache()", () => {
   });
 
   test("fill() uses the newest count that arrived during the look-up, in any order", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     const lookUp = cache.beginLookUp();
     for (const used of [8, 10, 9]) cache.updateUsedCount("license", { monthIndex: 5, used });
     cache.updateUsedCount("license", { monthIndex: 4, used: 99 });
@@ -74,7 +74,7 @@ describe("createKeyCache()", () => {
   });
 
   test("updateUsedCount() updates every key of the license, and never lowers a count", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     fillNow(cache, keyOf(A));
     fillNow(cache, keyOf(B));
     cache.updateUsedCount("license", { monthIndex: 5, used: 3 });
@@ -85,7 +85,7 @@ describe("createKeyCache()", () => {
 
   test("get() drops an unknown key within a second after its look-up began", async () => {
     const moved = createTestClock();
-    const cache = createKeyCache({ clock: moved });
+    const cache = createKeyCache({ clock: moved, maxKeys: 1_000 });
     const lookUp = cache.beginLookUp();
     moved.advance(600);
     lookUp.fill([A], new Map());
@@ -99,7 +99,7 @@ describe("createKeyCache()", () => {
 
   test("get() drops a key within ten minutes, however often it is used", async () => {
     const moved = createTestClock();
-    const cache = createKeyCache({ clock: moved });
+    const cache = createKeyCache({ clock: moved, maxKeys: 1_000 });
     fillNow(cache, keyOf(A));
     for (let seconds = 5; seconds < 590; seconds += 5) {
       moved.advance(5_000);
@@ -123,7 +123,7 @@ describe("createKeyCache()", () => {
   });
 
   test("get() finds no key whose hash differs in one digit", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     fillNow(cache, keyOf(A));
     for (let at = 0; at < A.length; at++) {
       for (const digit of "0123456789abcdef".replace(A[at] ?? "", "")) {
@@ -134,7 +134,7 @@ describe("createKeyCache()", () => {
   });
 
   test("get() does not report a key as unknown because an unknown hash begins with the same digits", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     const lookUp = cache.beginLookUp();
     lookUp.fill([B], new Map());
     lookUp.end();
@@ -142,7 +142,7 @@ describe("createKeyCache()", () => {
   });
 
   test("get() finds the newer of two keys whose hashes begin with the same digits", () => {
-    const cache = createKeyCache({ clock });
+    const cache = createKeyCache({ clock, maxKeys: 1_000 });
     const twin = A.slice(0, 12) + B.slice(12);
     const [, second] = keyOf(twin, { licenseUuid: "second" });
     fillNow(cache, keyOf(A, { licenseUuid: "first" }));

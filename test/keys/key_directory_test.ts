@@ -16,7 +16,13 @@ const server = useTestDatabase();
 async function lookUpFor(ms: number) {
   const { database, address } = server;
   const clock = createTestClock();
-  const directory = createKeyDirectory({ database, clock, log: silentLog, processUuid: newUuid() });
+  const directory = createKeyDirectory({
+    database,
+    clock,
+    log: silentLog,
+    processUuid: newUuid(),
+    maxKeys: 1_000,
+  });
   const key = await issue(database);
   const hash = parseKeyHash(hashApiKey(key.apiKey));
   let lookUp: Promise<unknown> | undefined;

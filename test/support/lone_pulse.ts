@@ -10,7 +10,7 @@ import { silentLog } from "../../src/log.ts";
  * calls it. `database` must have one connection: on another connection the pulse would clear the whole cache.
  */
 export function createLonePulse(database: Database, clock: Clock = systemClock) {
-  const cache = createKeyCache({ clock });
+  const cache = createKeyCache({ clock, maxKeys: 1_000 });
   const pulse = createPulse({ database, cache, clock, log: silentLog, processUuid: newUuid() });
   return { cache, pulse };
 }
