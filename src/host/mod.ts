@@ -1,5 +1,8 @@
-/** The users and groups of this host, the users who can change where a path leads, and the owner of a data folder. */
+/**
+ * This host: its users and groups, the users who can change where a path leads, the owner of a data folder, and the memory.
+ */
 export { closeDataFolder, makeDataFolder, refuseForeignFolder } from "./data_folder.ts";
+export { hostMemoryBytes } from "./host_memory.ts";
 export { type ChangeableStep, findClosedFolder, followPath, isForeignPath } from "./path_owner.ts";
 export {
   existsSystemGroup,

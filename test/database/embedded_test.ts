@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { execFileSync, spawn } from "node:child_process";
 import {
+  appendFileSync,
   chmodSync,
   chownSync,
   existsSync,
@@ -16,6 +17,8 @@ import { join } from "node:path";
 import { readHolder } from "../../src/database/embedded/_holder.ts";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
+import { sharedBuffers } from "../../src/database/embedded/_settings.ts";
+import { hostMemoryBytes } from "../../src/host/mod.ts";
 import { type Log, silentLog } from "../../src/log.ts";
 import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
@@ -64,6 +67,35 @@ describe("openEmbedded()", () => {
 
     const second = await start(folder);
     expect(await query(second.address, "select word from kept")).toEqual([{ word: "Grüße" }]);
+  });
+
+  test("keeps an eighth of the memory for pages, from 128 MB to 2 GB, also in an existing cluster", async () => {
+    const folder = makeDataFolder();
+    const sizeWith = (gigabytes: number) =>
+      sharedBuffers(join(folder, "postgres"), gigabytes * 2 ** 30).shared_buffers;
+    expect([0.5, 8, 64].map(sizeWith)).toEqual(["128MB", "1024MB", "2048MB"]);
+    const { address } = await start(folder);
+    const rows = await query(
+      address,
+      "select pg_size_bytes(current_setting('shared_buffers')) / 2 ^ 20 as size",
+    );
+    const [{ size } = { size: "" }] = rows;
+    expect(`${size}MB`).toBe(sizeWith(hostMemoryBytes() / 2 ** 30) ?? "");
+  });
+
+  test("keeps as much memory for pages as the operator set, by statement or in the file", async () => {
+    const folder = makeDataFolder();
+    const sizeAfter = async (statement: string) => {
+      const server = await start(folder);
+      const [row] = await query(server.address, "select current_setting('shared_buffers') as size");
+      await query(server.address, statement);
+      await server.stop(3000);
+      return row?.size;
+    };
+    await sizeAfter("alter system set shared_buffers = '96MB'");
+    expect(await sizeAfter("alter system reset shared_buffers")).toBe("96MB");
+    appendFileSync(join(folder, "postgres/postgresql.conf"), "shared_buffers = '64MB' # less\n");
+    expect(await sizeAfter("select 1")).toBe("64MB");
   });
 
   test("starts in a folder whose path is too long for a socket", async () => {

@@ -1,4 +1,8 @@
-/** The settings of the PostgreSQL inside: fixed settings, and initial settings that an operator may change. */
+/** The settings of the PostgreSQL inside: fixed settings, and those that an operator may change. */
+import { constants } from "node:fs";
+import { join } from "node:path";
+import { hostMemoryBytes } from "../../host/mod.ts";
+import { readRegularFile } from "../../read_regular_file.ts";
 
 /**
  * The fixed settings: no TCP, the socket in the server's own folder, and logs without the text and the values of
@@ -40,6 +44,30 @@ export const initialSettings: Readonly<Record<string, string>> = {
   io_method: "sync",
   max_logical_replication_workers: "0",
 };
+
+const MEGABYTE = 1024 * 1024;
+const CONF_LIMIT_BYTES = MEGABYTE;
+
+/**
+ * Returns the setting by which PostgreSQL keeps an eighth of the memory for its pages, from 128 MB to 2 GB; nothing if
+ * the operator has set the size. It is given at every start, so it follows the memory, also in a cluster that is older
+ * than this rule.
+ */
+export function sharedBuffers(cluster: string, memoryBytes = hostMemoryBytes()): Record<string, string> {
+  try {
+    const valuesIn = (file: string) => {
+      const text = readRegularFile(join(cluster, file), CONF_LIMIT_BYTES, constants.O_NOFOLLOW);
+      return [...text.matchAll(/^\s*shared_buffers\s*=?\s*'?([^'\s#]+)/gim)].map(([, value]) => value);
+    };
+    const values = ["postgresql.conf", "postgresql.auto.conf"].flatMap(valuesIn);
+    if (values.some((value) => value !== initialSettings.shared_buffers)) return {};
+  } catch {
+    // PostgreSQL says at its start what is wrong with the file.
+    return {};
+  }
+  const megabytes = Math.floor(memoryBytes / 8 / MEGABYTE);
+  return { shared_buffers: `${Math.min(Math.max(megabytes, 128), 2_048)}MB` };
+}
 
 /** Renders settings as arguments of `postgres`. */
 export function toArguments(settings: Readonly<Record<string, string>>): string[] {

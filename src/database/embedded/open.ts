@@ -29,6 +29,7 @@ import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
 import { inUse, noData, noPostgres, toRefusal } from "./_refusals.ts";
+import { sharedBuffers } from "./_settings.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
 import { supervise } from "./_supervisor.ts";
 import { stopLeftovers } from "./leftovers.ts";
@@ -172,7 +173,7 @@ async function startServer(
     cluster,
     binaries,
     account,
-    settings: { fsync: fsync ? "on" : "off", ...options.settings },
+    settings: { ...sharedBuffers(cluster), fsync: fsync ? "on" : "off", ...options.settings },
     startMs: options.startMs ?? 120_000,
     isInterrupted: options.isInterrupted ?? (() => false),
     clock,
