@@ -2,6 +2,7 @@ import { type Database, type DatabaseAddress, openDatabase } from "../database/m
 import { isAdminTls, isLoopback, originOf } from "../endpoints.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import { createLicenseChanges } from "../licensing/mod.ts";
+import { createUploads, type UploadOptions } from "../models/mod.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { LicenseSigner } from "../signed_licenses/mod.ts";
@@ -13,8 +14,9 @@ export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
     Omit<
       AdminAppOptions,
-      "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls"
-    > {
+      "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "uploads" | "isLoopback" | "isTls"
+    >,
+    UploadOptions {
   readonly directory: KeyDirectory;
   readonly createSigner: (database: Database) => LicenseSigner;
   readonly platform: Platform;
@@ -65,6 +67,7 @@ async function listenAt(
     licenseSigner: options.createSigner(database),
     csvInFlight: createCsvInFlight(),
     collectGarbage: platform.collectGarbage,
+    uploads: createUploads(options),
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
   });
@@ -74,6 +77,7 @@ async function listenAt(
     maxBodyBytes,
     idleTimeoutSeconds,
     answer: app.fetch,
+    takesUploads: true,
     ...(tls && { tls }),
     remedy: "; choose another with --admin-listen",
   });

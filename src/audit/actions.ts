@@ -14,6 +14,7 @@ export const ACTIONS = [
   "account.update",
   "account.erase",
   "model.add",
+  "model.upload",
   "model.remove",
   "model.retire",
   "model.purge",

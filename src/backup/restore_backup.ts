@@ -220,9 +220,10 @@ async function loadModel(
 ): Promise<void> {
   const onProgress = (done: number, of: number) =>
     watch.onProgress({ doing: "loading", what: modelName(sha256), done, of });
-  await explain(`Cannot write into ${dataDir}`, () =>
+  const stored = await explain(`Cannot write into ${dataDir}`, () =>
     storeBytes(dataDir, content, { now: clock.now(), sizeBytes, onProgress }),
   );
+  if (isRefusal(stored)) throw new Error(stored.sentence);
 }
 
 /** Sets the sequences of identity columns to the highest loaded value. */

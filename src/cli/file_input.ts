@@ -3,12 +3,10 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { LEAST_FREE_BYTES } from "../models/mod.ts";
 import { reasonOf } from "../system_error.ts";
 import type { Invocation } from "./invocation.ts";
 import { CommandRefused } from "./run.ts";
-
-/** The database and other programs need some space, too. */
-const LEAST_FREE_BYTES = 256 * 1024 * 1024;
 
 /** Thrown if standard input cannot be used. The message is a part of a sentence. */
 export class InputRefused extends Error {}

@@ -49,6 +49,8 @@ export interface Config {
   /** The most downloads in progress at once, for one key and for all keys together; 0 means no bound. */
   readonly downloadsPerKey: number;
   readonly downloadsAtOnce: number;
+  /** The largest file of a model that programs and the console may upload, in gigabytes; 0 means none. */
+  readonly uploadMaxGb: number;
   readonly trustedProxies: TrustedProxies;
   readonly logFormat: LogFormat;
   readonly logRequests: LogRequests;
@@ -111,6 +113,7 @@ function read(source: ConfigSource): Config {
     offlineDays: get("CLAVIGER_OFFLINE_DAYS"),
     downloadsPerKey: get("CLAVIGER_DOWNLOADS_PER_KEY"),
     downloadsAtOnce: get("CLAVIGER_DOWNLOADS_AT_ONCE"),
+    uploadMaxGb: get("CLAVIGER_UPLOAD_MAX_GB"),
     trustedProxies: get("CLAVIGER_TRUSTED_PROXIES") ?? [],
     logFormat: get("CLAVIGER_LOG_FORMAT"),
     logRequests: get("CLAVIGER_LOG_REQUESTS"),

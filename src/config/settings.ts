@@ -131,6 +131,12 @@ const TABLE = {
     meaning:
       "downloads of model files that may be in progress at once for all keys together, each with a connection and an open file; 0 means no bound",
   },
+  CLAVIGER_UPLOAD_MAX_GB: {
+    default: "10",
+    ...wholeNumber(0, 10_000),
+    meaning:
+      "the largest model file, in gigabytes, that may be uploaded by the API for operators or in the console; 0 means that none may",
+  },
   CLAVIGER_TRUSTED_PROXIES: {
     ...TRUSTED_PROXIES,
     meaning: "the proxies whose X-Forwarded-For is trusted",

@@ -10,8 +10,8 @@ export interface ModelChange extends By {
 }
 
 /**
- * Adds a version of a model and lists this version. Refuses a name and version that exist, and a name that belongs
- * to another owner.
+ * Adds a version of a model and lists this version. A version whose file is not known yet is listed when its file arrives.
+ * Refuses a name and version that exist, and a name that belongs to another owner.
  */
 export async function addModel(
   database: Database,
@@ -19,20 +19,21 @@ export async function addModel(
   { actor, now }: By,
 ): Promise<Refusal | undefined> {
   const owner = model.ownerUuid ?? null;
-  const hostedBytes = model.hostedBytes ?? null;
+  const { checksum, hostedBytes = null } = model;
+  const listedVersion = checksum === null ? null : model.version;
   try {
     const [added] = await database.query(
       (sql) => sql`
         with model as (
           insert into models as m (id, name, owner_account_id, listed_version, created_at)
-          values (${newUuid()}::uuid, ${model.name}, ${owner}::uuid, ${model.version}, ${now}::timestamptz)
-          on conflict (name) do update set listed_version = excluded.listed_version
+          values (${newUuid()}::uuid, ${model.name}, ${owner}::uuid, ${listedVersion}::text, ${now}::timestamptz)
+          on conflict (name) do update set listed_version = coalesce(excluded.listed_version, m.listed_version)
             where m.owner_account_id is not distinct from excluded.owner_account_id
           returning id, owner_account_id
         ),
         stored as (
           insert into model_files (sha256, size_bytes, created_at)
-          select ${model.checksum}, ${hostedBytes}::bigint, ${now}::timestamptz
+          select ${checksum}::text, ${hostedBytes}::bigint, ${now}::timestamptz
             from model where ${hostedBytes}::bigint is not null
           on conflict (sha256) do nothing
         ),
@@ -41,8 +42,8 @@ export async function addModel(
                                       download_url, checksum, file, file_name, requires_license, metadata, created_at)
           select ${newUuid()}::uuid, model.id, ${model.version}, ${model.type}, ${model.paradigm},
                  ${model.nFeatures}::bigint, ${model.nClasses}::bigint, ${model.sizeMb}::double precision,
-                 ${model.downloadUrl}, ${model.checksum},
-                 case when ${hostedBytes}::bigint is not null then ${model.checksum}::text end,
+                 ${model.downloadUrl}, ${checksum}::text,
+                 case when ${hostedBytes}::bigint is not null then ${checksum}::text end,
                  ${model.fileName ?? null}::text,
                  ${model.requiresLicense},
                  ${JSON.stringify(model.metadata)}::text::jsonb, ${now}::timestamptz
@@ -51,7 +52,7 @@ export async function addModel(
         made as (
           select owner_account_id as account_id, null::jsonb as before,
                  jsonb_build_object('name', ${model.name}::text, 'version', ${model.version}::text,
-                   'requires_license', ${model.requiresLicense}::text, 'checksum', ${model.checksum}::text) as after
+                   'requires_license', ${model.requiresLicense}::text, 'checksum', ${checksum}::text) as after
             from model
         ),
         logged as (${auditCte(sql, { action: "model.add", actor, at: now, from: sql`made` })})

@@ -8,7 +8,7 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { constants, fstatSync } from "node:fs";
-import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { HOUR_MS } from "../calendar.ts";
 import { makeDataFolder } from "../host/mod.ts";
@@ -33,6 +33,14 @@ export interface StoreOptions {
 }
 
 export type FileProblem = "missing" | "unreadable" | "changed";
+
+/** So much of the disk stays free, for the database and for other programs. */
+export const LEAST_FREE_BYTES = 256 * 1024 * 1024;
+/** The refusal if the disk has no room for a file. */
+export const NO_ROOM = refuse(
+  "SERVICE_UNAVAILABLE",
+  "Cannot store the file: the disk of the service has no room for it; free some space, or move the data folder",
+);
 
 const FOLDER_MODE = 0o750;
 const FILE_MODE = 0o640;
@@ -83,16 +91,27 @@ export async function storeFile(
   }
 }
 
-/** Stores bytes from a stream, as {@linkcode storeFile} does. If the stream throws, nothing is left behind. */
+/** What {@linkcode storeBytes} checks. */
+interface BytesOptions extends StoreOptions, CopyOptions {
+  /** Refuses if the disk would have less than 256 MB left after so many more bytes; by default this is not checked. */
+  readonly neededBytes?: number;
+  /** Refuses a whole file before it gets its name. */
+  readonly check?: (stored: StoredFile) => Promise<Refusal | undefined>;
+}
+
+/**
+ * Stores bytes from a stream, as {@linkcode storeFile} does. If the stream throws or a check refuses, nothing is left
+ * behind.
+ */
 export async function storeBytes(
   dataDir: string,
-  chunks: AsyncIterable<Buffer>,
-  { now, ...options }: StoreOptions & CopyOptions,
-): Promise<StoredFile> {
+  chunks: AsyncIterable<Uint8Array>,
+  { now, neededBytes, check = async () => undefined, ...options }: BytesOptions,
+): Promise<StoredFile | Refusal> {
   await makeStore(dataDir, now);
-  const stored = await keepFile(modelsFolderOf(dataDir), chunks, options, async () => undefined);
-  if (isRefusal(stored)) throw new Error(stored.sentence);
-  return stored;
+  const { bavail, bsize } = await statfs(modelsFolderOf(dataDir));
+  if (neededBytes !== undefined && bavail * bsize < neededBytes + LEAST_FREE_BYTES) return NO_ROOM;
+  return await keepFile(modelsFolderOf(dataDir), chunks, options, check);
 }
 
 /** Creates the missing folders. With an external database the data folder can be missing, too. */
@@ -114,7 +133,7 @@ export async function prepareFolder(folder: string, now: Date): Promise<void> {
  */
 export async function keepFile(
   folder: string,
-  chunks: AsyncIterable<Buffer>,
+  chunks: AsyncIterable<Uint8Array>,
   options: CopyOptions,
   check: (stored: StoredFile, path: string) => Promise<Refusal | undefined>,
 ): Promise<StoredFile | Refusal> {
@@ -222,7 +241,7 @@ interface CopyOptions {
 }
 
 async function copy(
-  chunks: AsyncIterable<Buffer>,
+  chunks: AsyncIterable<Uint8Array>,
   unfinished: string,
   options: CopyOptions,
 ): Promise<StoredFile> {

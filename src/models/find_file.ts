@@ -83,6 +83,8 @@ async function findFiles(database: Database, ids: readonly string[]): Promise<Fo
         from unnest(${toTextArray(ids)}::text[]) as wanted (id)
         join models m on m.name = split_part(wanted.id, '/', 1)
         join model_versions v on v.model_id = m.id and v.version = split_part(wanted.id, '/', 2) and v.retired_at is null
+         -- Not a version that waits for its file: it would stay in the cache without the file.
+         and coalesce(v.file, v.download_url) is not null
         left join model_files f on f.sha256 = v.file`,
     { isRead: true },
   );

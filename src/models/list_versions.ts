@@ -22,6 +22,8 @@ export interface RegisteredModel {
 export interface ModelVersion extends ModelFacts {
   /** True if the file is in the data folder, false if it is elsewhere. */
   readonly isHosted: boolean;
+  /** True until the file is uploaded; clients do not see the version before. */
+  readonly awaitsFile: boolean;
   readonly createdAt: Date;
   /** Null for a version that is not retired. */
   readonly retiredAt: Date | null;
@@ -56,7 +58,8 @@ export async function findRegistered(database: Database, name: string): Promise<
 }
 
 function columns(sql: Sql): Fragment {
-  return sql`${factColumns(sql)}, v.download_url is null as "isHosted", v.created_at as "createdAt",
+  return sql`${factColumns(sql)}, v.download_url is null as "isHosted",
+         v.file is null and v.download_url is null and v.retired_at is null as "awaitsFile", v.created_at as "createdAt",
          v.retired_at as "retiredAt"`;
 }
 

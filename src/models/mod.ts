@@ -9,6 +9,7 @@ export {
   type FileProblem,
   isSha256,
   keepFile,
+  LEAST_FREE_BYTES,
   locateFile,
   modelsFolderOf,
   pathOfFile,
@@ -41,6 +42,13 @@ export {
   toFileName,
   toMegabytes,
 } from "./model.ts";
+export {
+  createUploads,
+  NO_PUBLIC_URL,
+  type Upload,
+  type UploadOptions,
+  type Uploads,
+} from "./receive_file.ts";
 export { renderAddedModel, renderModel, renderRegistered } from "./render_model.ts";
 export { purgeFiles, retireVersion } from "./retire_models.ts";
 export { verifyFiles } from "./verify_files.ts";

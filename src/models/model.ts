@@ -23,7 +23,8 @@ export type ModelFacts = Pick<
   "version" | "type" | "paradigm" | "nFeatures" | "nClasses" | "sizeMb" | "requiresLicense"
 >;
 
-export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes" | "fileName"> {
+export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes" | "fileName" | "checksum"> {
+  readonly checksum: string;
   /** `usr_…`; null for a public model. */
   readonly owner: string | null;
 }
@@ -140,14 +141,14 @@ function schemaFor(brand: Brand) {
     nClasses: numberField(MODEL_RULES.nClasses),
     /** Megabytes. */
     sizeMb: numberField(MODEL_RULES.sizeMb),
-    /** The address of the file; null if it is hosted here. */
+    /** The address of the file; null if it is hosted here or will be. */
     downloadUrl: v.nullable(parsedField(MODEL_RULES.downloadUrl)),
     /** The name of a hosted file; by default clients see the model's name and version. */
     fileName: v.optional(parsedField(MODEL_RULES.fileName)),
     /** The size of a hosted file. */
     hostedBytes: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
-    /** SHA-256. */
-    checksum: parsedField(MODEL_RULES.checksum),
+    /** SHA-256; null while the file is not known. */
+    checksum: v.nullable(parsedField(MODEL_RULES.checksum)),
     /** The lowest tier that may use the model. */
     requiresLicense: wordField(TIERS),
     /** Every list contains the metadata of its models, so it is bounded, as for an event. */
@@ -191,7 +192,8 @@ export function parseNewModel(
     });
   }
   const model = parsed.output;
-  if ((model.downloadUrl === null) !== (model.hostedBytes !== undefined)) {
+  const isKnown = model.checksum !== null;
+  if (isKnown !== ((model.downloadUrl === null) === (model.hostedBytes !== undefined))) {
     return refuse("INVALID_REQUEST", "Cannot add model: it must have either a file or an address");
   }
   const isCustom = hasOwner || model.ownerUuid !== undefined;

@@ -46,6 +46,7 @@ export function renderRegistered({ model, versions }: FoundModel) {
     versions: versions.map((version) => ({
       ...renderFacts(version),
       hosted: version.isHosted,
+      awaits_file: version.awaitsFile,
       requires_license: version.requiresLicense,
       added_at: toTimestamp(version.createdAt),
       retired_at: version.retiredAt && toTimestamp(version.retiredAt),

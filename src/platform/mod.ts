@@ -24,6 +24,8 @@ export interface ListenOptions {
   /** A connection without any traffic for this time is closed. */
   readonly idleTimeoutSeconds: number;
   readonly answer: Answer;
+  /** True if a request may take longer than a minute to arrive: then the caller bounds the time of large bodies. */
+  readonly takesUploads?: boolean;
   /** Serves https with this pair; without it, plain http. */
   readonly tls?: TlsPair;
 }

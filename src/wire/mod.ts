@@ -21,6 +21,7 @@ export {
   type JsonObject,
   NO_BODY,
   readJson,
+  refuseEncoded,
   toBodyRefusal,
   toJsonObject,
 } from "./read_body.ts";

@@ -71,7 +71,7 @@ export function renderOpenApi(operations: readonly DescribedOperation[], facts: 
 
 /** Renders an operation. Adds its refusals to `shared` if the operations of the document share them. */
 function renderOperation(operation: DescribedOperation, facts: Facts, shared: Record<string, Json>): Json {
-  const { id, about, parameters = [], request } = operation;
+  const { id, about, parameters = [], request, file } = operation;
   const responses: Record<string, Json> = {};
   for (const answer of [operation.success, ...(operation.others ?? [])])
     responses[answer.status ?? 200] = renderAnswer(answer, operation, facts);
@@ -85,11 +85,15 @@ function renderOperation(operation: DescribedOperation, facts: Facts, shared: Re
     operationId: id,
     ...about,
     parameters: parameters.length > 0 ? parameters : undefined,
-    requestBody: request && {
-      required: request.required,
-      description: request.description,
-      content: { "application/json": { schema: refTo("schemas", request.schema), example: request.example } },
-    },
+    requestBody: file
+      ? { required: true, description: file, content: { "application/octet-stream": {} } }
+      : request && {
+          required: request.required,
+          description: request.description,
+          content: {
+            "application/json": { schema: refTo("schemas", request.schema), example: request.example },
+          },
+        },
     responses,
   };
 }

@@ -41,12 +41,14 @@ interface About {
 export interface DescribedOperation {
   /** The path, with its parameters in braces. */
   readonly path: string;
-  readonly method: "get" | "head" | "post" | "patch" | "delete";
+  readonly method: "get" | "head" | "post" | "put" | "patch" | "delete";
   /** Its name in generated clients. */
   readonly id: string;
   readonly about: About;
   readonly parameters?: readonly Json[];
   readonly request?: RequestBody | undefined;
+  /** What its body is, if that is a file. */
+  readonly file?: string;
   /** True if its requests are counted in a window, which the headers of the answers show. */
   readonly isCounted: boolean;
   readonly success: DescribedAnswer;

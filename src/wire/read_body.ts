@@ -25,14 +25,20 @@ const NOT_AN_OBJECT = refuse("INVALID_REQUEST", "The body must be a JSON object"
  */
 export function readJson(request: Request): Eventually<unknown> {
   const { headers } = request;
-  const encoding = headers.get("content-encoding");
-  if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") return ENCODED;
+  const encoded = refuseEncoded(headers);
+  if (encoded !== undefined) return encoded;
   // The length counts only if it is a single number: the same header twice reads "5, 5".
   const declaredBytes = Number(headers.get("content-length") ?? Number.NaN);
   if (declaredBytes > BODY_LIMIT_BYTES) return TOO_LARGE;
   if (declaredBytes === 0) return NO_BODY;
   if (declaredBytes <= BODY_LIMIT_BYTES) return request.json();
   return hasTrailers(request) ? TRAILERS : readChunks(request);
+}
+
+/** Refuses a body that is encoded. */
+export function refuseEncoded(headers: Headers): Refusal | undefined {
+  const encoding = headers.get("content-encoding");
+  return encoding && encoding.toLowerCase() !== "identity" ? ENCODED : undefined;
 }
 
 /**

@@ -128,6 +128,15 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
   },
   "GET /models/:name": { NOT_FOUND: ({ path }) => ({ path: `${path}-other` }) },
   "DELETE /models/:name": { NOT_FOUND: ({ path }) => ({ path: `${path}-other` }) },
+  "PUT /models/:name/:version/file": {
+    METHOD_NOT_ALLOWED: () => ({ method: "POST" }),
+    PAYLOAD_TOO_LARGE: () => ({ file: "x".repeat(1_000_001) }),
+    NOT_FOUND: ({ path }) => ({ path: path.replace("1.0.0", "3.0.0") }),
+    CONFLICT: async (sample) => {
+      await admin.call("POST", sample.path.replace("file", "retire"), { body: {} });
+      return {};
+    },
+  },
   "POST /models/:name/:version/retire": {
     NOT_FOUND: ({ path }) => ({ path: path.replace("1.0.0", "3.0.0") }),
     CONFLICT: twice,

@@ -9,18 +9,21 @@ export interface Sent {
   readonly cookie?: string;
   /** Sent by POST, with the console's own origin. */
   readonly form?: Readonly<Record<string, string>>;
+  /** A body that is sent as it is, also with the console's own origin. */
+  readonly file?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 export function createConsoleClient(admin: Pick<TestAdmin, "url" | "database" | "clock">) {
   let operators = 0;
 
-  async function send(path: string, { method, cookie, form, headers = {} }: Sent = {}) {
+  async function send(path: string, { method, cookie, form, file, headers = {} }: Sent = {}) {
     const answer = await fetch(`${admin.url}/console${path}`, {
       method: method ?? (form ? "POST" : "GET"),
       redirect: "manual",
-      headers: { ...(form && { origin: admin.url }), ...(cookie && { cookie }), ...headers },
+      headers: { ...((form ?? file) && { origin: admin.url }), ...(cookie && { cookie }), ...headers },
       ...(form && { body: new URLSearchParams(form) }),
+      ...(file && { body: file }),
     });
     const text = await answer.text();
     return { status: answer.status, headers: answer.headers, text, location: answer.headers.get("location") };

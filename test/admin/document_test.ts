@@ -92,10 +92,11 @@ describe("The document", () => {
       expect(described["x-required-scope"]).toBe(scope === "any" ? undefined : scope);
       if (scope !== "any") expect(described.description).toContain(`\`${scope}\``);
       const names = (described.parameters ?? []).map((parameter: { name: string }) => parameter.name);
-      const { query = { entries: {} }, needsIdempotencyKey } = route.operation;
+      const { query = { entries: {} }, headers = [], needsIdempotencyKey } = route.operation;
       expect(names).toEqual([
         ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => name),
         ...Object.keys(query.entries),
+        ...headers.map(({ name }) => name),
         ...(needsIdempotencyKey ? ["Idempotency-Key"] : []),
       ]);
       const codes = Object.values<Refusals & { $ref?: string }>(described.responses)

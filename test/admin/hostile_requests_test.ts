@@ -116,7 +116,7 @@ for (const route of ROUTES) {
       });
     }
 
-    if (route.method !== "GET") {
+    if (route.method !== "GET" && operation.file === undefined) {
       test("refuses a body that is too large, too deep, encoded, or no JSON object", async () => {
         const token = await admin.token();
         for (const [text, code] of [

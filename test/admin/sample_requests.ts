@@ -1,15 +1,16 @@
 /** A sample request for each route of the API, which succeeds with a token of the route's scope. */
 
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { addActivity } from "../../src/activity/mod.ts";
 import { ROUTES } from "../../src/admin/things.ts";
 import { computeFigures } from "../../src/figures/mod.ts";
 import { toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
-import { ACTOR, orThrow } from "../support/issue.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { addNewModel, newModel } from "../support/new_model.ts";
 
@@ -17,6 +18,8 @@ export interface SampleRequest {
   /** Below `/admin/v1`. */
   readonly path: string;
   readonly body?: Readonly<Record<string, unknown>>;
+  /** A body that is sent as it is. */
+  readonly file?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -107,6 +110,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "POST /models": () => ({ path: "/models", body: toFields(newModel({ name: newName() })) }),
   "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
   "DELETE /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
+  "PUT /models/:name/:version/file": async (admin) => {
+    const path = `/models/${await awaitFile(admin)}/1.0.0/file`;
+    return { path, file: "weights", headers: { "X-Checksum-SHA256": hash("sha256", "weights") } };
+  },
   "POST /models/:name/:version/retire": async (admin) => ({
     path: `/models/${await registerModel(admin)}/1.0.0/retire`,
     body: {},
@@ -168,6 +175,13 @@ export async function issueRevoked(
 export async function registerModel(admin: TestAdmin): Promise<string> {
   const name = newName();
   await addNewModel(admin.database, { name }, { now: admin.clock.now() });
+  return name;
+}
+
+/** Adds version 1.0.0 of a model that waits for its file, and returns its name. */
+export async function awaitFile(admin: TestAdmin, name = newName()): Promise<string> {
+  const awaited = orThrow(parseNewModel(newModel({ name, downloadUrl: null, checksum: null }), BRAND));
+  orThrow(await addModel(admin.database, awaited, { actor: ACTOR, now: admin.clock.now() }));
   return name;
 }
 

@@ -1,5 +1,5 @@
 /** A sample visit for each route of the console. */
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { parseId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
@@ -7,12 +7,22 @@ import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
-import { issueRevoked, issueSuspended, nameOf, newName, registerModel } from "./sample_requests.ts";
+import {
+  awaitFile,
+  issueRevoked,
+  issueSuspended,
+  nameOf,
+  newName,
+  registerModel,
+} from "./sample_requests.ts";
 
 export interface SampleVisit {
   /** Below `/console`. */
   readonly path: string;
   readonly form?: Readonly<Record<string, string>>;
+  /** A body that is sent as it is. */
+  readonly file?: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 type MakeVisit = (admin: TestAdmin) => SampleVisit | Promise<SampleVisit>;
@@ -60,6 +70,15 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /models/:name/retire": async (admin) => ({
     path: `/models/${await registerModel(admin)}/retire`,
     form: { version: "1.0.0", reason: "faulty" },
+  }),
+  "POST /models/:name/add-version": async (admin) => ({
+    path: `/models/${await registerModel(admin)}/add-version`,
+    form: { version: "1.1.0" },
+  }),
+  "PUT /models/:name/:version/file": async (admin) => ({
+    path: `/models/${await awaitFile(admin)}/1.0.0/file`,
+    file: "weights",
+    headers: { "X-Checksum-SHA256": hash("sha256", "weights") },
   }),
   "POST /access/sessions/:id/end": async (admin) => ({
     path: `/access/sessions/${await beginSession(admin)}/end`,

@@ -1,11 +1,15 @@
 /** The list of models and the page of a model, in a real browser. */
 import { describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
 import { findRegistered, retireVersion } from "../../src/models/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { useForAll } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, tabTo } from "./support/console.ts";
@@ -14,7 +18,8 @@ const LONG = "a_very_long_name_of_a_model.".repeat(7).slice(0, 195);
 /** A page of the console is never larger. */
 const MAX_BYTES = 150_000;
 
-const admin = useForAll(startConsole);
+const admin = useForAll(() => startConsole({ uploads: { uploadMaxGb: 0.02 } }));
+const folder = useFolder();
 
 const add = (fields: object) => addNewModel(admin.database, fields, { now: admin.clock.now() });
 
@@ -112,7 +117,7 @@ describe("The page of a model", () => {
       await page.keyboard.type("1.0.0");
       await page.keyboard.press("Enter");
       await page.getByText("The version was retired").waitFor();
-      expect(await page.locator(".action form").count()).toBe(0);
+      expect(await page.locator("summary", { hasText: "Retire" }).count()).toBe(0);
     });
   });
 
@@ -126,6 +131,111 @@ describe("The page of a model", () => {
     const unknown = { path: "/models/%3Cscript%3E", expectedFaults: [/status of 404/] };
     await admin.visitAs("viewer", unknown, async (page) => {
       await page.getByText("Cannot show model: no model has that name.").waitFor();
+    });
+  });
+});
+
+describe("The upload of a file", () => {
+  const bytes = Buffer.alloc(10_000_000, "weights of a model; ");
+  const path = join(folder, "speller.onnx");
+  writeFileSync(path, bytes);
+  const status = (page: Page) => page.locator(".upload form output");
+  const versionsOf = async (name: string) => (await findRegistered(admin.database, name))?.versions ?? [];
+
+  /** Adds version 1.1.0 of a model on its page. */
+  async function addVersion(page: Page): Promise<void> {
+    await open(page, "Add a version");
+    await page.getByLabel("New version").fill("1.1.0");
+    await page.getByRole("button", { name: "Add the version" }).click();
+    await page.getByText("The version was added. Upload its file now").waitFor();
+  }
+
+  test("reads the file, sends it, says what was checked, and the list shows the version", async () => {
+    await add({ name: "uploaded", paradigm: "p300" });
+    await admin.visitAs("editor", { path: "/models/uploaded" }, async (page) => {
+      await addVersion(page);
+      expect(await page.locator("tbody td").first().textContent()).toBe("waits for its file");
+      await takeScreenshots(page, "model-upload");
+      await expectAccessible(page);
+      const network = await page.context().newCDPSession(page);
+      const limits = { offline: false, latency: 0, downloadThroughput: -1 };
+      await network.send("Network.emulateNetworkConditions", { ...limits, uploadThroughput: 1_000_000 });
+      await page.getByLabel("File").setInputFiles(path);
+      await page.getByRole("button", { name: "Upload" }).click();
+      await page.getByText(/^Sending the file: \d/).waitFor();
+      expect(await page.locator("progress").isVisible()).toBe(true);
+      await takeScreenshots(page, "model-upload-in-progress");
+      await expectAccessible(page);
+      await network.send("Network.emulateNetworkConditions", { ...limits, uploadThroughput: -1 });
+      await page.getByText("The file has arrived: ").waitFor();
+      expect(await status(page).textContent()).toContain(`10,000,000 bytes`);
+      expect(await status(page).textContent()).toContain(hash("sha256", bytes));
+      await takeScreenshots(page, "model-upload-done");
+      await expectAccessible(page);
+      await page.getByRole("link", { name: "Show the version" }).click();
+      await page.getByRole("cell", { name: "listed", exact: true }).waitFor();
+      expect(await page.locator(".upload").count()).toBe(0);
+    });
+    const [added, old] = await versionsOf("uploaded");
+    expect(added).toMatchObject({
+      ...old,
+      version: "1.1.0",
+      sizeMb: 10,
+      isHosted: true,
+      createdAt: added?.createdAt,
+    });
+    const [row] = await admin.database.query<{ actor: string; fileName: string }>(
+      (sql) => sql`
+        select actor, (select file_name from model_versions v where v.checksum = after ->> 'checksum') as "fileName"
+          from audit where action = 'model.upload'`,
+    );
+    expect(row).toEqual({ actor: "operator:emil", fileName: "speller.onnx" });
+  });
+
+  test("says why it failed, and can be repeated", async () => {
+    await add({ name: "failing" });
+    const [large, empty] = [join(folder, "large"), join(folder, "empty")];
+    for (const each of [large, empty]) writeFileSync(each, "");
+    truncateSync(large, 20_000_001);
+    const visit = { path: "/models/failing", expectedFaults: [/status of 409/, /ERR_/] };
+    await admin.visitAs("editor", visit, async (page) => {
+      await addVersion(page);
+      const upload = async (file: string, sentence: string | RegExp) => {
+        await page.getByLabel("File").setInputFiles(file);
+        await page.getByRole("button", { name: "Upload" }).click();
+        await page.getByText(sentence).waitFor();
+      };
+      await upload(empty, "Choose a file that is not empty.");
+      await upload(large, "The file has 20 MB: use the command below.");
+      await page.route("**/file?*", (route) => route.abort());
+      await upload(path, "The connection was lost, and nothing was stored.");
+      await takeScreenshots(page, "model-upload-failed");
+      await expectAccessible(page);
+      await page.unroute("**/file?*");
+      await retireVersion(
+        admin.database,
+        { name: "failing", version: "1.1.0" },
+        { actor: ACTOR, now: admin.clock.now() },
+      );
+      await upload(path, "Cannot upload file: failing 1.1.0 is retired or has another file");
+      await admin.database.query((sql) => sql`delete from operator_sessions`);
+      await upload(path, "Nothing was stored: the session has ended");
+      expect(await page.locator("progress").isVisible()).toBe(false);
+    });
+    expect((await versionsOf("failing"))[0]).toMatchObject({ version: "1.1.0", isHosted: true, sizeMb: 0 });
+  });
+
+  test("shows the command alone without script, and nothing to a viewer", async () => {
+    await add({ name: "scriptless" });
+    await admin.visitAs("editor", { path: "/models/scriptless", script: false }, async (page) => {
+      await addVersion(page);
+      expect(await page.locator(".upload form").isVisible()).toBe(false);
+      const command = await page.locator(".upload code.key").textContent();
+      expect(command).toStartWith("curl -T ./model.bin");
+      expect(command).toEndWith("/admin/v1/models/scriptless/1.1.0/file");
+    });
+    await admin.visitAs("viewer", { path: "/models/scriptless" }, async (page) => {
+      expect(await page.locator(".upload").count()).toBe(0);
     });
   });
 });

@@ -75,6 +75,7 @@ describe("parseNewModel()", () => {
     ]),
     [{ downloadUrl: null }, /must have either a file or an address/],
     [{ hostedBytes: 5 }, /must have either a file or an address/],
+    [{ checksum: null }, /must have either a file or an address/],
     [{ checksum: "AB".repeat(32) }, /sha256 must be 64 lowercase/],
     [{ checksum: `sha1:${"ab".repeat(32)}` }, /sha256 must be 64 lowercase/],
     [{ requiresLicense: "trial" }, /requires-license must be one of free/],

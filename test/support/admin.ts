@@ -1,4 +1,6 @@
 /** Starts the listener for operators on port 0, with its own database: real HTTP, real PostgreSQL, a clock that moves. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { createAdminApp } from "../../src/admin/app.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
 import type { AdminAppOptions } from "../../src/admin/mod.ts";
@@ -7,6 +9,7 @@ import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
 import { createLicenseChanges, isRestricted, type Restriction } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
+import { createUploads, type UploadOptions } from "../../src/models/mod.ts";
 import { issueToken, SCOPES, SCOPES_OF_RESTRICTED, type Scope } from "../../src/operators/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -14,6 +17,7 @@ import { createLicenseSigner, ensureSigningKeys } from "../../src/signed_license
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { ACTOR, BRAND, issue } from "./issue.ts";
+import { testFolder } from "./postgres.ts";
 import { openSecrets } from "./secrets.ts";
 import type { JsonResponse } from "./service.ts";
 
@@ -24,6 +28,8 @@ export interface TestAdmin {
   /** Direct access to the tables. */
   readonly database: Database;
   readonly testDatabase: TestDatabase;
+  /** The folder with the files of models. */
+  readonly dataDir: string;
   /** The licenses whose cached keys were dropped. */
   readonly forgotten: string[];
   readonly logLines: string[];
@@ -48,6 +54,8 @@ export interface CallOptions {
   /** By default a token with every scope. */
   readonly token?: string;
   readonly body?: unknown;
+  /** A body that is sent as it is. */
+  readonly file?: string | Uint8Array | ReadableStream;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -62,8 +70,11 @@ export async function startAdmin(
     readonly on?: TestDatabase;
     readonly clock?: TestClock;
     readonly admin?: Partial<AdminAppOptions>;
+    /** By default a file of at most 1 MB may be uploaded. */
+    readonly uploads?: Partial<UploadOptions>;
   } = {},
 ): Promise<TestAdmin> {
+  const dataDir = mkdtempSync(join(testFolder(), "admin-"));
   const testDatabase = options.on ?? (await createTestDatabase());
   const clock = options.clock ?? createTestClock();
   const { database } = testDatabase;
@@ -85,13 +96,14 @@ export async function startAdmin(
     }),
     directory: { isTrusted: () => true },
     trustedProxies: [],
-    publicUrl: undefined,
+    publicUrl: "https://licenses.example.org",
     adminUrl: undefined,
     isLoopback: true,
     isTls: false,
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
     csvInFlight: createCsvInFlight(),
+    uploads: createUploads({ dataDir, clock, uploadMaxGb: 0.001, ...options.uploads }),
     processUuid: newUuid(),
     certificateExpiresAt: () => undefined,
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],
@@ -103,7 +115,7 @@ export async function startAdmin(
   const listener = await bunPlatform.listen({
     host: "127.0.0.1",
     port: 0,
-    maxBodyBytes: 1024 * 1024,
+    maxBodyBytes: Number.MAX_SAFE_INTEGER,
     idleTimeoutSeconds: 30,
     answer: app.fetch,
   });
@@ -127,15 +139,17 @@ export async function startAdmin(
     clock,
     database,
     testDatabase,
+    dataDir,
     forgotten,
     logLines,
     token,
     issue: (request) => issue(database, { now: clock.now(), ...request }),
-    async call(method, path, { token: given, body, headers = {} } = {}) {
+    async call(method, path, { token: given, body, file, headers = {} } = {}) {
       if (given === undefined) everyScope ??= token();
       const response = await fetch(`${url}/admin/v1${path}`, {
         method,
         headers: { authorization: `Bearer ${given ?? (await everyScope)}`, ...headers },
+        ...(file !== undefined && { body: file as string }),
         ...(body !== undefined && { body: isSentAsItIs(body) ? body : JSON.stringify(body) }),
       });
       const text = await response.text();
@@ -145,6 +159,7 @@ export async function startAdmin(
     async close() {
       await listener.stop(1_000);
       if (options.on === undefined) await testDatabase.close();
+      rmSync(dataDir, { recursive: true, force: true });
     },
   };
 }

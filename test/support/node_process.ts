@@ -186,6 +186,7 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_RATE_LIMITS: config.rateLimits,
     CLAVIGER_DOWNLOADS_PER_KEY: String(config.downloadsPerKey),
     CLAVIGER_DOWNLOADS_AT_ONCE: String(config.downloadsAtOnce),
+    CLAVIGER_UPLOAD_MAX_GB: String(config.uploadMaxGb),
     CLAVIGER_TRUSTED_PROXIES: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`).join(","),
     CLAVIGER_LOG_FORMAT: "json",
     CLAVIGER_OFFLINE_DAYS: Object.entries(config.offlineDays)

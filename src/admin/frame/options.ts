@@ -7,6 +7,7 @@ import type { KeyDirectory } from "../../keys/mod.ts";
 import type { LicenseChanges } from "../../licensing/mod.ts";
 import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
 import type { Log } from "../../log.ts";
+import type { Uploads } from "../../models/mod.ts";
 import type { FailedLogins, Session, Token } from "../../operators/mod.ts";
 import type { Peer } from "../../platform/mod.ts";
 import type { Secrets, Signer } from "../../secrets/mod.ts";
@@ -46,6 +47,8 @@ export interface AdminOptions {
   readonly csvInFlight: InFlight;
   /** Begins to collect garbage; absent if the runtime cannot. */
   readonly collectGarbage?: (() => void) | undefined;
+  /** Receives the files of models. */
+  readonly uploads: Uploads;
   /** This process in the list of processes. */
   readonly processUuid: string;
   /** When the certificate that is used now expires; undefined without one. */

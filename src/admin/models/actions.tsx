@@ -1,7 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of a model offers. */
 import * as v from "valibot";
-import { type FoundModel, removeModel, retireVersion } from "../../models/mod.ts";
+import { parseId } from "../../ids.ts";
+import { addModel, type FoundModel, parseNewModel, removeModel, retireVersion } from "../../models/mod.ts";
+import { isRefusal } from "../../refusal.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -52,8 +54,33 @@ const retire: ModelAction = action({
   done: "The version was retired: its downloads end within a minute.",
 });
 
+const addVersion: ModelAction = action({
+  name: "add-version",
+  scope: "models:write",
+  label: "Add a version",
+  submit: "Add the version",
+  Form: ({ of: { model }, field }) => (
+    <>
+      <p>
+        {`The new version has the tier, type, paradigm, features and classes of ${model.shown.version}. Then you upload its file: clients see the version when the file has arrived.`}
+      </p>
+      <TextField {...field("version")} label="New version" required />
+    </>
+  ),
+  entries: { version: TEXT },
+  async perform({ of: { model }, fields: { version }, by, visit: { options } }) {
+    const { name, owner, shown } = model;
+    const ownerUuid = owner === null ? undefined : parseId("usr", owner.id);
+    const awaited = { sizeMb: 0, downloadUrl: null, checksum: null };
+    const fields = { ...shown, ...awaited, name, version, ownerUuid, metadata: {} };
+    const added = parseNewModel(fields, options.brand, { names: "json" });
+    return isRefusal(added) ? added : await addModel(options.database, added, by);
+  },
+  done: "The version was added. Upload its file now: clients do not see the version before.",
+});
+
 /** The actions in the order of the page. */
-export const MODEL_ACTIONS = [remove, retire];
+export const MODEL_ACTIONS = [remove, retire, addVersion];
 
 function findUnretired({ versions }: FoundModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);

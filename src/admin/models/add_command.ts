@@ -1,13 +1,12 @@
-/** The command that adds a model, to copy: the file is on the host, so the console does not add models itself. */
+/** The commands that put a model into the registry, to copy. */
 import type { Brand } from "../../brand.ts";
-import type { RegisteredModel } from "../../models/mod.ts";
 
-/** The place of the file in the command. */
+/** The place of the file in the commands. */
 export const FILE = "./model.bin";
 
 /** Returns the command that adds a new model; its values are examples. */
 export function addCommand({ modelTypes: [type = ""] }: Brand): string {
-  return render({
+  const options = {
     name: "motor-imagery-4class",
     version: "1.0.0",
     type,
@@ -15,32 +14,17 @@ export function addCommand({ modelTypes: [type = ""] }: Brand): string {
     "n-features": 44,
     "n-classes": 4,
     "requires-license": "research",
-  });
+    file: FILE,
+  };
+  return [
+    "claviger models add",
+    ...Object.entries(options).map(([name, value]) => `  --${name} ${value}`),
+  ].join(" \\\n");
 }
 
-/** Returns the command that adds another version of a model, with the values of the version that is shown. */
-export function addVersionCommand({ name, owner, shown }: RegisteredModel): string {
-  return render({
-    name,
-    version: "NEW-VERSION",
-    type: shown.type,
-    paradigm: shown.paradigm,
-    "n-features": shown.nFeatures,
-    "n-classes": shown.nClasses,
-    "requires-license": shown.requiresLicense,
-    ...(owner && { owner: owner.id }),
-  });
-}
-
-function render(options: Readonly<Record<string, string | number>>): string {
-  const given = Object.entries({ ...options, file: FILE }).map(
-    ([name, value]) => `  --${name} ${quote(value)}`,
-  );
-  return ["claviger models add", ...given].join(" \\\n");
-}
-
-/** Quotes a value for a shell if it needs that. */
-function quote(value: string | number): string {
-  const text = String(value);
-  return /^[\w./+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+/** Returns the command that uploads the file of a version; `path` is that of the model and version with `/file`. */
+export function uploadCommand(adminUrl: string, path: string): string {
+  return `curl -T ${FILE} -H @token.header \\
+  -H "X-Checksum-SHA256: $(sha256sum ${FILE} | cut -d' ' -f1)" \\
+  ${adminUrl}/admin/v1${path}`;
 }

@@ -4,14 +4,13 @@ import { type FoundModel, findRegistered, toBytes } from "../../models/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
-import { Copyable } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Day, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MODEL_ACTIONS } from "./actions.tsx";
-import { addVersionCommand } from "./add_command.ts";
 import { Listed } from "./models.tsx";
+import { UploadForm } from "./upload.tsx";
 
 /** The page of a model, with its actions. */
 export const MODEL_PAGE: DetailPage<FoundModel> = {
@@ -29,11 +28,12 @@ async function findNamed({ options, params }: Visit): Promise<FoundModel | Refus
   return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
 }
 
-function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail {
+function showModel({ model, versions }: FoundModel, { may, now, options }: Visit): Detail {
   const { listedVersion, owner } = model;
+  const awaited = may("models:write") ? versions.filter(({ awaitsFile }) => awaitsFile) : [];
   return {
     title: escapeControls(model.name),
-    script: "copy",
+    script: ["copy", "upload"],
     above: (
       <Facts
         facts={[
@@ -43,20 +43,11 @@ function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail
         ]}
       />
     ),
-    afterActions: may("models:write") && (
-      <details class="action" name="action">
-        <summary>Add a version…</summary>
-        <div class="about">
-          <p>
-            Copy the file to the host of the service, and run this command there with the new version. The
-            list then shows it.
-          </p>
-          <Copyable id="add-command" text={addVersionCommand(model)} label="Copy the command" />
-        </div>
-      </details>
-    ),
     below: (
       <>
+        {awaited.map((version) => (
+          <UploadForm name={model.name} version={version} options={options} />
+        ))}
         <h2>Versions</h2>
         <Table
           caption={
@@ -68,8 +59,10 @@ function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail
             { label: "Version", cell: ({ version }) => <Foreign text={version} /> },
             {
               label: "State",
-              cell: ({ version, retiredAt }) =>
-                retiredAt === null ? (
+              cell: ({ version, retiredAt, awaitsFile }) =>
+                awaitsFile ? (
+                  <span class="state expired">waits for its file</span>
+                ) : retiredAt === null ? (
                   <Listed isListed={version === listedVersion} />
                 ) : (
                   <Lines text={<span class="state revoked">retired</span>} more={<Day at={retiredAt} />} />
@@ -81,12 +74,16 @@ function showModel({ model, versions }: FoundModel, { may, now }: Visit): Detail
               "Features, classes",
               ({ nFeatures, nClasses }) => `${renderCount(nFeatures)}, ${renderCount(nClasses)}`,
             ),
-            numeric("Size", ({ sizeMb, isHosted }) => (
-              <Lines
-                text={<Size bytes={toBytes(sizeMb)} />}
-                more={isHosted ? "hosted here" : "at another address"}
-              />
-            )),
+            numeric("Size", ({ sizeMb, isHosted, awaitsFile }) =>
+              awaitsFile ? (
+                NONE
+              ) : (
+                <Lines
+                  text={<Size bytes={toBytes(sizeMb)} />}
+                  more={isHosted ? "hosted here" : "at another address"}
+                />
+              ),
+            ),
             { label: "Added", cell: ({ createdAt }) => <Ago at={createdAt} now={now} /> },
           ]}
           rows={versions}

@@ -22,6 +22,7 @@ import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
+import { takeFile, UPLOAD_HEADERS, UPLOAD_PATH } from "./take_file.ts";
 
 function modelNumber(rule: NumberRule) {
   const { maximum, ...others } = rule.keywords;
@@ -36,12 +37,16 @@ const NEW_MODEL = v.strictObject({
   paradigm: parsedField(MODEL_RULES.paradigm),
   n_features: modelNumber(MODEL_RULES.nFeatures),
   n_classes: modelNumber(MODEL_RULES.nClasses),
-  size_mb: modelNumber(MODEL_RULES.sizeMb),
-  url: parsedField(MODEL_RULES.downloadUrl, {
-    format: "uri",
-    description: "The address where clients download the file, without a user and a password",
-  }),
-  checksum: parsedField(MODEL_RULES.checksum),
+  size_mb: v.optional(modelNumber(MODEL_RULES.sizeMb)),
+  url: v.optional(
+    parsedField(MODEL_RULES.downloadUrl, {
+      format: "uri",
+      description:
+        "The address where clients download the file, without a user and a password; it needs `size_mb` and `checksum`. " +
+        "Without it the version is listed when its file is uploaded.",
+    }),
+  ),
+  checksum: v.optional(parsedField(MODEL_RULES.checksum)),
   requires_license: TIER_FIELD,
   metadata: v.nullish(metadataField()),
   owner: v.optional(parsedField(idRule("usr"), { description: "Only keys of this account see the model" })),
@@ -75,12 +80,18 @@ const REGISTERED_MODEL = titled("RegisteredModel", {
     v.object({
       ...ofVersion,
       hosted: v.pipe(v.boolean(), v.description("False if the file is at another address")),
+      awaits_file: v.pipe(v.boolean(), v.description("True until the file is uploaded")),
       requires_license: oneOfThese(TIERS),
       added_at: timestamp(),
       retired_at: v.pipe(v.nullable(timestamp()), v.description("Null for a version that is not retired")),
     }),
   ),
 });
+
+const NEED_EACH_OTHER = refuse(
+  "INVALID_REQUEST",
+  "Cannot add model: url, checksum and size_mb need each other; leave out all of them for a file that is uploaded",
+);
 
 export const MODEL_ROUTES = [
   route("GET /models", "models:read", {
@@ -101,7 +112,8 @@ export const MODEL_ROUTES = [
 
   route("POST /models", "models:write", {
     id: "addModel",
-    summary: "Add a version of a model whose file is elsewhere; the list then shows this version",
+    summary:
+      "Add a version of a model whose file is elsewhere or will be uploaded; the list shows it once it has a file",
     body: NEW_MODEL,
     success: {
       status: 201,
@@ -110,10 +122,13 @@ export const MODEL_ROUTES = [
         version: v.string(),
         requires_license: oneOfThese(TIERS),
       }),
-      description: "The version is listed",
+      description: "The version is listed; without an address it waits for its file",
     },
     codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
     async run({ database, brand }, { body, actor, now }) {
+      const { url, checksum, size_mb } = body;
+      const given = [url, checksum, size_mb].filter((each) => each !== undefined);
+      if (given.length === 1 || given.length === 2) return NEED_EACH_OTHER;
       const model = parseNewModel(
         {
           name: body.name,
@@ -122,9 +137,9 @@ export const MODEL_ROUTES = [
           paradigm: body.paradigm,
           nFeatures: body.n_features,
           nClasses: body.n_classes,
-          sizeMb: body.size_mb,
-          downloadUrl: body.url,
-          checksum: body.checksum,
+          sizeMb: size_mb ?? 0,
+          downloadUrl: url ?? null,
+          checksum: checksum ?? null,
           requiresLicense: body.requires_license,
           metadata: body.metadata ?? {},
           ownerUuid: body.owner,
@@ -163,6 +178,28 @@ export const MODEL_ROUTES = [
       const removed = await removeModel(database, name, call);
       return isRefusal(removed) ? removed : { name, version: removed.version, listed: false };
     },
+  }),
+
+  route("PUT /models/:name/:version/file", "models:write", {
+    id: "uploadModelFile",
+    summary:
+      "Upload the file of a version that was added without an address; the list then shows this version",
+    description: "An interrupted upload leaves nothing, and each upload can be repeated.",
+    path: UPLOAD_PATH,
+    query: v.strictObject({ file_name: v.optional(parsedField(MODEL_RULES.fileName)) }),
+    headers: UPLOAD_HEADERS,
+    file: "The bytes of the file, not encoded",
+    success: {
+      schema: v.object({
+        name: v.string(),
+        version: v.string(),
+        size_bytes: count(1),
+        checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
+      }),
+      description: "The version has this file",
+    },
+    codes: ["CONFLICT"],
+    run: (options, { query, ...call }) => takeFile(options, { ...call, fileName: query.file_name }),
   }),
 
   route("POST /models/:name/:version/retire", "models:write", {

@@ -5,9 +5,10 @@ import type { Thing } from "../frame/thing.ts";
 import { MODEL_PAGE } from "./model.tsx";
 import { MODELS } from "./models.tsx";
 import { MODEL_ROUTES } from "./models_routes.ts";
+import { UPLOAD } from "./upload.tsx";
 
 export const models: Thing = {
   label: "Models",
-  pages: [...listRoutes(MODELS), ...detailRoutes(MODEL_PAGE)],
+  pages: [...listRoutes(MODELS), ...detailRoutes(MODEL_PAGE), UPLOAD],
   api: MODEL_ROUTES,
 };

@@ -9,6 +9,7 @@ import {
   MODEL_RULES,
   modelsFolderOf,
   type NewModel,
+  NO_PUBLIC_URL,
   parseNewModel,
   renderAddedModel,
   type StoredFile,
@@ -97,16 +98,11 @@ async function addHosted(
   const config = readSettings(invocation, options);
   if (config.publicUrl === undefined) {
     throw new CommandRefused(
-      "Cannot add model: clients need an address to download its file; set CLAVIGER_PUBLIC_URL to the address " +
-        "under which they reach the service, in the settings file that the service also reads",
+      `Cannot add model: ${NO_PUBLIC_URL}, in the settings file that the service also reads`,
     );
   }
   // All fields are checked before a large file is copied.
-  const planned = parseModel(options, config, {
-    downloadUrl: null,
-    checksum: "0".repeat(64),
-    hostedBytes: 0,
-  });
+  const planned = parseModel(options, config, { downloadUrl: null, checksum: null });
   const isInput = file === "-";
   const source = isInput ? "standard input" : resolve(invocation.workingFolder, file);
   const fileName = options.fileName ?? basename(file);

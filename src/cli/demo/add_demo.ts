@@ -48,7 +48,9 @@ export async function addDemo(
   await addHistory(session, { brand, keys, actor, now });
   for (const { fields, file } of makeDemoModels(brand)) {
     const sizeBytes = file.length;
-    const stored = await storeBytes(dataDir, Readable.from([file]), { now, sizeBytes, onProgress() {} });
+    const stored = orRefuse(
+      await storeBytes(dataDir, Readable.from([file]), { now, sizeBytes, onProgress() {} }),
+    );
     const model = {
       ...fields,
       sizeMb: toMegabytes(sizeBytes),

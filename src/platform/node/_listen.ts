@@ -15,7 +15,7 @@ import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
 
-/** The most time that a client may take to send one whole request. */
+/** The most time that a client may take to send one whole request; for a listener that takes uploads, its headers. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 export function listen(options: ListenOptions): Promise<Listener> {
@@ -32,13 +32,16 @@ export function listen(options: ListenOptions): Promise<Listener> {
   );
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     connections.begin(incoming.socket, outgoing);
+    // As on Bun, a whole request may wait for its answer while nothing is sent: a large file is written to the disk.
+    if (options.takesUploads) incoming.once("end", () => incoming.socket.setTimeout(0));
     incoming.headers.host = "localhost";
     incoming.url = normalise(incoming.url ?? "/");
     void handle(incoming, outgoing).catch(() => outgoing.destroy());
   };
   const settings = {
     keepAliveTimeout: idleMs,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: options.takesUploads ? 0 : REQUEST_TIMEOUT_MS,
+    headersTimeout: REQUEST_TIMEOUT_MS,
     ServerResponse: WholeResponse,
   };
   const secure = options.tls && createSecureServer({ ...settings, ...toPem(options.tls) }, take);

@@ -49,8 +49,8 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
     return answerRefusal(c, refuse("SCOPE_REQUIRED", `The token needs the scope ${scope}`));
   }
   const { raw: request, method } = c.req;
-  const isRead = method === "GET" || method === "HEAD";
-  const body = toJsonObject(isRead ? NO_BODY : await Promise.try(readJson, request).catch(toBodyRefusal));
+  const isUnread = method === "GET" || method === "HEAD" || operation.file !== undefined;
+  const body = toJsonObject(isUnread ? NO_BODY : await Promise.try(readJson, request).catch(toBodyRefusal));
   if (isRefusal(body)) {
     await discardBody(request);
     return answerRefusal(c, body);
@@ -71,7 +71,10 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
     idempotencyKey,
     sent: { query, body },
   });
-  if (isRefusal(result)) return answerRefusal(c, result);
+  if (isRefusal(result)) {
+    if (operation.file !== undefined) await discardBody(request);
+    return answerRefusal(c, result);
+  }
   if (result instanceof Response) return result;
   return c.json(result, operation.success.status ?? 200);
 }

@@ -69,7 +69,7 @@ export function renderDocument({ brand, adminUrl = "", routes }: DocumentOptions
 /** Describes the operation of a route. A schema without a title gets the name of its operation. */
 function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOperation {
   const { method, scope, operation } = route;
-  const { id, summary, description, path, query, success, needsIdempotencyKey } = operation;
+  const { id, summary, description, path, query, success, needsIdempotencyKey, headers = [] } = operation;
   const body = bodyFor(operation, brand);
   const request = body && {
     schema: nameOf(body, `${toPascalCase(id)}Request`),
@@ -90,6 +90,7 @@ function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOpera
     parameters: [
       ...(path?.parameters ?? []),
       ...queryParameters(query),
+      ...headers,
       ...(needsIdempotencyKey ? [IDEMPOTENCY_KEY] : []),
     ],
     request,

@@ -14,6 +14,8 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
     "The token may not do this with that tier, mode, limit or expiry, or not from this address; or a page of another " +
     "website sent the request",
   KEY_NOT_FOUND: "There is no such key, or none that the token may see",
+  PAYLOAD_TOO_LARGE: `${COMMON_CONDITIONS.PAYLOAD_TOO_LARGE}; the file of a model has more than \`CLAVIGER_UPLOAD_MAX_GB\``,
+  SERVICE_UNAVAILABLE: `${COMMON_CONDITIONS.SERVICE_UNAVAILABLE}; or the disk has no room for the file of a model`,
   NOT_FOUND: "There is no such license, account or model, or none that the token may see",
   ALREADY_EXISTS: "There is such an object already; `id` is its identifier, if the token may read it",
   CONFLICT:

@@ -8,7 +8,7 @@ import type { Brand } from "../../../brand.ts";
 import type { Restriction } from "../../../licensing/mod.ts";
 import type { Scope, Token } from "../../../operators/mod.ts";
 import { type Code, isRefusal, type Refusal } from "../../../refusal.ts";
-import type { DescribedAnswer, DescribedOperation } from "../../../wire/mod.ts";
+import type { DescribedAnswer, DescribedOperation, Json } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";
 import type { Params, PathReader } from "./path_ids.ts";
@@ -56,6 +56,10 @@ export interface Operation<
   readonly success: Success;
   /** The codes of its refusals, besides that of its path and those that every operation has. */
   readonly codes?: readonly Code[];
+  /** What the body is, if it is a file: then `run` reads it from the request. */
+  readonly file?: string;
+  /** Describes the headers that it reads. */
+  readonly headers?: readonly Json[];
   /** True if the answer contains an API key: then the request must have an `Idempotency-Key`. */
   readonly needsIdempotencyKey?: boolean;
   run(
@@ -66,7 +70,7 @@ export interface Operation<
 
 /** A request that the API answers, and the scope that its token needs. */
 export interface Route {
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   /** `any`: every token will do. */
   readonly scope: Scope | "any";

@@ -9,6 +9,7 @@ import enter from "./browser/enter.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
+import upload from "./browser/upload.client.js" with { type: "text" };
 import actions from "./style/actions.css" with { type: "text" };
 import activity from "./style/activity.css" with { type: "text" };
 import audit from "./style/audit.css" with { type: "text" };
@@ -21,7 +22,7 @@ import panels from "./style/panels.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { copy, enter, issued, refresh, submit_once: submitOnce };
+const SCRIPTS = { copy, enter, issued, refresh, submit_once: submitOnce, upload };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");

@@ -33,8 +33,6 @@ export interface DetailPage<Thing> {
 export interface Detail extends Omit<Page, "body" | "code"> {
   /** What stands between the title and the actions. */
   readonly above?: Child;
-  /** What opens in place, after the actions. */
-  readonly afterActions?: Child;
   readonly below: Child;
 }
 
@@ -58,7 +56,7 @@ async function open<Thing>(
   if (isRefusal(of)) return of;
   const detail = await show(of, visit);
   if (isRefusal(detail)) return detail;
-  const { above, afterActions, below, ...page } = detail;
+  const { above, below, ...page } = detail;
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
     ...page,
@@ -67,7 +65,7 @@ async function open<Thing>(
       <>
         <LastAction {...shown} />
         {above}
-        <Actions {...shown}>{afterActions}</Actions>
+        <Actions {...shown} />
         {below}
       </>
     ),

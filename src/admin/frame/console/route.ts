@@ -7,7 +7,7 @@ import type { Visit } from "./visit.ts";
 
 /** A page or a form of the console below `/console`, with the right that a role needs for it. */
 export interface ConsoleRoute {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PUT";
   /** As Hono writes paths: `/keys/:id`. */
   readonly path: string;
   readonly scope: Need;

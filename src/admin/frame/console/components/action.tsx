@@ -3,7 +3,6 @@
  * The actions that a page offers. An action opens in place, without script, and asks for the fields of the change. At most
  * one action of a page is open.
  */
-import type { Child } from "hono/jsx";
 import { type Action, isOffered } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
 import { RefusalNotice } from "../remedies.tsx";
@@ -21,20 +20,17 @@ interface ActionsProps<Thing> {
   readonly visit: Visit;
   /** The form that was refused: its action is open and says why. */
   readonly refused: RefusedForm | undefined;
-  /** Further elements that open in place, after the actions. */
-  readonly children?: Child;
 }
 
 /** The actions of a page, next to each other. The parameter `open` of its address opens one of them. */
-export function Actions<Thing>({ actions, children, ...props }: ActionsProps<Thing>) {
+export function Actions<Thing>({ actions, ...props }: ActionsProps<Thing>) {
   const offered = actions.filter((action) => isOffered(action, props));
-  if (offered.length === 0 && !children) return null;
+  if (offered.length === 0) return null;
   return (
     <div class="changes">
       {offered.map((action) => (
         <ActionForm {...props} action={action} />
       ))}
-      {children}
     </div>
   );
 }
@@ -46,7 +42,7 @@ function ActionForm<Thing>({
   of,
   visit,
   ...props
-}: Omit<ActionsProps<Thing>, "actions" | "children"> & { readonly action: Action<Thing> }) {
+}: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
   const refused = props.refused?.action === name ? props.refused : undefined;
   const field = fieldsOf(name, refused);
   const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;

@@ -1,0 +1,290 @@
+/** Uploads of model files over the API: what is listed, what is refused, and what an upload leaves. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { createHash, hash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { type ClientRequest, request } from "node:http";
+import { join } from "node:path";
+import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
+import { startAdmin } from "../support/admin.ts";
+import { testBytes } from "../support/hosted.ts";
+import { addNewModel } from "../support/new_model.ts";
+import { until } from "../support/until.ts";
+import { useAdmin } from "../support/use.ts";
+import { awaitFile, newName } from "./sample_requests.ts";
+
+const BYTES = testBytes(3_000_000, 4);
+const SHA256 = hash("sha256", BYTES);
+
+const admin = useAdmin({ uploads: { uploadMaxGb: 0.01 } });
+
+const begun: ClientRequest[] = [];
+afterEach(async () => {
+  for (const sent of begun.splice(0)) sent.destroy();
+  await until(() => unfinished().length === 0, { what: "no upload is in progress" });
+});
+
+const fileOf = (name: string, version = "1.0.0") => `/models/${name}/${version}/file`;
+const checksum = { "X-Checksum-SHA256": SHA256 };
+const put = (path: string, options: object = {}) =>
+  admin.call("PUT", path, { file: BYTES, headers: checksum, ...options });
+const codeOf = ({ status, body }: { status: number; body: { code?: string } }) => `${status} ${body.code}`;
+
+function unfinished(): string[] {
+  const folder = modelsFolderOf(admin.dataDir);
+  return existsSync(folder) ? readdirSync(folder).filter((name) => name.startsWith("unfinished-")) : [];
+}
+
+interface Begun {
+  readonly sent: ClientRequest;
+  readonly answer: Promise<{ readonly status: number; readonly body: { code?: string; error?: string } }>;
+}
+
+/** Begins an upload that announces a length. The caller sends the bytes. */
+async function begin(
+  path: string,
+  { on = admin, length = BYTES.length, sha256 = SHA256 } = {},
+): Promise<Begun> {
+  const authorization = `Bearer ${await on.token()}`;
+  const headers = { "X-Checksum-SHA256": sha256, authorization, "Content-Length": length };
+  const sent = request(`${on.url}/admin/v1${path}`, { method: "PUT", headers });
+  begun.push(sent);
+  const answer = new Promise<Awaited<Begun["answer"]>>((resolve, reject) => {
+    sent.on("error", reject);
+    sent.on("response", async (response) => {
+      const chunks = await Array.fromAsync(response);
+      resolve({ status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) });
+    });
+  });
+  answer.catch(() => {});
+  return { sent, answer };
+}
+
+/** Begins an upload and waits until its first bytes are on the disk. */
+async function beginOnDisk(path: string, options: { sha256?: string } = {}): Promise<Begun> {
+  const before = unfinished().length;
+  const upload = await begin(path, options);
+  upload.sent.write(BYTES.subarray(0, 1_000_000));
+  await until(() => unfinished().length === before + 1, {
+    what: "the upload is in progress",
+  });
+  return upload;
+}
+
+async function rowsOf(name: string) {
+  return await admin.database.query<{ action: string; actor: string; after: object }>(
+    (sql) => sql`select action, actor, after from audit where after ->> 'name' = ${name} order by id`,
+  );
+}
+
+async function expectNothing(name: string): Promise<void> {
+  await until(() => unfinished().length === 0, { what: "the unfinished file is deleted" });
+  const found = await findRegistered(admin.database, name);
+  expect(found).toMatchObject({ model: { listedVersion: null }, versions: [{ awaitsFile: true }] });
+}
+
+describe("POST /models without an address", () => {
+  const FIELDS = {
+    ...{ version: "1.0.0", type: "SvcLDA", paradigm: "p300", n_features: 8, n_classes: 2 },
+    requires_license: "free",
+  };
+
+  test("makes a version that is neither listed nor found until its file arrives", async () => {
+    const name = newName();
+    await addNewModel(admin.database, { name, version: "0.9.0" }, { now: admin.clock.now() });
+    const added = await admin.call("POST", "/models", { body: { name, ...FIELDS } });
+    expect(added).toMatchObject({ status: 201, body: { name, version: "1.0.0", requires_license: "free" } });
+    const { body } = await admin.call("GET", `/models/${name}`);
+    expect(body).toMatchObject({
+      listed_version: "0.9.0",
+      versions: [
+        { version: "1.0.0", awaits_file: true },
+        { version: "0.9.0", awaits_file: false },
+      ],
+    });
+    const directory = createFileDirectory(admin.database, admin.clock);
+    const wanted = { name, version: "1.0.0" };
+    expect(await directory.find(wanted, "192.0.2.1")).toBeNull();
+    expect((await put(`${fileOf(name)}?file_name=speller.onnx`)).status).toBe(200);
+    expect(await directory.find(wanted, "192.0.2.1")).toMatchObject({
+      sha256: SHA256,
+      sizeBytes: BYTES.length,
+      fileName: "speller.onnx",
+    });
+    expect((await findRegistered(admin.database, name))?.model.listedVersion).toBe("1.0.0");
+  });
+
+  test("refuses an address, a size or a checksum without the others", async () => {
+    const all = { url: "https://models.example.org/m", size_mb: 2, checksum: SHA256 };
+    for (const field of ["url", "size_mb", "checksum"] as const) {
+      const { [field]: one, ...two } = all;
+      for (const more of [{ [field]: one }, two]) {
+        const refused = await admin.call("POST", "/models", {
+          body: { name: newName(), ...FIELDS, ...more },
+        });
+        expect(codeOf(refused)).toBe("400 INVALID_REQUEST");
+        expect(refused.body.error).toContain("need each other");
+      }
+    }
+  });
+});
+
+describe("PUT /models/NAME/VERSION/file", () => {
+  test("stores the bytes, lists the version, and writes who did it to the audit log", async () => {
+    const name = await awaitFile(admin);
+    const token = await admin.token({ name: `ci-${name}`, scopes: ["models:write"] });
+    expect(await put(fileOf(name), { token })).toMatchObject({
+      status: 200,
+      body: { name, version: "1.0.0", size_bytes: BYTES.length, checksum: `sha256:${SHA256}` },
+    });
+    const path = pathOfFile(modelsFolderOf(admin.dataDir), SHA256);
+    expect(readFileSync(path).equals(BYTES)).toBe(true);
+    expect(statSync(path).mode & 0o777).toBe(0o640);
+    expect(await findRegistered(admin.database, name)).toMatchObject({
+      model: { listedVersion: "1.0.0", shown: { sizeMb: 3, isHosted: true, awaitsFile: false } },
+    });
+    const [, uploaded] = await rowsOf(name);
+    expect(uploaded).toEqual({
+      action: "model.upload",
+      actor: `token:ci-${name}`,
+      after: { name, version: "1.0.0", checksum: SHA256 },
+    });
+  });
+
+  test("takes the SHA-256 also from Digest, and refuses two that differ", async () => {
+    const digest = (bytes: Uint8Array) => `sha-256=${createHash("sha256").update(bytes).digest("base64")}`;
+    const name = await awaitFile(admin);
+    const other = { ...checksum, Digest: digest(new Uint8Array(1)) };
+    expect(codeOf(await put(fileOf(name), { headers: other }))).toBe("400 INVALID_REQUEST");
+    const both = { "X-Checksum-SHA256": SHA256.toUpperCase(), Digest: `md5=AAAA, ${digest(BYTES)}` };
+    for (const headers of [{ Digest: digest(BYTES) }, both])
+      expect((await put(fileOf(name), { headers })).status).toBe(200);
+  });
+
+  test("refuses a body without a length or a checksum, and one with another checksum, and leaves nothing", async () => {
+    const name = await awaitFile(admin);
+    const chunks = new ReadableStream({
+      start(controller) {
+        controller.enqueue(BYTES);
+        controller.close();
+      },
+    });
+    const refused: [options: object, why: string][] = [
+      [{ headers: {} }, "X-Checksum-SHA256"],
+      [{ headers: { "X-Checksum-SHA256": "12" } }, "X-Checksum-SHA256"],
+      [{ file: chunks }, "Content-Length"],
+      [{ file: new Uint8Array(0) }, "Content-Length"],
+      [{ headers: { "X-Checksum-SHA256": "0".repeat(64) } }, "another SHA-256"],
+    ];
+    for (const [options, why] of refused) {
+      const answer = await put(fileOf(name), options);
+      expect({ code: codeOf(answer), error: answer.body.error }).toEqual({
+        code: "400 INVALID_REQUEST",
+        error: expect.stringContaining(why),
+      });
+      await expectNothing(name);
+    }
+    expect(existsSync(pathOfFile(modelsFolderOf(admin.dataDir), "0".repeat(64)))).toBe(false);
+    expect((await put(fileOf(name))).status).toBe(200);
+  });
+
+  test("writes the bytes while they arrive; an interrupted upload leaves nothing and can be repeated", async () => {
+    const name = await awaitFile(admin);
+    const { sent } = await beginOnDisk(fileOf(name));
+    const path = join(modelsFolderOf(admin.dataDir), unfinished()[0] ?? "");
+    await until(() => statSync(path).size === 1_000_000, {
+      what: "the bytes that were sent are on the disk",
+    });
+    sent.destroy();
+    await expectNothing(name);
+    expect((await put(fileOf(name))).status).toBe(200);
+  });
+
+  test("refuses a part of the announced bytes, even if the part has the announced SHA-256", async () => {
+    const name = await awaitFile(admin);
+    const sha256 = hash("sha256", BYTES.subarray(0, 1_000_000));
+    const { sent } = await beginOnDisk(fileOf(name), { sha256 });
+    sent.destroy();
+    await expectNothing(name);
+    expect(existsSync(pathOfFile(modelsFolderOf(admin.dataDir), sha256))).toBe(false);
+  });
+
+  test("takes the same file again, also to replace a damaged one, and writes no second audit row", async () => {
+    const name = await awaitFile(admin);
+    for (const _ of [1, 2]) expect((await put(fileOf(name))).status).toBe(200);
+    expect((await rowsOf(name)).map(({ action }) => action)).toEqual(["model.add", "model.upload"]);
+  });
+
+  test("refuses a file for a version that has another, is at another address, is retired, or does not exist", async () => {
+    const [taken, elsewhere, retired] = [await awaitFile(admin), newName(), await awaitFile(admin)];
+    await addNewModel(admin.database, { name: elsewhere }, { now: admin.clock.now() });
+    await admin.call("POST", `/models/${retired}/1.0.0/retire`, { body: {} });
+    await put(fileOf(taken));
+    const other = testBytes(10, 1);
+    const wrong = { file: other, headers: { "X-Checksum-SHA256": hash("sha256", other) } };
+    for (const [path, code, why] of [
+      [fileOf(taken), "409 CONFLICT", "another file"],
+      [fileOf(elsewhere), "409 CONFLICT", "or address"],
+      [fileOf(retired), "409 CONFLICT", "is retired"],
+      [fileOf(taken, "9.9.9"), "404 NOT_FOUND", "there is no"],
+    ] as const) {
+      const refused = await put(path, wrong);
+      expect({ code: codeOf(refused), error: refused.body.error }).toEqual({
+        code,
+        error: expect.stringContaining(why),
+      });
+    }
+    expect(existsSync(pathOfFile(modelsFolderOf(admin.dataDir), wrong.headers["X-Checksum-SHA256"]))).toBe(
+      false,
+    );
+  });
+
+  test("lets the first of two different files that arrive at once win, and refuses the second", async () => {
+    const name = await awaitFile(admin);
+    const { sent, answer } = await beginOnDisk(fileOf(name));
+    const other = testBytes(10, 2);
+    const headers = { "X-Checksum-SHA256": hash("sha256", other) };
+    expect((await put(fileOf(name), { file: other, headers })).status).toBe(200);
+    sent.end(BYTES.subarray(1_000_000));
+    expect(codeOf(await answer)).toBe("409 CONFLICT");
+    expect((await rowsOf(name)).map(({ action }) => action)).toEqual(["model.add", "model.upload"]);
+  });
+
+  test("refuses a fifth upload, and takes it when another has ended", async () => {
+    const name = await awaitFile(admin);
+    const uploads: Begun[] = [];
+    for (const _ of [1, 2, 3, 4]) uploads.push(await beginOnDisk(fileOf(name)));
+    const refused = await put(fileOf(name));
+    expect(codeOf(refused)).toBe("429 RATE_LIMIT_EXCEEDED");
+    expect(refused.headers.get("retry-after")).toBe("10");
+    uploads[0]?.sent.destroy();
+    const isTaken = async () => (await put(fileOf(name))).status === 200;
+    await until(isTaken, { what: "another upload is taken" });
+  });
+
+  test("refuses a file for which the disk has no room, before it reads it", async () => {
+    const uploads = { uploadMaxGb: 9_000_000 };
+    const large = await startAdmin({ on: admin.testDatabase, clock: admin.clock, uploads });
+    try {
+      const { answer, sent } = await begin(fileOf(await awaitFile(large)), { on: large, length: 8e15 });
+      sent.flushHeaders();
+      expect(codeOf(await answer)).toBe("503 SERVICE_UNAVAILABLE");
+    } finally {
+      await large.close();
+    }
+  });
+
+  test("is refused while clients have no address to download from", async () => {
+    const options = { on: admin.testDatabase, clock: admin.clock, admin: { publicUrl: undefined } };
+    const closed = await startAdmin(options);
+    try {
+      const refused = await closed.call("PUT", fileOf(await awaitFile(closed)), {
+        file: "x",
+        headers: checksum,
+      });
+      expect(codeOf(refused)).toBe("409 CONFLICT");
+      expect(refused.body.error).toContain("CLAVIGER_PUBLIC_URL");
+    } finally {
+      await closed.close();
+    }
+  });
+});
