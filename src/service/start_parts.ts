@@ -14,6 +14,7 @@ import { createEventWriter, createUsageUpkeep, watchWrites } from "../usage/mod.
 import type { Stores } from "./open_stores.ts";
 import type { ServiceOptions } from "./service.ts";
 import type { StopOrder } from "./stop_order.ts";
+import { warmUp } from "./warm_up.ts";
 
 /** For how long a stop waits for a last write: of the last use of keys, of activity, and of failed logins. */
 const LAST_WRITE_MS = 1_000;
@@ -41,6 +42,8 @@ export async function startParts(
   const { address } = stores.installation;
   const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });
   const tasks = [...usageUpkeep.tasks, operatorsUpkeep, activityUpkeep, sharedWindowsUpkeep];
+  // The files of another server cannot be read, and its memory is not ours to fill.
+  if (config.databaseUrl === undefined) tasks.push(warmUp);
   const upkeep = createUpkeep({ address, clock, log, tasks });
   await order.start(upkeep);
   const figures = createFigureComputer({ address, clock, log });
