@@ -1,8 +1,7 @@
 /** The content of a backup: the tar with every table and model file, before it is compressed. */
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
 import { copyOut, type Sql } from "../database/mod.ts";
-import { pathOfFile, type StoredFile } from "../models/mod.ts";
+import { type ModelsPlace, readStored, type StoredFile } from "../models/mod.ts";
 import { BackupFailure } from "./_errors.ts";
 import { explained } from "./_files.ts";
 import { createRowSum } from "./_sums.ts";
@@ -27,8 +26,8 @@ export interface ContentOptions {
   readonly now: Date;
   /** The root secret's text, if the backup should contain it. */
   readonly secret?: string | undefined;
-  /** The folder of model files, if the backup should contain them or keep them beside it. */
-  readonly modelsFolder?: string | undefined;
+  /** Where the model files are, if the backup should contain them or keep them beside it. */
+  readonly models?: ModelsPlace | undefined;
   readonly watch: Watch;
 }
 
@@ -70,11 +69,11 @@ async function* renderContent(
       yield* entry(partName(table.name, ++number), part);
     }
   }
-  if (!head.models || options.modelsFolder === undefined) return;
+  if (!head.models || options.models === undefined) return;
   for (const file of await listModelFiles(sql, head.tables)) {
     const { sha256, sizeBytes } = file;
     yield renderTarHeader({ name: modelName(sha256), size: sizeBytes }, options.now);
-    yield* readModel(options.modelsFolder, file, options.watch);
+    yield* readModel(options.models, file, options.watch);
     yield tarPadding(sizeBytes);
     sums.models.push({ sha256, bytes: sizeBytes });
   }
@@ -136,17 +135,16 @@ export async function listModelFiles(sql: Sql, tables: readonly BackedUpTable[])
     select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
 }
 
-/** Yields a model file of a folder; throws at its end, or earlier, if it is damaged. */
+/** Yields a model file; throws at its end, or earlier, if it is damaged. */
 export async function* readModel(
-  folder: string,
+  place: ModelsPlace,
   { sha256, sizeBytes }: StoredFile,
   watch: Watch,
 ): AsyncGenerator<Buffer> {
-  const path = pathOfFile(folder, sha256);
   const hash = createHash("sha256");
   let done = 0;
   try {
-    for await (const bytes of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+    for await (const bytes of readStored(place, { sha256, sizeBytes })) {
       hash.update(bytes);
       done += bytes.length;
       if (done > sizeBytes) break;
@@ -154,9 +152,9 @@ export async function* readModel(
       yield bytes;
     }
   } catch (error) {
-    throw explained(`Cannot read ${path}`, error);
+    throw explained(`Cannot read the model file ${sha256}`, error);
   }
   if (done !== sizeBytes || hash.digest("hex") !== sha256) {
-    throw new BackupFailure(`the model file ${path} is damaged; see \`claviger models verify\``);
+    throw new BackupFailure(`the model file ${sha256} is damaged; see \`claviger models verify\``);
   }
 }

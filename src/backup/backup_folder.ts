@@ -11,7 +11,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { toTimestamp } from "../calendar.ts";
 import type { DatabaseAddress } from "../database/mod.ts";
-import { modelsFolderOf, prepareFolder, removeUnneeded } from "../models/mod.ts";
+import { type ModelsPlace, modelsFolderOf, prepareFolder, removeUnneeded } from "../models/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { syncPath } from "../sync_path.ts";
@@ -26,7 +26,7 @@ import { type Backup, type BackupOptions, writeBackup } from "./write_backup.ts"
 export interface FolderOptions extends Omit<BackupOptions, "path" | "replace" | "besideFolder"> {
   /** Made if it is missing. */
   readonly folder: string;
-  readonly modelsFolder: string;
+  readonly models: ModelsPlace;
   /** Which backups stay; without it, all. */
   readonly keep: KeepRule | undefined;
   readonly tryLock: Platform["tryLock"];
@@ -49,8 +49,9 @@ export async function addBackup(
   address: DatabaseAddress,
   { folder, keep, tryLock, ...options }: FolderOptions,
 ): Promise<FolderBackup | Refusal> {
-  const besideFolder = modelsFolderOf(folder);
-  const { modelsFolder, now } = options;
+  const besideFolder = modelsFolderOf({ dataDir: folder });
+  const { models, now } = options;
+  const modelsFolder = modelsFolderOf(models);
   try {
     const lock = await explain(`Cannot write into ${folder}`, async () => {
       const made = await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -100,7 +101,8 @@ async function removeOld(folder: string, keep: KeepRule | undefined, newest: Hea
 
   const left = found.filter((each) => !old.includes(each));
   const needed = left.flatMap(({ head }) => head.beside?.files ?? []).map(({ sha256 }) => sha256);
-  const models = warnings.length > 0 ? 0 : await removeUnneeded(modelsFolderOf(folder), new Set(needed));
+  const models =
+    warnings.length > 0 ? 0 : await removeUnneeded(modelsFolderOf({ dataDir: folder }), new Set(needed));
   return { backups: old.length, models, warnings };
 }
 

@@ -5,6 +5,7 @@
  * The file was read completely before ({@linkcode ProvenBackup}), so a damaged file is refused before the database
  * changes. While it is loaded, it is compared with its sums again.
  */
+import { dirname } from "node:path";
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -18,7 +19,7 @@ import {
   openSession,
   type Sql,
 } from "../database/mod.ts";
-import { type StoredFile, storeBytes } from "../models/mod.ts";
+import { type ModelsPlace, modelsFolderOf, type StoredFile, storeBytes } from "../models/mod.ts";
 import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
@@ -36,8 +37,8 @@ export interface RestoreOptions {
   readonly migrations: readonly Migration[];
   /** Leaves out the rows that the backup's secret sealed, because that secret is lost. */
   readonly withoutSealed: boolean;
-  /** The folder for model files. */
-  readonly dataDir: string;
+  /** Where the model files go. */
+  readonly models: ModelsPlace;
   /** The place of the database, as text for messages. */
   readonly place: string;
   readonly actor: Actor;
@@ -209,19 +210,19 @@ async function loadBeside(options: RestoreOptions): Promise<void> {
   if (besideFolder === undefined) return;
   for (const { sha256, bytes: sizeBytes } of head.beside?.files ?? []) {
     const file = { sha256, sizeBytes };
-    await loadModel(file, readModel(besideFolder, file, { onProgress() {} }), options);
+    await loadModel(file, readModel({ dataDir: dirname(besideFolder) }, file, { onProgress() {} }), options);
   }
 }
 
 async function loadModel(
   { sha256, sizeBytes }: StoredFile,
   content: AsyncIterable<Buffer>,
-  { dataDir, clock, watch }: RestoreOptions,
+  { models, clock, watch }: RestoreOptions,
 ): Promise<void> {
   const onProgress = (done: number, of: number) =>
     watch.onProgress({ doing: "loading", what: modelName(sha256), done, of });
-  const stored = await explain(`Cannot write into ${dataDir}`, () =>
-    storeBytes(dataDir, content, { now: clock.now(), sizeBytes, onProgress }),
+  const stored = await explain(`Cannot write into ${modelsFolderOf(models)}`, () =>
+    storeBytes(models, content, { now: clock.now(), sizeBytes, onProgress }),
   );
   if (isRefusal(stored)) throw new Error(stored.sentence);
 }

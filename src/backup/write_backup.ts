@@ -148,7 +148,7 @@ async function writeSnapshot(
     migrations: migrations.map((one) => ({ number: one.number, name: one.name, checksum: checksumOf(one) })),
     tables,
     secret: options.secret !== undefined,
-    models: options.modelsFolder !== undefined && !isBeside,
+    models: options.models !== undefined && !isBeside,
     ...(isBeside && { beside: { installation, files } }),
   };
   const sums: Sums = { tables: [], models: files, sha256: "" };
@@ -163,11 +163,12 @@ async function writeSnapshot(
 
 /** Copies the model files that are not there yet into the folder beside the backup, and reads the copies again. */
 async function keepModels({ beside }: Head, options: BackupOptions): Promise<void> {
-  const { modelsFolder = "", besideFolder = "", watch } = options;
+  const { models, besideFolder, watch } = options;
+  if (models === undefined || besideFolder === undefined) return;
   for (const { sha256, bytes: sizeBytes } of beside?.files ?? []) {
     const file = { sha256, sizeBytes };
     if (typeof (await locateFile(besideFolder, file)) !== "string") continue;
-    const bytes = readModel(modelsFolder, file, watch);
+    const bytes = readModel(models, file, watch);
     let done = 0;
     const onBytes = (length: number) => {
       done += length;

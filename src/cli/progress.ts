@@ -18,11 +18,15 @@ export function showProgress(
 
 /**
  * Returns a function to call with the number of bytes that are done. It shows megabytes, draws only when their number
- * changes, and ends the bar once.
+ * changes, and ends the bar once. It throws if the command is interrupted.
  */
-export function byteProgress(invocation: Invocation): (doneBytes: number, totalBytes: number) => void {
+export function byteProgress(
+  invocation: Invocation,
+  stopIfInterrupted: () => void,
+): (doneBytes: number, totalBytes: number) => void {
   let shown = -1;
   return (doneBytes, totalBytes) => {
+    stopIfInterrupted();
     const total = Math.ceil(totalBytes / 1e6);
     // The last megabyte counts only when all bytes are done.
     const done = doneBytes >= totalBytes ? total : Math.min(Math.floor(doneBytes / 1e6), total - 1);

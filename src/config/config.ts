@@ -8,6 +8,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Brand, createBrand } from "../brand.ts";
+import type { BucketSettings } from "../bucket/mod.ts";
 import { LIMITED_ENDPOINTS, type LimitedEndpoint } from "../endpoints.ts";
 import type { OfflineDays } from "../licensing/mod.ts";
 import type { TrustedProxies } from "../limits/mod.ts";
@@ -16,7 +17,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import type { GitHubAppSettings } from "../repository_token/mod.ts";
 import type { TlsFiles } from "../tls/mod.ts";
 import { type ConfigSource, createReader, type Get, tellOrigin, type Unseen } from "./config_source.ts";
-import { type GivenSecret, readSecret, readTls } from "./credentials.ts";
+import { type GivenSecret, readBucket, readSecret, readTls } from "./credentials.ts";
 import { readGitHubApp } from "./github_app.ts";
 import { SettingError } from "./setting_error.ts";
 import type { ListenAddress } from "./setting_rules.ts";
@@ -37,6 +38,12 @@ export interface Config {
   readonly postgresBin: string | undefined;
   /** Absolute. */
   readonly dataDir: string;
+  /** The folder of model files that all hosts share, absolute; undefined for the folder `models` in the data folder. */
+  readonly modelsDir: string | undefined;
+  /** The bucket of model files; undefined for files in the folder alone. */
+  readonly modelsBucket: BucketSettings | undefined;
+  /** How many bytes of the bucket's files the folder keeps. */
+  readonly modelsCacheBytes: number;
   readonly brand: Brand;
   /** The most keys in memory. */
   readonly cacheKeys: number;
@@ -94,6 +101,7 @@ function read(source: ConfigSource): Config {
   }
   const databaseUrl = get("DATABASE_URL");
   const postgresBin = get("CLAVIGER_POSTGRES_BIN");
+  const modelsDir = get("CLAVIGER_MODELS_DIR");
   const installerHost = get("CLAVIGER_INSTALLER_HOST");
   const modelTypes = get("CLAVIGER_MODEL_TYPES");
   return {
@@ -106,6 +114,9 @@ function read(source: ConfigSource): Config {
     // Both are allowed: the settings file may name the folder while one command gets DATABASE_URL.
     postgresBin: databaseUrl === undefined ? postgresBin : undefined,
     dataDir: resolve(source.workingFolder, get("CLAVIGER_DATA_DIR") ?? findDataFolder(source)),
+    modelsDir: modelsDir && resolve(source.workingFolder, modelsDir),
+    modelsBucket: readBucket(get, source),
+    modelsCacheBytes: get("CLAVIGER_MODELS_CACHE_GB") * 1e9,
     brand: createBrand(get("CLAVIGER_BRAND"), { installerHost, ...(modelTypes && { modelTypes }) }),
     cacheKeys: get("CLAVIGER_CACHE_KEYS"),
     limits: readLimits(get),

@@ -1,6 +1,7 @@
 /** Reads the settings that name a secret file: the root secret, and the certificate with its key. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { BucketSettings } from "../bucket/mod.ts";
 import type { TlsFiles } from "../tls/mod.ts";
 import { readBounded } from "./bounded_file.ts";
 import type { ConfigSource, Get } from "./config_source.ts";
@@ -45,6 +46,21 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   const certFile = findCredential("claviger-tls-cert", source);
   const keyFile = findCredential("claviger-tls-key", source);
   return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
+}
+
+/** Reads the settings of the bucket for model files; undefined if there is none. The models read the content of its files. */
+export function readBucket(get: Get, source: ConfigSource): BucketSettings | undefined {
+  const [url, region] = [get("CLAVIGER_MODELS_S3"), get("CLAVIGER_MODELS_S3_REGION")];
+  if (url === undefined) return undefined;
+  const find = (path: string | undefined) => path && resolve(source.workingFolder, path);
+  const credential = findCredential("claviger-models-s3", source);
+  return {
+    url,
+    region,
+    credentialsFile:
+      find(get("CLAVIGER_MODELS_S3_CREDENTIALS_FILE")) ?? (credential.exists ? credential.path : undefined),
+    caFile: find(get("CLAVIGER_MODELS_S3_CA_FILE")),
+  };
 }
 
 /** Reads the root secret from its setting, its file or its credential; undefined if none of them is given. */

@@ -148,6 +148,19 @@ export const API_URL: SettingRule<string> = {
   ending: () => "",
 };
 
+/** The value is the address without a slash at its end. Nothing in it needs to be encoded. */
+export const BUCKET_URL: SettingRule<string> = {
+  expects:
+    "https://HOST/BUCKET or https://HOST/BUCKET/PREFIX, of letters, digits and . _ - (http:// only for a loopback address)",
+  parse(text) {
+    const isPlain = /^https?:\/\/[^\s/?#@\\]{1,255}(\/(?!\.\.?\/)[\w.-]{1,200}){1,10}$/i.test(
+      `${text.replace(/\/$/, "")}`,
+    );
+    return isPlain ? parseSafe(text)?.href.replace(/\/$/, "") : undefined;
+  },
+  ending: () => "",
+};
+
 /** Parses an address to which secrets may be sent: https, or http within this machine. */
 function parseSafe(text: string): URL | undefined {
   const url = URL.parse(text);

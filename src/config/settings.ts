@@ -9,6 +9,7 @@ import {
   ADMIN_URL,
   API_URL,
   anyText,
+  BUCKET_URL,
   DATABASE_URL,
   LOG_REQUESTS,
   listenAddress,
@@ -67,6 +68,36 @@ const TABLE = {
     ...anyText("a folder"),
     meaning:
       "the data folder; without this setting $STATE_DIRECTORY, else /var/lib/claviger for root or if it exists, else ./claviger-data",
+  },
+  CLAVIGER_MODELS_DIR: {
+    ...anyText("a folder"),
+    meaning:
+      "the folder of hosted model files, on a mount that all hosts share; it must exist; without this setting the folder models in the data folder",
+  },
+  CLAVIGER_MODELS_S3: {
+    ...BUCKET_URL,
+    meaning:
+      "the bucket of hosted model files, on a server that speaks the protocol of Amazon S3, for several hosts; the folder of model files is then a cache",
+  },
+  CLAVIGER_MODELS_S3_REGION: {
+    default: "us-east-1",
+    ...matching(/^[A-Za-z0-9-]{1,64}$/, "letters, digits and hyphens"),
+    meaning: "the region of the bucket",
+  },
+  CLAVIGER_MODELS_S3_CREDENTIALS_FILE: {
+    ...anyText("a file with the lines aws_access_key_id=… and aws_secret_access_key=…"),
+    meaning: "the file of the bucket's credentials; a systemd credential named claviger-models-s3 also works",
+  },
+  CLAVIGER_MODELS_S3_CA_FILE: {
+    ...anyText("a file with certificates (PEM)"),
+    meaning:
+      "the authorities that may sign the certificate of the bucket's server, in place of those of the system",
+  },
+  CLAVIGER_MODELS_CACHE_GB: {
+    default: "20",
+    ...wholeNumber(1, 1_000_000),
+    meaning:
+      "how many gigabytes of the bucket's files this host keeps; those that were used least recently leave first",
   },
   CLAVIGER_POSTGRES_BIN: {
     ...matching(/^\//, "the absolute path of a folder that holds postgres and initdb"),

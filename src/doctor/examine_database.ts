@@ -1,8 +1,6 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
-import { statSync } from "node:fs";
 import { DAY_MS, toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation/mod.ts";
-import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isTooWide, listTokens } from "../operators/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
@@ -10,6 +8,7 @@ import { opensCanary } from "../secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
 import { backupCheck } from "./examine_backup.ts";
 import { APP_REMEDY } from "./examine_host.ts";
+import { modelFilesCheck } from "./examine_model_files.ts";
 import { rateLimitsCheck } from "./examine_rate_limits.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
@@ -47,7 +46,7 @@ export async function examineDatabase(
     { name: "signing keys", examine: examineSigningKeys },
     { name: "installer token", examine: examineToken },
     { name: "tokens", examine: examineTokens },
-    { name: "model files", examine: examineModelFiles },
+    modelFilesCheck,
     { name: "public address", examine: examinePublicUrl },
     rateLimitsCheck,
     backupCheck,
@@ -126,23 +125,6 @@ async function examineToken({ database, config, clock, app = "ok" }: DatabaseCon
   const at = toTimestamp(row.expiresAt);
   if (leftMs <= 0) return fail(`expired at ${at}`, remedy);
   return leftMs < SOON_DAYS * DAY_MS ? warn(`expires at ${at}`, remedy) : ok(`good until ${at}`);
-}
-
-/** Checks that every hosted file exists with its size; `claviger models verify` also reads the content. */
-async function examineModelFiles({ database, config }: DatabaseContext): Promise<CheckResult> {
-  const folder = modelsFolderOf(config.dataDir);
-  const files = await database.query<{ sha256: string; sizeBytes: number }>(
-    (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files`,
-  );
-  const wrong = files.filter(({ sha256, sizeBytes }) => {
-    return statSync(pathOfFile(folder, sha256), { throwIfNoEntry: false })?.size !== sizeBytes;
-  });
-  return wrong.length > 0
-    ? fail(
-        `missing or cut short in ${folder}: ${wrong.length} of ${files.length}`,
-        "`claviger models verify` names them; add them again or restore the folder",
-      )
-    : ok(files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
 }
 
 /** Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. */

@@ -6,7 +6,7 @@ import type { KeyDirectory } from "../keys/mod.ts";
 import type { LicenseChanges, OfflineDays } from "../licensing/mod.ts";
 import type { Limiter, TrustedProxies } from "../limits/mod.ts";
 import type { Log, LogRequests } from "../log.ts";
-import type { FileDirectory } from "../models/mod.ts";
+import type { FileDirectory, ServedFiles } from "../models/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import type { TokenSource } from "../repository_token/mod.ts";
 import type { Signer } from "../secrets/mod.ts";
@@ -34,7 +34,7 @@ export interface AppOptions {
   /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;
   readonly files: FileDirectory;
-  readonly modelsFolder: string;
+  readonly servedFiles: ServedFiles;
   /** How many downloads one key may have in progress at once; 0 means no bound. */
   readonly downloadsPerKey: number;
   /** How many downloads the service may have in progress at once; 0 means no bound. */

@@ -17,14 +17,7 @@ import type { LookUpOptions } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
 import { InFlight } from "../limits/mod.ts";
-import {
-  type FileProblem,
-  type FoundVersion,
-  type HostedFile,
-  isHosted,
-  locateFile,
-  toFileName,
-} from "../models/mod.ts";
+import { type FileProblem, type FoundVersion, type HostedFile, isHosted, toFileName } from "../models/mod.ts";
 import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { type Eventually, isKnown, readQuery } from "../wire/mod.ts";
@@ -37,7 +30,13 @@ import type { Handler, HandlerDeps } from "./handler.ts";
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version");
 const ELSEWHERE = refuse("NOT_FOUND", "The file is hosted elsewhere: use the download_url of the model list");
 const DAMAGED = refuse("SERVER_ERROR", "The file of this model is damaged on the server");
-const MISSING = refuse("SERVER_ERROR", "The file of this model is missing on this host");
+const CANNOT_SEND = {
+  coming: notNow("is being fetched", 5),
+  unreachable: notNow("cannot be fetched now", 10),
+  missing: notNow("is missing on this host", 60),
+  unreadable: DAMAGED,
+  changed: DAMAGED,
+};
 const OUT_OF_RANGE = refuse("RANGE_NOT_SATISFIABLE", "The file ends before the range begins");
 
 const ALL_FULL = refuse(
@@ -138,14 +137,13 @@ export function download(deps: HandlerDeps): Handler {
     const { part, isWhole, ...head } = outcome;
     if (part === undefined || exchange.request.method === "HEAD") return outcome;
     let isRefused = false;
-    const begun = inFlight.begin(record.uuid, {
-      nowMs: clock.monotonicMs(),
-      // The address of the other end is known until the answer is sent.
-      isOver: () => isRefused || exchange.peerAddress() === "",
-    });
+    // The address of the other end is known until the answer is sent.
+    const isOver = () => isRefused || exchange.peerAddress() === "";
+    const begun = inFlight.begin(record.uuid, { nowMs: clock.monotonicMs(), isOver });
     if (begun === "begun") {
       const refusal = isCovered && isWhole && (await authenticator.countAfterAll(exchange, "downloads"));
       if (!refusal) {
+        deps.servedFiles.hold(part.path, isOver);
         return { ...head, body: { sizeBytes: part.end - part.first, content: deps.fileBody(part) } };
       }
       isRefused = true;
@@ -174,6 +172,14 @@ interface Wanted {
   readonly found: FoundVersion | null;
 }
 
+function notNow(why: string, retryAfterSeconds: number): Refusal {
+  return refuse(
+    "SERVICE_UNAVAILABLE",
+    `The file of this model ${why}: try again after the seconds in Retry-After`,
+    { retryAfterSeconds },
+  );
+}
+
 /** Chooses the answer for a request with a valid key: a refusal, a 304, the whole file or a range. */
 async function choose(
   exchange: Exchange,
@@ -192,10 +198,10 @@ async function choose(
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };
   if (isKnown(request.headers.get("if-none-match"), etag)) return { status: 304, body: "", headers };
-  const stored = await locateFile(deps.modelsFolder, file);
+  const stored = await deps.servedFiles.locate(file);
   if (typeof stored === "string") {
-    reportDamage(file, stored, deps);
-    return stored === "missing" ? MISSING : DAMAGED;
+    if (stored !== "coming" && stored !== "unreachable") reportDamage(file, stored, deps);
+    return CANNOT_SEND[stored];
   }
   const bytes = (first: number, end: number) => ({
     part: { path: stored.path, first, end },
@@ -250,7 +256,8 @@ function reportDamage(
     problem === "missing"
       ? [
           "the file is missing on this host",
-          "copy the folder models from a host that has the file, or put it back from a backup",
+          "with several hosts, give all of them one folder (CLAVIGER_MODELS_DIR), or copy the file from a host that has it; " +
+            "otherwise put it back from a backup",
         ]
       : [
           "the file is damaged",

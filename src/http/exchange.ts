@@ -76,7 +76,7 @@ export class Exchange {
 }
 
 /** How long a client should wait when the database does not answer: the service asks it four times a second. */
-const UNAVAILABLE_RETRY_SECONDS = "1";
+const UNAVAILABLE_RETRY_SECONDS = 1;
 
 export interface ResponseOptions {
   /** The time by the wall clock. */
@@ -124,7 +124,7 @@ function headersOf(
     case "RATE_LIMIT_EXCEEDED":
       return { "Retry-After": String(verdict?.retryAfterSeconds ?? 1) };
     case "SERVICE_UNAVAILABLE":
-      return { "Retry-After": UNAVAILABLE_RETRY_SECONDS };
+      return { "Retry-After": String(retryAfterSeconds ?? UNAVAILABLE_RETRY_SECONDS) };
     case "NOT_CONFIGURED":
       return retryAfterSeconds === undefined ? undefined : { "Retry-After": String(retryAfterSeconds) };
     case "UNSUPPORTED_MEDIA_TYPE":

@@ -1,5 +1,5 @@
 /**
- * The model files of this host: each under its SHA-256, `models/ab/abcdef…` in the data folder.
+ * The model files in a folder: each under its SHA-256, `ab/abcdef…`.
  *
  * A file appears under its name when it is complete and synced, and never changes after that. It is written under
  * another name in the same folder and then renamed. An interrupted copy leaves an unfinished file, which later
@@ -7,13 +7,12 @@
  */
 
 import { createHash, randomBytes } from "node:crypto";
-import { constants, fstatSync } from "node:fs";
-import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
+import { constants } from "node:fs";
+import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { HOUR_MS } from "../calendar.ts";
-import { makeDataFolder } from "../host/mod.ts";
-import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { openRegularFile, readChunks } from "../read_regular_file.ts";
+import type { Refusal } from "../refusal.ts";
 import { syncPath } from "../sync_path.ts";
 import { codeOf, hasCode } from "../system_error.ts";
 
@@ -27,20 +26,7 @@ export interface StoredFile {
 /** Called with the progress in bytes. If it throws, the work ends and leaves nothing behind. */
 export type OnProgress = (doneBytes: number, totalBytes: number) => void;
 
-export interface StoreOptions {
-  readonly now: Date;
-  readonly onProgress: OnProgress;
-}
-
 export type FileProblem = "missing" | "unreadable" | "changed";
-
-/** So much of the disk stays free, for the database and for other programs. */
-export const LEAST_FREE_BYTES = 256 * 1024 * 1024;
-/** The refusal if the disk has no room for a file. */
-export const NO_ROOM = refuse(
-  "SERVICE_UNAVAILABLE",
-  "Cannot store the file: the disk of the service has no room for it; free some space, or move the data folder",
-);
 
 const FOLDER_MODE = 0o750;
 const FILE_MODE = 0o640;
@@ -48,12 +34,7 @@ const UNFINISHED = /^unfinished-[0-9a-f]{16}$/;
 /** A running copy writes to its file all the time: an unfinished file of this age belongs to a process that ended. */
 const ABANDONED_MS = HOUR_MS;
 
-/** Returns the folder of the model files in a data folder. */
-export function modelsFolderOf(dataDir: string): string {
-  return join(dataDir, "models");
-}
-
-/** Returns the path of the file with that SHA-256. */
+/** Returns the path of the file with that SHA-256. In a bucket this is its name, with an empty folder. */
 export function pathOfFile(folder: string, sha256: string): string {
   if (!isSha256(sha256)) throw new RangeError("Cannot name a model file: it must go by its SHA-256");
   return join(folder, sha256.slice(0, 2), sha256);
@@ -62,63 +43,6 @@ export function pathOfFile(folder: string, sha256: string): string {
 /** Tells whether a text is a SHA-256: 64 lowercase hexadecimal digits. */
 export function isSha256(text: string): boolean {
   return /^[0-9a-f]{64}$/.test(text);
-}
-
-/**
- * Copies a file into the store and returns its SHA-256 and size. The same bytes are stored once. Refuses a path that
- * is not a file, and a file that changes during the copy. Throws the errors of the file system.
- */
-export async function storeFile(
-  dataDir: string,
-  source: string,
-  { now, onProgress }: StoreOptions,
-): Promise<StoredFile | Refusal> {
-  const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
-  // Without O_NONBLOCK, opening a pipe waits until another process writes to it.
-  const from = openNamedFile(source, constants.O_NONBLOCK);
-  try {
-    if (!from.stat.isFile()) return cannot("it is not a file");
-    await makeStore(dataDir, now);
-    const options = { sizeBytes: from.stat.size, onProgress };
-    return await keepFile(modelsFolderOf(dataDir), readChunks(from.fd), options, async (stored) => {
-      const after = fstatSync(from.fd);
-      return stored.sizeBytes !== after.size || from.stat.mtimeMs !== after.mtimeMs
-        ? cannot("it changed while it was read; try again when nothing writes to it")
-        : undefined;
-    });
-  } finally {
-    from.close();
-  }
-}
-
-/** What {@linkcode storeBytes} checks. */
-interface BytesOptions extends StoreOptions, CopyOptions {
-  /** Refuses if the disk would have less than 256 MB left after so many more bytes; by default this is not checked. */
-  readonly neededBytes?: number;
-  /** Refuses a whole file before it gets its name. */
-  readonly check?: (stored: StoredFile) => Promise<Refusal | undefined>;
-}
-
-/**
- * Stores bytes from a stream, as {@linkcode storeFile} does. If the stream throws or a check refuses, nothing is left
- * behind.
- */
-export async function storeBytes(
-  dataDir: string,
-  chunks: AsyncIterable<Uint8Array>,
-  { now, neededBytes, check = async () => undefined, ...options }: BytesOptions,
-): Promise<StoredFile | Refusal> {
-  await makeStore(dataDir, now);
-  const { bavail, bsize } = await statfs(modelsFolderOf(dataDir));
-  if (neededBytes !== undefined && bavail * bsize < neededBytes + LEAST_FREE_BYTES) return NO_ROOM;
-  return await keepFile(modelsFolderOf(dataDir), chunks, options, check);
-}
-
-/** Creates the missing folders. With an external database the data folder can be missing, too. */
-async function makeStore(dataDir: string, now: Date): Promise<void> {
-  const made = makeDataFolder(dataDir);
-  if (isRefusal(made)) throw new Error(made.sentence);
-  await prepareFolder(modelsFolderOf(dataDir), now);
 }
 
 /** Creates the folder of a store, and removes the unfinished files of interrupted copies. */
@@ -179,16 +103,10 @@ export async function checkStoredFile(
   file: StoredFile,
   onBytes: (bytes: number) => void,
 ): Promise<FileProblem | undefined> {
-  const hash = createHash("sha256");
-  let sizeBytes = 0;
   try {
     const found = openRegularFile(path);
     try {
-      for await (const chunk of readChunks(found.fd)) {
-        hash.update(chunk);
-        sizeBytes += chunk.length;
-        onBytes(chunk.length);
-      }
+      return (await hasBytes(file, readChunks(found.fd), onBytes)) ? undefined : "changed";
     } finally {
       found.close();
     }
@@ -197,7 +115,22 @@ export async function checkStoredFile(
     if (codeOf(error) !== undefined) return "unreadable";
     throw error;
   }
-  return sizeBytes === file.sizeBytes && hash.digest("hex") === file.sha256 ? undefined : "changed";
+}
+
+/** Tells whether these are the bytes of the file. */
+export async function hasBytes(
+  file: StoredFile,
+  chunks: AsyncIterable<Buffer>,
+  onBytes: (bytes: number) => void,
+): Promise<boolean> {
+  const hash = createHash("sha256");
+  let sizeBytes = 0;
+  for await (const chunk of chunks) {
+    hash.update(chunk);
+    sizeBytes += chunk.length;
+    onBytes(chunk.length);
+  }
+  return sizeBytes === file.sizeBytes && hash.digest("hex") === file.sha256;
 }
 
 /** Lists the files of the store by their paths below it, without unfinished copies. Empty if there is no store. */
@@ -206,10 +139,14 @@ export async function listStored(folder: string): Promise<string[]> {
     if (hasCode(error, "ENOENT")) return [];
     throw error;
   });
-  return names
-    .filter((entry) => !entry.isDirectory() && !UNFINISHED.test(entry.name))
-    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
-    .sort();
+  return (
+    names
+      .filter((entry) => !entry.isDirectory() && !UNFINISHED.test(entry.name))
+      .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+      // Marks of our own: see model_files.ts.
+      .filter((path) => !path.startsWith("."))
+      .sort()
+  );
 }
 
 /** Removes the files of a store that nothing needs, and returns their number. Every file that is no model file stays. */
@@ -235,7 +172,7 @@ async function sweepUnfinished(folder: string, now: Date): Promise<void> {
   }
 }
 
-interface CopyOptions {
+export interface CopyOptions {
   readonly sizeBytes: number;
   readonly onProgress: OnProgress;
 }
@@ -263,7 +200,7 @@ async function copy(
   }
 }
 
-async function makeFolder(path: string): Promise<void> {
+export async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: FOLDER_MODE });
   } catch (error) {

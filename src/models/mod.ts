@@ -1,6 +1,6 @@
 /**
  * The registry of pre-trained models: names, versions, owners, and the files that are hosted here.
- * Owns `models`, `model_versions`, `model_files` and the folder `models` in the data folder.
+ * Owns `models`, `model_versions`, `model_files` and the folder of the files.
  */
 export { addModel, checkNewModel, removeModel } from "./change_models.ts";
 export { createClientLists } from "./client_lists.ts";
@@ -9,15 +9,11 @@ export {
   type FileProblem,
   isSha256,
   keepFile,
-  LEAST_FREE_BYTES,
   locateFile,
-  modelsFolderOf,
   pathOfFile,
   prepareFolder,
   removeUnneeded,
   type StoredFile,
-  storeBytes,
-  storeFile,
 } from "./file_store.ts";
 export {
   createFileDirectory,
@@ -42,6 +38,17 @@ export {
   toFileName,
   toMegabytes,
 } from "./model.ts";
+export { openServedFiles, type ServedFiles } from "./model_cache.ts";
+export {
+  LEAST_FREE_BYTES,
+  listFiles,
+  type ModelsPlace,
+  modelsFolderOf,
+  readStored,
+  storeBytes,
+  storeFile,
+} from "./model_files.ts";
+export { moveFiles } from "./move_files.ts";
 export {
   createUploads,
   NO_PUBLIC_URL,
@@ -51,4 +58,5 @@ export {
 } from "./receive_file.ts";
 export { renderAddedModel, renderModel, renderRegistered } from "./render_model.ts";
 export { purgeFiles, retireVersion } from "./retire_models.ts";
+export { checkShared, markHost } from "./shared_folder.ts";
 export { verifyFiles } from "./verify_files.ts";

@@ -4,12 +4,15 @@
  * repeated: a version that has the same file already stays as it is.
  */
 import { type Actor, auditCte } from "../audit/mod.ts";
+import { BucketFailure } from "../bucket/mod.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { hasCode } from "../system_error.ts";
-import { NO_ROOM, type StoredFile, storeBytes } from "./file_store.ts";
+import type { StoredFile } from "./file_store.ts";
 import { toMegabytes } from "./model.ts";
+import { type ModelsPlace, NO_ROOM, storeBytes } from "./model_files.ts";
+import { checkShared } from "./shared_folder.ts";
 
 /** The file of a version, as its sender announces it. */
 export interface Upload extends StoredFile {
@@ -21,8 +24,7 @@ export interface Upload extends StoredFile {
   readonly actor: Actor;
 }
 
-export interface UploadOptions {
-  readonly dataDir: string;
+export interface UploadOptions extends ModelsPlace {
   readonly clock: Clock;
   /** The largest file, in gigabytes; 0 refuses every file. */
   readonly uploadMaxGb: number;
@@ -50,13 +52,13 @@ const WRONG_CHECKSUM = refuse(
 );
 
 /** Creates what receives the files of one process. */
-export function createUploads({ dataDir, clock, uploadMaxGb }: UploadOptions) {
+export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
   const arriving = new Set<Upload>();
 
   /** Stores the file if it is the one that was announced. */
   async function store({ body, sha256, sizeBytes }: Upload): Promise<StoredFile | Refusal> {
     try {
-      return await storeBytes(dataDir, readUntilEnd(body), {
+      return await storeBytes(place, readUntilEnd(body), {
         now: clock.now(),
         sizeBytes,
         neededBytes: [...arriving].reduce((sum, each) => sum + each.sizeBytes, 0),
@@ -68,6 +70,8 @@ export function createUploads({ dataDir, clock, uploadMaxGb }: UploadOptions) {
       });
     } catch (error) {
       if (hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")) return NO_ROOM;
+      if (error instanceof BucketFailure)
+        return refuse("SERVICE_UNAVAILABLE", `Cannot upload file: ${error.message}`);
       throw error;
     }
   }
@@ -80,7 +84,7 @@ export function createUploads({ dataDir, clock, uploadMaxGb }: UploadOptions) {
         const most = `CLAVIGER_UPLOAD_MAX_GB allows at most ${uploadMaxGb} GB`;
         return refuse("PAYLOAD_TOO_LARGE", `Cannot upload file: ${most}`);
       }
-      const refused = await checkVersion(database, upload);
+      const refused = (await checkShared(database, place)) ?? (await checkVersion(database, upload));
       if (refused !== undefined) return refused;
       if (arriving.size >= AT_ONCE) return TOO_MANY;
       arriving.add(upload);

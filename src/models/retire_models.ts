@@ -1,14 +1,14 @@
 /** Ends the downloads of a version, and deletes files that no version needs. */
 
-import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename } from "node:path";
 import { auditCte, type By } from "../audit/mod.ts";
 import { DAY_MS } from "../calendar.ts";
 import { type Database, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { ModelChange } from "./change_models.ts";
-import { isStoredAs, listStored, modelsFolderOf } from "./file_store.ts";
+import { isStoredAs } from "./file_store.ts";
+import { listFiles, type ModelsPlace } from "./model_files.ts";
 
 /**
  * Retires a version: it is no longer listed, and its downloads end in every process within a minute. The record stays,
@@ -53,11 +53,12 @@ export async function retireVersion(
 const KEPT_MS = DAY_MS;
 
 /**
- * Deletes files that no version has needed for a day: those of retired versions, and those of an interrupted add. The
- * rows are deleted first, so that an interrupted purge leaves only files, which the next purge deletes. Returns how
- * many files and bytes it deleted, and how many files wait until no version has needed them for a day.
+ * Deletes files that no version has needed for a day, in the folder and in the bucket: those of retired versions, and
+ * those of an interrupted add. The rows are deleted first, so that an interrupted purge leaves only files, which the next
+ * purge deletes. Returns how many files and bytes it deleted, and how many files wait until no version has needed them
+ * for a day.
  */
-export async function purgeFiles(database: Database, dataDir: string, { actor, now }: By) {
+export async function purgeFiles(database: Database, place: ModelsPlace, { actor, now }: By) {
   const until = new Date(now.getTime() - KEPT_MS);
   await database.query(
     (sql) => sql`
@@ -76,9 +77,8 @@ export async function purgeFiles(database: Database, dataDir: string, { actor, n
       logged as (${auditCte(sql, { action: "model.purge", actor, at: now, from: sql`changed` })})
       delete from model_files f using due where f.sha256 = due.sha256`,
   );
-  const folder = modelsFolderOf(dataDir);
   // In this order: a file that is added in the meantime is too young to be deleted.
-  const stored = await listStored(folder);
+  const stored = await listFiles(place);
   const rows = await database.query<{ sha256: string; isRetired: boolean }>(
     (sql) => sql`
       select f.sha256, not exists (
@@ -88,20 +88,19 @@ export async function purgeFiles(database: Database, dataDir: string, { actor, n
   );
   const needed = new Map(rows.map(({ sha256, isRetired }) => [sha256, isRetired]));
   let [files, bytes, waiting] = [0, 0, 0];
-  for (const path of stored) {
+  for (const { path, at, sizeBytes, changedAt, bucket } of stored) {
     const name = basename(path);
     // Never delete a file that Claviger did not create.
     if (!isStoredAs(path)) continue;
     const isRetired = needed.get(name) ?? true;
     if (!isRetired) continue;
-    const { size, mtime } = statSync(join(folder, path));
-    if (needed.has(name) || mtime > until) {
+    if (needed.has(name) || changedAt > until) {
       waiting++;
       continue;
     }
-    await rm(join(folder, path), { force: true });
+    await (bucket?.remove(path) ?? rm(at, { force: true }));
     files++;
-    bytes += size;
+    bytes += sizeBytes;
   }
   return { files, bytes, waiting };
 }

@@ -3,49 +3,60 @@ import type { Database } from "../database/mod.ts";
 import {
   checkStoredFile,
   type FileProblem,
-  listStored,
+  isStoredAs,
   type OnProgress,
   pathOfFile,
   type StoredFile,
 } from "./file_store.ts";
+import {
+  checkInBucket,
+  listFiles,
+  type ModelsPlace,
+  modelsFolderOf,
+  openModelsBucket,
+} from "./model_files.ts";
 
 export interface CheckedFile extends StoredFile {
   /** `name version` of each version that has this file. */
   readonly versions: readonly string[];
   /** The fault of the file; undefined if it is intact. */
-  readonly problem: FileProblem | undefined;
+  readonly problem: FileProblem | "damaged in the cache" | undefined;
 }
 
 /**
- * Reads every stored file and compares it with the registry. Changes nothing. `unnamed` are the files in the store that
- * belong to no version, by their paths below it.
+ * Reads every stored file and compares it with the registry: with a bucket the file in it, and its copy in the folder if
+ * there is one. Changes nothing. `unnamed` are the files that belong to no version.
  */
 export async function verifyFiles(
   database: Database,
-  folder: string,
+  place: ModelsPlace,
   { onProgress }: { readonly onProgress: OnProgress },
 ) {
   // In this order, so that a file that is added in the meantime is not reported as unnamed.
-  const stored = await listStored(folder);
-  const hosted = await listFiles(database);
+  const stored = await listFiles(place);
+  const hosted = await listHosted(database);
+  const bucket = openModelsBucket(place);
   const total = hosted.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   let begun = 0;
   const files: CheckedFile[] = [];
   for (const file of hosted) {
     let done = begun;
-    const problem = await checkStoredFile(pathOfFile(folder, file.sha256), file, (bytes) => {
+    const onBytes = (bytes: number) => {
       done += bytes;
       onProgress(Math.min(done, total), total);
-    });
+    };
+    const inFolder = await checkStoredFile(pathOfFile(modelsFolderOf(place), file.sha256), file, onBytes);
+    const inCache = inFolder === undefined || inFolder === "missing" ? undefined : "damaged in the cache";
+    const problem = bucket ? ((await checkInBucket(bucket, file, onBytes)) ?? inCache) : inFolder;
     begun += file.sizeBytes;
     files.push({ ...file, problem });
   }
   const named = new Set(hosted.map(({ sha256 }) => sha256));
-  const isNamed = (path: string) => named.has(basename(path)) && pathOfFile("", basename(path)) === path;
-  return { files, unnamed: stored.filter((path) => !isNamed(path)) };
+  const isNamed = (path: string) => named.has(basename(path)) && isStoredAs(path);
+  return { files, unnamed: stored.filter(({ path }) => !isNamed(path)) };
 }
 
-async function listFiles(database: Database): Promise<Omit<CheckedFile, "problem">[]> {
+async function listHosted(database: Database): Promise<Omit<CheckedFile, "problem">[]> {
   return await database.query<Omit<CheckedFile, "problem">>(
     (sql) => sql`
       select f.sha256, f.size_bytes as "sizeBytes",

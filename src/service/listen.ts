@@ -4,7 +4,7 @@ import type { Database } from "../database/mod.ts";
 import { examineBriefly } from "../doctor/mod.ts";
 import { originOf } from "../endpoints.ts";
 import { createApp, createMetricsPage, IDLE_TIMEOUT_SECONDS } from "../http/mod.ts";
-import { createFileDirectory, modelsFolderOf } from "../models/mod.ts";
+import { createFileDirectory, markHost } from "../models/mod.ts";
 import { createPresence } from "../processes/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { createLicenseSigner, createPublishedKeys } from "../signed_licenses/mod.ts";
@@ -84,7 +84,7 @@ export async function listen(
     clock,
     log,
     files: createFileDirectory(parts.database, clock),
-    modelsFolder: modelsFolderOf(dataDir),
+    servedFiles: parts.servedFiles,
     fileBody: platform.fileBody,
     sha256: platform.sha256,
     linkSigner: secrets.signer("download-link"),
@@ -102,6 +102,8 @@ export async function listen(
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
   const { rateLimits } = config;
+  // With the PostgreSQL inside, no other host serves.
+  if (config.databaseUrl !== undefined) void markHost(config);
   const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls), rateLimits };
   await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
   // The listener for operators may speak http beside a certificate.

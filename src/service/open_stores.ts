@@ -7,6 +7,7 @@ import {
   openSecrets,
   proveSecret,
 } from "../installation/mod.ts";
+import { openServedFiles } from "../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { prepareSigningKeys } from "../signed_licenses/mod.ts";
@@ -29,6 +30,9 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
   if (isRefusal(app)) return app;
   const tls = config.tls && readTlsIdentity(config.tls);
   if (isRefusal(tls)) return tls;
+  const servedFiles = openServedFiles({ place: config, clock, log });
+  if (isRefusal(servedFiles)) return servedFiles;
+  order.add(servedFiles);
   const installation =
     options.installation ?? (await openInstallation({ ...options, holder: "serve", create: true }));
   if (isRefusal(installation)) return installation;
@@ -53,5 +57,5 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
   options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   order.add({ stop: () => pulseDatabase.close() });
-  return { app, tls, installation, pool, pulseDatabase, secrets };
+  return { app, tls, servedFiles, installation, pool, pulseDatabase, secrets };
 }

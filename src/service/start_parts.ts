@@ -72,6 +72,7 @@ export async function startParts(
     licenseChanges: createLicenseChanges(database, directory),
     events,
     minted,
+    servedFiles: stores.servedFiles,
     failedLogins,
     tokens: minted ?? createTokenSource({ database, secrets, clock }),
     limiter: createLimiter(

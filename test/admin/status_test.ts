@@ -27,10 +27,11 @@ describe("GET /status", () => {
       const { body } = await examined.call("GET", "/status", { token: await examined.token() });
       expect(body.findings.map(({ name }: { name: string }) => name)).toEqual([
         ...["disk", "database", "connection", "durability", "writes", "database clock", "schema"],
-        ...["rate limits", "backup"],
+        ...["model files", "rate limits", "backup"],
       ]);
-      expect(body.findings.slice(-3)).toEqual([
+      expect(body.findings.slice(-4)).toEqual([
         { name: "schema", state: "ok", message: expect.stringContaining("as this program needs it") },
+        { name: "model files", state: "ok", message: "none are hosted here" },
         { name: "rate limits", state: "ok", message: "no second process serves" },
         {
           name: "backup",

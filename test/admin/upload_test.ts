@@ -1,11 +1,12 @@
 /** Uploads of model files over the API: what is listed, what is refused, and what an upload leaves. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { createHash, hash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
 import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
 import { startAdmin } from "../support/admin.ts";
+import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { until } from "../support/until.ts";
@@ -30,7 +31,7 @@ const put = (path: string, options: object = {}) =>
 const codeOf = ({ status, body }: { status: number; body: { code?: string } }) => `${status} ${body.code}`;
 
 function unfinished(): string[] {
-  const folder = modelsFolderOf(admin.dataDir);
+  const folder = modelsFolderOf({ dataDir: admin.dataDir });
   return existsSync(folder) ? readdirSync(folder).filter((name) => name.startsWith("unfinished-")) : [];
 }
 
@@ -136,7 +137,7 @@ describe("PUT /models/NAME/VERSION/file", () => {
       status: 200,
       body: { name, version: "1.0.0", size_bytes: BYTES.length, checksum: `sha256:${SHA256}` },
     });
-    const path = pathOfFile(modelsFolderOf(admin.dataDir), SHA256);
+    const path = pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), SHA256);
     expect(readFileSync(path).equals(BYTES)).toBe(true);
     expect(statSync(path).mode & 0o777).toBe(0o640);
     expect(await findRegistered(admin.database, name)).toMatchObject({
@@ -183,14 +184,14 @@ describe("PUT /models/NAME/VERSION/file", () => {
       });
       await expectNothing(name);
     }
-    expect(existsSync(pathOfFile(modelsFolderOf(admin.dataDir), "0".repeat(64)))).toBe(false);
+    expect(existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), "0".repeat(64)))).toBe(false);
     expect((await put(fileOf(name))).status).toBe(200);
   });
 
   test("writes the bytes while they arrive; an interrupted upload leaves nothing and can be repeated", async () => {
     const name = await awaitFile(admin);
     const { sent } = await beginOnDisk(fileOf(name));
-    const path = join(modelsFolderOf(admin.dataDir), unfinished()[0] ?? "");
+    const path = join(modelsFolderOf({ dataDir: admin.dataDir }), unfinished()[0] ?? "");
     await until(() => statSync(path).size === 1_000_000, {
       what: "the bytes that were sent are on the disk",
     });
@@ -205,7 +206,7 @@ describe("PUT /models/NAME/VERSION/file", () => {
     const { sent } = await beginOnDisk(fileOf(name), { sha256 });
     sent.destroy();
     await expectNothing(name);
-    expect(existsSync(pathOfFile(modelsFolderOf(admin.dataDir), sha256))).toBe(false);
+    expect(existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), sha256))).toBe(false);
   });
 
   test("takes the same file again, also to replace a damaged one, and writes no second audit row", async () => {
@@ -233,9 +234,9 @@ describe("PUT /models/NAME/VERSION/file", () => {
         error: expect.stringContaining(why),
       });
     }
-    expect(existsSync(pathOfFile(modelsFolderOf(admin.dataDir), wrong.headers["X-Checksum-SHA256"]))).toBe(
-      false,
-    );
+    expect(
+      existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), wrong.headers["X-Checksum-SHA256"])),
+    ).toBe(false);
   });
 
   test("lets the first of two different files that arrive at once win, and refuses the second", async () => {
@@ -286,5 +287,46 @@ describe("PUT /models/NAME/VERSION/file", () => {
     } finally {
       await closed.close();
     }
+  });
+});
+
+describe("PUT /models/{name}/{version}/file, where several hosts serve", () => {
+  test("lists the version after the file is in the bucket, and not while the bucket is gone", async () => {
+    const bucket = await startBucketStandIn();
+    const credentialsFile = join(admin.dataDir, "credentials");
+    writeFileSync(credentialsFile, bucket.credentials);
+    const modelsBucket = { url: bucket.url, region: REGION, credentialsFile, caFile: undefined };
+    const uploads = { uploadMaxGb: 0.01, modelsBucket };
+    const on = await startAdmin({ on: admin.testDatabase, clock: admin.clock, uploads });
+    try {
+      const name = await awaitFile(admin);
+      await bucket.goAway();
+      const refused = await on.call("PUT", fileOf(name), { file: BYTES, headers: checksum });
+      await bucket.comeBack();
+      expect(codeOf(refused)).toBe("503 SERVICE_UNAVAILABLE");
+      expect(refused.body.error).toBe(`Cannot upload file: the bucket ${bucket.url}: nothing listens there`);
+      await expectNothing(name);
+      expect((await on.call("PUT", fileOf(name), { file: BYTES, headers: checksum })).status).toBe(200);
+      expect(bucket.objects.get(objectOf(SHA256))?.bytes.equals(BYTES)).toBe(true);
+      expect((await findRegistered(admin.database, name))?.model.listedVersion).toBe("1.0.0");
+    } finally {
+      await on.close();
+      await bucket.close();
+    }
+  });
+
+  test("refuses a file that another host would not find", async () => {
+    const name = await awaitFile(admin);
+    await admin.database.query(
+      (sql) => sql`
+        insert into processes (id, version, host, address, seen_at)
+        values (gen_random_uuid(), '0.4.0', 'host-b', 'https://0.0.0.0:8443', now())`,
+    );
+    const refused = await put(fileOf(name));
+    await admin.database.query((sql) => sql`delete from processes where host = 'host-b'`);
+    expect(codeOf(refused)).toBe("409 CONFLICT");
+    expect(refused.body.error).toContain("the host host-b also serves this database");
+    await expectNothing(name);
+    expect((await put(fileOf(name))).status).toBe(200);
   });
 });

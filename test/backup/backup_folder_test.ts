@@ -46,7 +46,7 @@ import { backUp, dump, fill, MODEL_BYTES, otherSecret, prove, tryRestore, watch 
 setDefaultTimeout(60_000);
 const place = useFolder();
 const dataDir = join(place, "data");
-const models = modelsFolderOf(dataDir);
+const models = modelsFolderOf({ dataDir });
 const source = useForAll(createExternalDatabase);
 const HOUR_MS = 3_600_000;
 const START = new Date("2026-11-27T03:00:05Z");
@@ -109,7 +109,7 @@ interface AddOptions extends Partial<Omit<FolderOptions, "keep">> {
 function tryAdd({ hours = 0, keep, ...options }: AddOptions = {}): Promise<FolderBackup | Refusal> {
   return addBackup(source.address, {
     folder,
-    modelsFolder: models,
+    models: { dataDir },
     keep: keep === undefined ? undefined : KEEP_RULE.parse(keep),
     lock: bunPlatform.lockOpenFile,
     tryLock: bunPlatform.tryLock,
@@ -168,7 +168,7 @@ describe("addBackup()", () => {
   });
 
   test("writes a single file as before, in the format of earlier versions", async () => {
-    const { head } = await backUp(source.address, join(folder, "single"), { modelsFolder: models });
+    const { head } = await backUp(source.address, join(folder, "single"), { models: { dataDir } });
     expect([head.format_version, head.models, "beside" in head]).toEqual([1, true, false]);
     expect(existsSync(join(folder, "models"))).toBe(false);
   });
@@ -240,7 +240,7 @@ describe("addBackup()", () => {
     // A backup that an operator wants to keep, and what it needs.
     copyFileSync(own, join(folder, "before-upgrade.tar.zst"));
     copyFileSync(own, join(folder, "claviger-2020-01-01T000000Z.tar.zst"));
-    await backUp(source.address, join(folder, "1.tar.zst"), { modelsFolder: models });
+    await backUp(source.address, join(folder, "1.tar.zst"), { models: { dataDir } });
     writeFileSync(join(folder, "notes.txt"), "mine");
     symlinkSync("notes.txt", join(folder, "claviger-2020-01-02T000000Z.tar.zst"));
     mkdirSync(join(folder, "claviger-2020-01-03T000000Z.tar.zst"));
@@ -248,7 +248,7 @@ describe("addBackup()", () => {
     await using other = await createTestDatabase();
     await fill(other.database);
     const ofOther = await addBackup(other.address, {
-      ...{ folder, modelsFolder: models, keep: KEEP_RULE.parse("1h"), lock: bunPlatform.lockOpenFile },
+      ...{ folder, models: { dataDir }, keep: KEEP_RULE.parse("1h"), lock: bunPlatform.lockOpenFile },
       ...{ tryLock: bunPlatform.tryLock, migrations, version: "0.4.0", brand: "svc", watch },
       now: new Date(START.getTime() + HOUR_MS),
     });
@@ -400,16 +400,18 @@ describe("restoreBackup() from a folder", () => {
     // A file that is damaged after it was read.
     const proven = await proveBeside(path);
     writeFileSync(model, "hullo\n");
-    expect(sentenceOf(await tryRestore(target.address, proven, { dataDir: to }))).toContain("is damaged");
+    expect(sentenceOf(await tryRestore(target.address, proven, { models: { dataDir: to } }))).toContain(
+      "is damaged",
+    );
     writeFileSync(model, MODEL_BYTES);
     const rows = await target.database.query((sql) => sql`select from accounts`);
     expect(rows).toEqual([]);
   });
 
   test("restores every row and every model file", async () => {
-    orThrow(await tryRestore(target.address, await proveBeside(path), { dataDir: to }));
+    orThrow(await tryRestore(target.address, await proveBeside(path), { models: { dataDir: to } }));
     expect(await dump(target.database)).toEqual(await dump(source.database));
-    expect(readFileSync(pathOfFile(modelsFolderOf(to), FIRST))).toEqual(MODEL_BYTES);
+    expect(readFileSync(pathOfFile(modelsFolderOf({ dataDir: to }), FIRST))).toEqual(MODEL_BYTES);
   });
 
   test("leaves the model files out if they were not read", async () => {

@@ -64,7 +64,7 @@ export function tryRestore(
     proven,
     migrations,
     withoutSealed: false,
-    dataDir: "/nonexistent",
+    models: { dataDir: "/nonexistent" },
     place: "the test",
     actor: ACTOR,
     clock: systemClock,

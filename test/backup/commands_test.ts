@@ -211,7 +211,7 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
     const withoutModels = await piped.here(["restore", "-"], { input: readFileSync(path) });
     expect(withoutModels.out).toMatch(/^Restored \d+ rows of \d+ tables from standard input, made /);
     expect(withoutModels.out).toContain(
-      "\nNo model files were restored: copy the folder models beside the backup into ",
+      "\nNo model files were restored: copy the folder models beside the backup to ",
     );
   });
 });

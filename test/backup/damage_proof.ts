@@ -35,7 +35,7 @@ beforeAll(async () => {
   writeFileSync(model, MODEL_BYTES);
   await backUp(source.address, path, {
     secret: TEST_SECRET,
-    modelsFolder: join(folder, "models"),
+    models: { dataDir: folder },
   });
   file = readFileSync(path);
   tar = zstdDecompressSync(file);
@@ -223,7 +223,7 @@ test("restoreBackup() refuses a file that was damaged or exchanged between check
     writeFileSync(changed, file);
     const proven = await prove(changed);
     writeFileSync(changed, then);
-    const outcome = await tryRestore(target.address, proven, { dataDir: folder }).catch(String);
+    const outcome = await tryRestore(target.address, proven, { models: { dataDir: folder } }).catch(String);
     expect(typeof outcome === "string" ? outcome : sentenceOf(outcome)).toMatch(why);
     expect(await target.database.query((sql) => sql`select from accounts`)).toHaveLength(0);
   }

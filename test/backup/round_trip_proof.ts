@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
-import { pathOfFile } from "../../src/models/mod.ts";
+import { modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { inTransaction } from "../support/in_transaction.ts";
@@ -111,19 +111,22 @@ describe("writeBackup() and restoreBackup()", () => {
   });
 
   test("transfer model files, each under its SHA-256", async () => {
-    const from = file("models-from");
-    const path = pathOfFile(from, "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
-    const take = () => tryBackup(source.address, file("models"), { modelsFolder: from });
+    const from = { dataDir: file("models-from") };
+    const path = pathOfFile(
+      modelsFolderOf(from),
+      "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+    );
+    const take = () => tryBackup(source.address, file("models"), { models: from });
     expect(sentenceOf(await take())).toContain("there is no such file");
     mkdirSync(join(path, ".."), { recursive: true });
     writeFileSync(path, "hellO\n");
     expect(sentenceOf(await take())).toContain("is damaged; see `claviger models verify`");
     writeFileSync(path, MODEL_BYTES);
-    await backUp(source.address, file("models"), { modelsFolder: from });
+    await backUp(source.address, file("models"), { models: from });
 
     await using target = await createTestDatabase({ empty: true });
     const dataDir = file("models-to");
-    await restore(target.address, file("models"), { dataDir });
+    await restore(target.address, file("models"), { models: { dataDir } });
     const restored = pathOfFile(
       join(dataDir, "models"),
       "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",

@@ -1,6 +1,8 @@
 /** The dashboard and the alert rules of the guide name the metrics that a service exports, and no others. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { YAML } from "bun";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -13,7 +15,7 @@ import { useCommandLine } from "./use_command_line.ts";
 
 const line = useCommandLine();
 const folder = useFolder();
-/** Every metric of a service with a data folder, a certificate, a GitHub App and shared windows of keys. */
+/** Every metric of a service with a data folder, a certificate, a GitHub App, a bucket and shared windows of keys. */
 let exported: Set<string>;
 let certificateEnds: number | undefined;
 let tls: TestCertificate;
@@ -22,11 +24,21 @@ beforeAll(async () => {
   const clock = createTestClock();
   const host = await startGitHubStandIn({ clock, folder });
   const metricsListen = { host: "127.0.0.1", port: 0 };
+  const credentialsFile = join(folder, "credentials");
+  writeFileSync(credentialsFile, "aws_access_key_id=a\naws_secret_access_key=b\n");
+  const modelsBucket = { url: "http://127.0.0.1:9/b", region: "r", credentialsFile, caFile: undefined };
   tls = makeCertificate(folder, "monitored");
   const service = await startTestService({
     clock,
     limits: "default",
-    config: { gitHubApp: host.settings, dataDir: folder, metricsListen, rateLimits: "shared", tls },
+    config: {
+      gitHubApp: host.settings,
+      modelsBucket,
+      dataDir: folder,
+      metricsListen,
+      rateLimits: "shared",
+      tls,
+    },
   });
   try {
     // The first request has the figures computed.

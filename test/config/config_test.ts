@@ -55,6 +55,9 @@ test("readConfig() returns the defaults of the contract if nothing is set", () =
     databaseUrl: undefined,
     postgresBin: undefined,
     dataDir: expect.any(String),
+    modelsDir: undefined,
+    modelsBucket: undefined,
+    modelsCacheBytes: 20e9,
     brand: { name: "svc", installerHost: "repo", modelTypes: ["SvcLDA", "SvcQDA", "SvcProbit"] },
     limits: {
       validate: 100,
@@ -101,6 +104,13 @@ const accepted: [name: string, value: string, expected: Partial<Config> | object
   ["CLAVIGER_PUBLIC_URL", "HTTP://L.example.org:8080/a/b//", { publicUrl: "http://l.example.org:8080/a/b" }],
   ["CLAVIGER_DATA_DIR", "/srv/keys", { dataDir: "/srv/keys" }],
   ["CLAVIGER_DATA_DIR", "keys", { dataDir: "/srv/app/keys" }],
+  ["CLAVIGER_MODELS_DIR", "models", { modelsDir: "/srv/app/models" }],
+  ["CLAVIGER_MODELS_CACHE_GB", "3", { modelsCacheBytes: 3e9 }],
+  [
+    "CLAVIGER_MODELS_S3",
+    "https://S3.example.org:9000/models/of/us/",
+    { modelsBucket: { url: "https://s3.example.org:9000/models/of/us", region: "us-east-1" } },
+  ],
   [
     "CLAVIGER_BRAND",
     "acme2",
@@ -158,6 +168,14 @@ const refused: [name: string, value: string][] = [
   ["DATABASE_URL", "postgres://u:hid#den@db/c"],
   ["DATABASE_URL", "postgres://u:hid%den@db/c"],
   ["CLAVIGER_POSTGRES_BIN", "postgresql/18/bin"],
+  ["CLAVIGER_MODELS_S3", "https://s3.example.org"],
+  ["CLAVIGER_MODELS_S3", "http://s3.example.org/models"],
+  ["CLAVIGER_MODELS_S3", "https://user:hidden@s3.example.org/models"],
+  ["CLAVIGER_MODELS_S3", "https://s3.example.org/models?a=b"],
+  ["CLAVIGER_MODELS_S3", "https://s3.example.org/models/../others"],
+  ["CLAVIGER_MODELS_S3", "https://s3.example.org/models/with%20space"],
+  ["CLAVIGER_MODELS_S3_REGION", "eu central"],
+  ["CLAVIGER_MODELS_CACHE_GB", "0"],
   ["DATABASE_URL", "postgres://u:hidden@db,/c"],
   ["DATABASE_URL", "postgres://u:hidden@db:1,other:port/c"],
   ["CLAVIGER_HOST", "bad host"],
@@ -262,14 +280,17 @@ test("readConfig() says where a refused setting was set: by a flag, in the envir
 });
 
 test("the tables above try a right value of every setting, and a wrong value of every setting that has one", () => {
-  // The settings of the GitHub App belong together, as the settings of TLS do: other tests try them.
-  const names = SETTINGS.map(({ name }) => name).filter((name) => !/^CLAVIGER_(GITHUB|TLS)_/.test(name));
+  // The settings of the GitHub App belong together, as those of TLS and of the bucket do: other tests try them.
+  const names = SETTINGS.map(({ name }) => name).filter(
+    (name) => !/^CLAVIGER_(GITHUB|TLS|MODELS_S3)_/.test(name),
+  );
   const tried = new Set(accepted.map(([name]) => name));
   expect(names.filter((name) => !tried.has(name))).toEqual(["CLAVIGER_SECRET_FILE"]);
   const bad = new Set(refused.map(([name]) => name));
   expect(names.filter((name) => !bad.has(name))).toEqual([
     // Any path may be a folder; the code that uses a secret checks it.
     "CLAVIGER_DATA_DIR",
+    "CLAVIGER_MODELS_DIR",
     "CLAVIGER_SECRET",
     "CLAVIGER_SECRET_FILE",
   ]);
@@ -283,6 +304,19 @@ test("readConfig() accepts a certificate with its key, and refuses one without t
   });
   expect(refusal({ env: { CLAVIGER_TLS_CERT } })).toContain("CLAVIGER_TLS_KEY: give both or neither");
   expect(refusal({ env: { CLAVIGER_TLS_KEY } })).toContain("CLAVIGER_TLS_CERT: give both or neither");
+});
+
+test("readConfig() finds the credentials of the bucket in a file or in the credentials of systemd", () => {
+  writeFileSync(join(folder, "claviger-models-s3"), "");
+  const env = { CLAVIGER_MODELS_S3: "https://s3.example.org/models" };
+  const find = (more: object) => read({ env: { ...env, ...more } }).modelsBucket;
+  expect(find({})).toMatchObject({ credentialsFile: undefined, caFile: undefined });
+  expect(find({ CREDENTIALS_DIRECTORY: folder })).toMatchObject({
+    credentialsFile: join(folder, "claviger-models-s3"),
+  });
+  expect(
+    find({ CLAVIGER_MODELS_S3_CREDENTIALS_FILE: "s3", CLAVIGER_MODELS_S3_CA_FILE: "/etc/ca.crt" }),
+  ).toMatchObject({ credentialsFile: "/srv/app/s3", caFile: "/etc/ca.crt" });
 });
 
 describe("readConfig() and the TLS of DATABASE_URL", () => {

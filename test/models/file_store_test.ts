@@ -39,12 +39,12 @@ beforeEach(() => {
 afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
 async function store(path = source, onProgress: (done: number, total: number) => void = () => {}) {
-  return await storeFile(dataDir, path, { now: NOW, onProgress });
+  return await storeFile({ dataDir }, path, { now: NOW, onProgress });
 }
 
 const pathOf = (sha256: string) => join(dataDir, "models", sha256.slice(0, 2), sha256);
 const filesInStore = () =>
-  readdirSync(modelsFolderOf(dataDir), { recursive: true, withFileTypes: true })
+  readdirSync(modelsFolderOf({ dataDir }), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => entry.name);
 
@@ -110,7 +110,7 @@ describe("storeFile()", () => {
 
   test("deletes the files that killed copies left, but no file that is still being written", async () => {
     await store();
-    const folder = modelsFolderOf(dataDir);
+    const folder = modelsFolderOf({ dataDir });
     const [old, young] = [
       join(folder, `unfinished-${"0".repeat(16)}`),
       join(folder, `unfinished-${"1".repeat(16)}`),
@@ -126,7 +126,7 @@ describe("storeFile()", () => {
     async function* bytes() {
       yield Buffer.from(BYTES);
     }
-    await storeBytes(dataDir, bytes(), { now: NOW, sizeBytes: BYTES.length, onProgress() {} });
+    await storeBytes({ dataDir }, bytes(), { now: NOW, sizeBytes: BYTES.length, onProgress() {} });
     expect(isThere()).toEqual([false, true, true]);
   });
 
@@ -177,14 +177,14 @@ describe("storeFile()", () => {
   test.skipIf(!IS_ROOT)("stores nothing as root in a folder that another user can change", async () => {
     chownSync(dataDir, 12_345, 23_456);
     expect(store()).rejects.toThrow(`${dataDir}: it belongs to user #12345`);
-    expect(existsSync(modelsFolderOf(dataDir))).toBe(false);
+    expect(existsSync(modelsFolderOf({ dataDir }))).toBe(false);
   });
 });
 
 describe("locateFile()", () => {
   const file = { sha256: SHA256, sizeBytes: BYTES.length };
   const open = async () => {
-    const found = await locateFile(modelsFolderOf(dataDir), file);
+    const found = await locateFile(modelsFolderOf({ dataDir }), file);
     return typeof found === "string" ? found : hash("sha256", readFileSync(found.path));
   };
 

@@ -24,6 +24,12 @@ const FIELDS: Fields = {
   version: "1.0.0",
 };
 
+/** Returns the arguments of `models add`. */
+export function addArgs(fields: Fields): string[] {
+  const all = Object.entries({ ...FIELDS, ...fields });
+  return ["models", "add", ...all.flatMap(([name, value]) => [`--${name}`, value])];
+}
+
 export function useModelStage() {
   const { line, service } = useServing([], { env: PUBLIC });
   const file = join(line.folder, "p300.onnx");
@@ -36,12 +42,6 @@ export function useModelStage() {
 
   /** Sends a request with a key of the tier `research`. */
   const get = (path: string) => fetch(`${service.url}${path}`, { headers: { "X-API-Key": apiKey } });
-
-  const addArgs = (fields: Fields): string[] => [
-    "models",
-    "add",
-    ...Object.entries({ ...FIELDS, ...fields }).flatMap(([name, value]) => [`--${name}`, value]),
-  ];
 
   return {
     line,

@@ -41,7 +41,7 @@ export async function addHostedModel(
 ): Promise<string> {
   const path = "path" in source ? source.path : join(service.dataDir, "source");
   if (!("path" in source)) writeFileSync(path, source);
-  const stored = await storeFile(service.dataDir, path, { now: new Date(), onProgress() {} });
+  const stored = await storeFile(service, path, { now: new Date(), onProgress() {} });
   if (isRefusal(stored)) throw new Error(stored.sentence);
   await addTestModel(service, {
     sizeMb: stored.sizeBytes / 1e6,

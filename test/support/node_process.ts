@@ -200,6 +200,12 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_ADMIN_LISTEN: toText(config.adminListen),
     CLAVIGER_ADMIN_URL: config.adminUrl ?? "",
     CLAVIGER_SECRET: config.secret?.text ?? "",
+    ...(config.modelsBucket && {
+      CLAVIGER_MODELS_S3: config.modelsBucket.url,
+      CLAVIGER_MODELS_S3_REGION: config.modelsBucket.region,
+      CLAVIGER_MODELS_S3_CREDENTIALS_FILE: config.modelsBucket.credentialsFile ?? "",
+      CLAVIGER_MODELS_S3_CA_FILE: config.modelsBucket.caFile ?? "",
+    }),
     ...(config.gitHubApp && {
       CLAVIGER_GITHUB_APP_ID: config.gitHubApp.appId,
       CLAVIGER_GITHUB_INSTALLATION_ID: config.gitHubApp.installationId,

@@ -103,7 +103,6 @@ async function backUp(
   const beganMs = clock.monotonicMs();
   await withInstallation(invocation, { config, create: false }, async ({ address, stopIfInterrupted }) => {
     const progress = createProgressLine(invocation, stopIfInterrupted);
-    const modelsFolder = modelsFolderOf(config.dataDir);
     const common = {
       lock: platform.lockOpenFile,
       migrations,
@@ -113,12 +112,8 @@ async function backUp(
       secret: secret?.text,
       watch: progress,
     };
-    const single = {
-      path,
-      replace: options.force,
-      modelsFolder: options.withModels ? modelsFolder : undefined,
-    };
-    const many = { folder: path, modelsFolder, keep: options.keep, tryLock: platform.tryLock };
+    const single = { path, replace: options.force, models: options.withModels ? config : undefined };
+    const many = { folder: path, models: config, keep: options.keep, tryLock: platform.tryLock };
     const writing = isFolder
       ? addBackup(address, { ...common, ...many })
       : writeBackup(address, { ...common, ...single });
@@ -191,7 +186,7 @@ async function load(
       proven,
       migrations,
       withoutSealed: plan.withoutSealed,
-      dataDir: config.dataDir,
+      models: config,
       place: placeOf(config),
       actor: { kind: "command", name: userName },
       clock,
@@ -227,7 +222,7 @@ async function withProven(
   const path = resolve(invocation.workingFolder, file);
   await (file === "-"
     ? withKeptInput(invocation, (kept) => prove(kept, { name: "standard input" }))
-    : prove(path, { besideFolder: modelsFolderOf(dirname(path)) }));
+    : prove(path, { besideFolder: modelsFolderOf({ dataDir: dirname(path) }) }));
 }
 
 /** Refuses a backup of another brand: keys begin with the brand, so the service would refuse every restored key. */
@@ -243,9 +238,11 @@ function checkBrand({ name, head }: ProvenBackup, config: Config): string | unde
 function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
   const files = sums.tables.find(({ name }) => name === "model_files")?.rows ?? 0;
   if (sums.models.length > 0 || files === 0) return [];
+  if (config.modelsBucket !== undefined)
+    return ["The model files stay in the bucket: run `claviger models verify`"];
   const where = head.beside === undefined ? "of the old data folder" : "beside the backup";
   return [
-    `No model files were restored: copy the folder models ${where} into ${config.dataDir}, and run ` +
+    `No model files were restored: copy the folder models ${where} to ${modelsFolderOf(config)}, and run ` +
       "`claviger models verify`",
   ];
 }

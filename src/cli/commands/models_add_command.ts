@@ -1,11 +1,13 @@
 /** `claviger models add`. */
 import { basename, resolve } from "node:path";
+import { BucketFailure } from "../../bucket/mod.ts";
 import type { Config } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import { ACCOUNT, TIERS } from "../../licensing/mod.ts";
 import {
   addModel,
   checkNewModel,
+  checkShared,
   MODEL_RULES,
   modelsFolderOf,
   type NewModel,
@@ -108,21 +110,17 @@ async function addHosted(
   const fileName = options.fileName ?? basename(file);
   await withDatabase(invocation, { config }, async ({ database, actor, now, stopIfInterrupted }) => {
     const owned = await withOwner(database, planned, options);
-    const refused = await checkNewModel(database, owned);
+    const refused = (await checkShared(database, config)) ?? (await checkNewModel(database, owned));
     if (refused !== undefined) orRefuse(refused);
-    const show = byteProgress(invocation);
-    const onProgress = (done: number, total: number) => {
-      stopIfInterrupted();
-      show(done, total);
-    };
-    const stored = await orFileRefusal(source, config.dataDir, () =>
+    const onProgress = byteProgress(invocation, stopIfInterrupted);
+    const stored = await orFileRefusal(source, config, () =>
       isInput
-        ? storeBytes(config.dataDir, readWholeInput(invocation, config.dataDir), {
+        ? storeBytes(config, readWholeInput(invocation, config.dataDir), {
             now,
             sizeBytes: 0,
             onProgress: stopIfInterrupted,
           })
-        : storeFile(config.dataDir, source, { now, onProgress }),
+        : storeFile(config, source, { now, onProgress }),
     );
     const model = {
       ...owned,
@@ -139,7 +137,7 @@ async function addHosted(
 /** Runs the copy of a model's file, and explains its errors. */
 async function orFileRefusal(
   source: string,
-  dataDir: string,
+  config: Config,
   copy: () => Promise<StoredFile | Refusal>,
 ): Promise<StoredFile> {
   try {
@@ -147,9 +145,10 @@ async function orFileRefusal(
   } catch (error) {
     if (error instanceof InputRefused) throw new CommandRefused(`Cannot add model: ${error.message}`);
     if (error instanceof CommandRefused) throw error;
+    if (error instanceof BucketFailure) throw new CommandRefused(`Cannot add model: ${error.message}`);
     // The error names the path of the operator's file; every other error comes from the folder of the models.
     const isSource = error instanceof Error && "path" in error && error.path === source;
-    const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
+    const where = isSource ? source : `the folder ${modelsFolderOf(config)}`;
     throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
   }
 }

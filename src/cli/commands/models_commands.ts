@@ -1,9 +1,9 @@
-/** `claviger models …`: list, show, verify, remove, retire and purge; `models_add_command.ts` has `add`. */
-import { join } from "node:path";
+/** `claviger models …`: list, show, verify, remove, retire, purge and move; `models_add_command.ts` has `add`. */
 import {
   findRegistered,
   listAllModels,
   modelsFolderOf,
+  moveFiles,
   purgeFiles,
   removeModel,
   renderModel,
@@ -11,6 +11,7 @@ import {
   retireVersion,
   verifyFiles,
 } from "../../models/mod.ts";
+import { oneOf } from "../../rule.ts";
 import { databaseCommand, group } from "../command.ts";
 import { CONFIRMATION } from "../options.ts";
 import { anyText, required } from "../parameter.ts";
@@ -53,14 +54,8 @@ const verify = databaseCommand({
   name: "verify",
   description: "read every hosted file to its end and compare it with the registry",
   async run(_values, { invocation, config, database, stopIfInterrupted, print }) {
-    const showDone = byteProgress(invocation);
-    const folder = modelsFolderOf(config.dataDir);
-    const { files, unnamed } = await verifyFiles(database, folder, {
-      onProgress(done, total) {
-        stopIfInterrupted();
-        showDone(done, total);
-      },
-    });
+    const onProgress = byteProgress(invocation, stopIfInterrupted);
+    const { files, unnamed } = await verifyFiles(database, config, { onProgress });
     const rows = files.flatMap(({ versions, problem, ...file }) =>
       versions.map((model) => ({
         model,
@@ -69,16 +64,17 @@ const verify = databaseCommand({
         checksum: `sha256:${file.sha256}`,
       })),
     );
-    const document = { files: rows, unnamed };
+    const document = { files: rows, unnamed: unnamed.map(({ path }) => path) };
     if (rows.length > 0) print.table(rows, document);
     else print.line("No model files are hosted here, so there is nothing to verify", document);
-    for (const path of unnamed) print.note(`No version uses ${join(folder, path)}: you may delete it`);
+    for (const { at } of unnamed) print.note(`No version uses ${at}: you may delete it`);
     const bad = rows
       .filter(({ state }) => state !== "good")
       .map(({ model, state }) => `${model} is ${state}`);
     if (bad.length > 0) {
       const remedy =
-        "put the same files back from a backup, or add them as new versions with `claviger models add --file`";
+        "put the same files back from a backup, or add them as new versions with `claviger models add --file`; delete a " +
+        "copy that is damaged in the cache, and it is fetched again";
       throw new CommandRefused(`Not every model file is good: ${bad.join(", ")}; ${remedy}`);
     }
   },
@@ -130,13 +126,39 @@ const purge = databaseCommand({
   name: "purge",
   description: "delete the files that no version has needed for a day",
   async run(_values, { config, database, actor, now, print }) {
-    const purged = await purgeFiles(database, config.dataDir, { actor, now });
+    const purged = await purgeFiles(database, config, { actor, now });
     const { files, bytes, waiting } = purged;
     const kept =
       waiting === 0
         ? ""
         : `; ${counted(waiting, "file")} kept until a day after the last version was retired`;
     print.line(`Deleted ${counted(files, "file")} (${counted(bytes, "byte")})${kept}`, { ...purged });
+  },
+});
+
+const move = databaseCommand({
+  name: "move",
+  description: "copy all model files into the bucket, or from it into the folder, while services serve them",
+  options: {
+    to: required(
+      "s3, the bucket of CLAVIGER_MODELS_S3, or folder, that of CLAVIGER_MODELS_DIR",
+      oneOf(["s3", "folder"]),
+    ),
+  },
+  async run({ to }, { invocation, config, database, now, stopIfInterrupted, print }) {
+    const onProgress = byteProgress(invocation, stopIfInterrupted);
+    const done = orRefuse(await moveFiles(database, config, { to, now, onProgress }));
+    const { files, bytes, missing } = done;
+    const place = to === "s3" ? config.modelsBucket?.url : modelsFolderOf(config);
+    print.line(`${counted(files, "file")} (${counted(bytes, "byte")}) in ${place}`, done);
+    if (missing.length > 0) {
+      throw new CommandRefused(
+        `${counted(missing.length, "file")} neither in the bucket nor in the folder of this host: run the command on the ` +
+          "host that has them, or put them back from a backup; `claviger models verify` names their models",
+      );
+    }
+    const setting = to === "s3" ? "" : "remove CLAVIGER_MODELS_S3 from the settings, and ";
+    print.note(`On every host, ${setting}restart the services one after the other, so that they use it`);
   },
 });
 
@@ -148,4 +170,5 @@ export const models = group("models", "manage the registry of pre-trained models
   remove,
   retire,
   purge,
+  move,
 ]);

@@ -40,7 +40,7 @@ export async function addDemo(
   options: { readonly config: Config; readonly userName: string; readonly clock: Clock },
 ): Promise<readonly DemoKey[] | undefined> {
   if ((await countKeys(database)) > 0) return undefined;
-  const { brand, dataDir } = options.config;
+  const { brand } = options.config;
   const now = options.clock.now();
   const actor: Actor = { kind: "command", name: options.userName, reason: DEMO_REASON };
   const keys = deriveKeys(brand, secrets);
@@ -49,7 +49,7 @@ export async function addDemo(
   for (const { fields, file } of makeDemoModels(brand)) {
     const sizeBytes = file.length;
     const stored = orRefuse(
-      await storeBytes(dataDir, Readable.from([file]), { now, sizeBytes, onProgress() {} }),
+      await storeBytes(options.config, Readable.from([file]), { now, sizeBytes, onProgress() {} }),
     );
     const model = {
       ...fields,

@@ -12,6 +12,7 @@ import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { FigureComputer } from "../../figures/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
 import type { Limiter, WindowStats } from "../../limits/mod.ts";
+import type { ServedFiles } from "../../models/mod.ts";
 import type { GitHubAppSource } from "../../repository_token/mod.ts";
 import type { Upkeep } from "../../upkeep/mod.ts";
 import type { EventWriter, UsageUpkeep, WriteWatch } from "../../usage/mod.ts";
@@ -37,6 +38,7 @@ export interface MetricsSources {
   readonly writes: Pick<WriteWatch, "isWritable">;
   readonly dataDir: string;
   readonly backupOverdueHours: number;
+  readonly servedFiles: Pick<ServedFiles, "stats">;
   readonly isStopping: () => boolean;
 }
 
@@ -55,6 +57,7 @@ export async function collectMetrics(sources: MetricsSources): Promise<Metrics> 
     ...ofEvents(sources),
     ...ofDatabase(sources),
     ...ofTokens(sources),
+    ...ofModelFiles(sources),
     ...ofTimes(sources, lastBackup),
     ...figureMetrics(sources.figures),
     ...processMetrics(sources),
@@ -214,6 +217,13 @@ function ofTokens({ tokens }: MetricsSources): Metrics {
       samplesBy("result", { ok: minted, failed }),
     ],
   };
+}
+
+function ofModelFiles({ servedFiles }: MetricsSources): Metrics {
+  const text =
+    "Model files found in the folder, fetched from the bucket, not to be had, and removed from the full folder";
+  const stats = servedFiles.stats();
+  return stats ? { claviger_model_cache_files_total: [text, samplesBy("result", stats)] } : {};
 }
 
 /** Returns the times that alerts compare with now. */

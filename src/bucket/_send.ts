@@ -1,0 +1,118 @@
+/** Sends one request to the server of a bucket. Uses `node:` modules: they accept a CA of our own on Bun and on Node. */
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { setTimeout as sleep } from "node:timers/promises";
+import { AwsV4Signer } from "aws4fetch";
+import { reasonOf } from "../system_error.ts";
+import { BucketFailure, REFUSED, UNREACHABLE } from "./_failure.ts";
+
+export interface Connection {
+  /** The address of the bucket and of the prefix in it, without a slash at its end. */
+  readonly url: string;
+  /** Who asks, as the server of the bucket knows it. */
+  readonly access: {
+    readonly accessKeyId: string;
+    readonly secretAccessKey: string;
+    readonly region: string;
+  };
+  /** The certificates to trust, as PEM; by default those of the system. */
+  readonly ca?: string | undefined;
+  /** How long a request may take; by default so long that a part comes at 0.1 MB/s at least. */
+  readonly limitMs?: number | undefined;
+}
+
+export interface BucketRequest {
+  readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The most bytes of an answer. A list of 1,000 objects takes half a megabyte. */
+export const ANSWER_LIMIT_BYTES = 5 * 1024 * 1024;
+const LIMIT_MS = 60_000;
+/** The pauses before a request is sent again. */
+const PAUSES_MS = [200, 1_000];
+
+/** Sends a request, again after a failure that may pass. Returns a 404, too. Throws a {@linkcode BucketFailure}. */
+export async function send(to: Connection, asked: BucketRequest): ReturnType<typeof exchange> {
+  for (const pauseMs of PAUSES_MS) {
+    try {
+      return await sendOnce(to, asked);
+    } catch (error) {
+      if (!(error instanceof BucketFailure && error.isPassing) || asked.signal?.aborted) throw error;
+    }
+    await sleep(pauseMs);
+  }
+  return await sendOnce(to, asked);
+}
+
+async function sendOnce(to: Connection, asked: BucketRequest): ReturnType<typeof exchange> {
+  const answer = await exchange(to, asked);
+  const { status, body } = answer;
+  const code = status < 300 ? "" : (/<Code>(\w+)<\/Code>/.exec(body.toString())?.[1] ?? "");
+  if (status < 300 || (status === 404 && code !== "NoSuchBucket")) return answer;
+  const known = REFUSED[code] ?? REFUSED[status];
+  const isPassing = known === undefined && (status >= 500 || status === 429);
+  throw new BucketFailure(to.url, known ?? `it answered ${status} ${code}`.trim(), { isPassing });
+}
+
+async function exchange(
+  { url: bucketUrl, access, ca, limitMs = LIMIT_MS }: Connection,
+  asked: BucketRequest,
+) {
+  const { method, url, body = new Uint8Array(), signal } = asked;
+  const headers = { ...(await sign(access, asked)), "content-length": `${body.length}` };
+  // A server that joins many parts sends nothing meanwhile.
+  const limit = AbortSignal.timeout(method === "POST" ? 6 * limitMs : limitMs);
+  const options = {
+    method,
+    headers,
+    agent: false,
+    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    ...(ca !== undefined && { ca }),
+  };
+  try {
+    const sent = (url.startsWith("https:") ? requestHttps : requestHttp)(url, options);
+    // An error after the answer has begun is one of the answer, too.
+    sent.on("error", () => {});
+    sent.end(body);
+    const [response] = (await once(sent, "response")) as [IncomingMessage];
+    const chunks: Buffer[] = [];
+    let leftBytes = ANSWER_LIMIT_BYTES;
+    for await (const chunk of response) {
+      chunks.push(chunk);
+      leftBytes -= chunk.length;
+      if (leftBytes < 0) throw new Error("its answer is too long");
+    }
+    return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
+  } catch (error) {
+    const why = limit.aborted ? "it does not answer in time" : reasonOf(error, UNREACHABLE);
+    throw new BucketFailure(bucketUrl, why, { isPassing: true });
+  }
+}
+
+/**
+ * Returns the headers of a request with its signature, version 4. Every given header is signed, and the SHA-256 of the
+ * body: the server refuses a body that arrives with another one.
+ */
+export async function sign(
+  access: Connection["access"],
+  { method, url, headers, body = new Uint8Array() }: BucketRequest,
+  at = new Date(),
+): Promise<Record<string, string>> {
+  const bodySha256 = createHash("sha256").update(body).digest("hex");
+  const signer = new AwsV4Signer({
+    ...access,
+    service: "s3",
+    method,
+    url,
+    headers: { ...headers, "x-amz-content-sha256": bodySha256 },
+    allHeaders: true,
+    datetime: at.toISOString().replaceAll(/[:-]|\.\d{3}/g, ""),
+  });
+  return Object.fromEntries((await signer.sign()).headers);
+}

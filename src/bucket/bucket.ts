@@ -1,0 +1,158 @@
+import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.ts";
+import { FILE_REASONS, reasonOf } from "../system_error.ts";
+import { BucketFailure } from "./_failure.ts";
+import { ANSWER_LIMIT_BYTES, type BucketRequest, type Connection, send } from "./_send.ts";
+
+/** A bucket as the settings describe it. */
+export interface BucketSettings {
+  /** `https://HOST/BUCKET[/PREFIX]`, without a slash at its end. */
+  readonly url: string;
+  readonly region: string;
+  /** Absolute; undefined if no file is named and there is no credential. */
+  readonly credentialsFile: string | undefined;
+  /** The certificates of the authority to trust; undefined for those of the system. */
+  readonly caFile: string | undefined;
+  /** How long a request may take; a minute by default. */
+  readonly limitMs?: number;
+}
+
+export interface BucketObject {
+  /** Below the prefix. */
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly changedAt: Date;
+}
+
+export type ReadPart = (first: number, length: number) => Promise<Uint8Array>;
+
+/** A bucket, or the part of it below a prefix. Each function throws a {@linkcode BucketFailure}. */
+export interface Bucket {
+  /** Its address, for messages. */
+  readonly url: string;
+  /** Returns the size of an object; undefined if there is none of that name. */
+  sizeOf(name: string): Promise<number | undefined>;
+  /** Reads an object of that size by ranges. */
+  read(name: string, sizeBytes: number, signal?: AbortSignal): AsyncGenerator<Buffer>;
+  /**
+   * Writes an object by parts; it appears whole or not at all. The server checks the SHA-256 of each part. Read the object
+   * afterwards: the server may fail without saying so.
+   */
+  write(name: string, sizeBytes: number, readPart: ReadPart): Promise<void>;
+  remove(name: string): Promise<void>;
+  list(): AsyncGenerator<BucketObject>;
+}
+
+/** The size of a part. All but the last one must have 5 MiB. Source: Amazon S3 user guide, multipart upload limits. */
+export const PART_BYTES = ANSWER_LIMIT_BYTES;
+const MOST_PARTS = 10_000;
+const CREDENTIALS_LIMIT_BYTES = 16 * 1024;
+
+/**
+ * Reads the credentials and the certificates, and returns the bucket. Sends nothing. Throws a {@linkcode BucketFailure},
+ * whose message has no secret.
+ */
+export function openBucket({ url, region, credentialsFile, caFile, limitMs }: BucketSettings): Bucket {
+  const fail = (why: string) => new BucketFailure(url, why);
+  const readText = (path: string, limitBytes: number) => {
+    try {
+      return readRegularFile(path, limitBytes);
+    } catch (error) {
+      throw fail(`${path}: ${reasonOf(error, FILE_REASONS)}`);
+    }
+  };
+  if (credentialsFile === undefined) {
+    throw fail(
+      "CLAVIGER_MODELS_S3_CREDENTIALS_FILE is missing, and there is no systemd credential claviger-models-s3",
+    );
+  }
+  const text = readText(credentialsFile, CREDENTIALS_LIMIT_BYTES);
+  const find = (name: string) => new RegExp(`^\\s*${name}\\s*=\\s*(\\S+)\\s*$`, "m").exec(text)?.[1];
+  const [accessKeyId, secretAccessKey] = [find("aws_access_key_id"), find("aws_secret_access_key")];
+  if (accessKeyId === undefined || secretAccessKey === undefined)
+    throw fail(`${credentialsFile} must have a line aws_access_key_id=… and a line aws_secret_access_key=…`);
+  const ca = caFile && readText(caFile, CERTIFICATES_LIMIT_BYTES);
+  if (ca !== undefined && !ca.includes("-----BEGIN CERTIFICATE-----"))
+    throw fail(`there is no certificate in PEM form in ${caFile}`);
+  return createBucket({ url, access: { accessKeyId, secretAccessKey, region }, ca, limitMs });
+}
+
+/** Creates a bucket on a connection. */
+export function createBucket(to: Connection): Bucket {
+  const { origin, pathname } = new URL(to.url);
+  const [, name = "", prefix = ""] = /^\/([^/]+)\/?(.*)$/.exec(pathname) ?? [];
+  const bucketUrl = `${origin}/${name}`;
+  const urlOf = (object: string) => `${to.url}/${object}`;
+  const ask = (asked: BucketRequest) => send(to, asked);
+  const fail = (why: string) => new BucketFailure(to.url, why);
+
+  async function writeParts(url: string, sizeBytes: number, readPart: ReadPart): Promise<void> {
+    const begun = await ask({ method: "POST", url: `${url}?uploads=` });
+    const upload = encodeURIComponent(textOf(begun.body, "UploadId") ?? "");
+    if (upload === "") throw fail("it began no upload by parts");
+    const partBytes = Math.max(PART_BYTES, Math.ceil(sizeBytes / MOST_PARTS));
+    try {
+      const parts: string[] = [];
+      for (let first = 0; first < sizeBytes; first += partBytes) {
+        const body = await readPart(first, Math.min(partBytes, sizeBytes - first));
+        const number = parts.length + 1;
+        const part = `${url}?partNumber=${number}&uploadId=${upload}`;
+        const { headers } = await ask({ method: "PUT", url: part, body });
+        parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${headers.etag}</ETag></Part>`);
+      }
+      const body = Buffer.from(`<CompleteMultipartUpload>${parts.join("")}</CompleteMultipartUpload>`);
+      // Only a reader of the object knows whether this succeeded: a server may find an error after its answer has begun,
+      // and a repeated request gets 404 after the first one succeeded.
+      await ask({ method: "POST", url: `${url}?uploadId=${upload}`, body });
+    } catch (error) {
+      await ask({ method: "DELETE", url: `${url}?uploadId=${upload}` }).catch(() => {});
+      throw error;
+    }
+  }
+
+  return {
+    url: to.url,
+    async sizeOf(object) {
+      const { status, headers } = await ask({ method: "HEAD", url: urlOf(object) });
+      return status === 404 ? undefined : Number(headers["content-length"]);
+    },
+    async *read(object, sizeBytes, signal) {
+      for (let first = 0; first < sizeBytes; first += PART_BYTES) {
+        const length = Math.min(PART_BYTES, sizeBytes - first);
+        const headers = { range: `bytes=${first}-${first + length - 1}` };
+        const { status, body } = await ask({ method: "GET", url: urlOf(object), headers, signal });
+        if (status === 404) throw fail(`its object ${object} is missing`);
+        if (body.length !== length) throw fail(`its object ${object} is cut short`);
+        yield body;
+      }
+    },
+    async write(object, sizeBytes, readPart) {
+      if (sizeBytes > PART_BYTES) await writeParts(urlOf(object), sizeBytes, readPart);
+      else await ask({ method: "PUT", url: urlOf(object), body: await readPart(0, sizeBytes) });
+    },
+    async remove(object) {
+      await ask({ method: "DELETE", url: urlOf(object) });
+    },
+    async *list() {
+      const start = prefix === "" ? "" : `${prefix}/`;
+      for (let more = ""; ; ) {
+        const query = `list-type=2&prefix=${encodeURIComponent(start)}${more}`;
+        const text = (await ask({ method: "GET", url: `${bucketUrl}?${query}` })).body.toString();
+        for (const [contents] of text.matchAll(/<Contents>.*?<\/Contents>/gs)) {
+          yield {
+            name: (textOf(contents, "Key") ?? "").slice(start.length),
+            sizeBytes: Number(textOf(contents, "Size")),
+            changedAt: new Date(textOf(contents, "LastModified") ?? ""),
+          };
+        }
+        const next = textOf(text, "NextContinuationToken");
+        if (next === undefined || textOf(text, "IsTruncated") !== "true") return;
+        more = `&continuation-token=${encodeURIComponent(next)}`;
+      }
+    },
+  };
+}
+
+/** Returns the text of the first element of that name. The names and numbers of this protocol need no XML parser. */
+function textOf(xml: Buffer | string, element: string): string | undefined {
+  return new RegExp(`<${element}>([^<]*)</${element}>`).exec(xml.toString())?.[1]?.replaceAll("&amp;", "&");
+}

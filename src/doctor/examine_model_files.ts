@@ -1,0 +1,46 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { BucketFailure } from "../bucket/mod.ts";
+import type { Config } from "../config/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { listFiles, modelsFolderOf, pathOfFile, type StoredFile } from "../models/mod.ts";
+import type { ServerContext } from "./examine_server.ts";
+import { type Check, type CheckResult, fail, ok, skipUnseen } from "./finding.ts";
+
+const LIMIT_MS = 3_000;
+const GOES_ON = "remove this cause; downloads of files that this host keeps go on";
+
+/**
+ * Checks that every hosted file is in the bucket, or without one in the folder, with its size; `claviger models verify`
+ * also reads the content. Health must answer soon, so it does not wait for a bucket or a mount that does not answer.
+ */
+export const modelFilesCheck: Check<Pick<ServerContext, "database" | "config">> = {
+  name: "model files",
+  async examine({ database, config }) {
+    const { modelsBucket } = config;
+    const place = modelsBucket ? `the bucket ${modelsBucket.url}` : `the folder ${modelsFolderOf(config)}`;
+    const late = fail(`${place} does not answer within ${LIMIT_MS / 1_000} s`, GOES_ON);
+    return await Promise.race([examineFiles(database, config, place), sleep(LIMIT_MS, late, { ref: false })]);
+  },
+};
+
+async function examineFiles(database: Database, config: Config, place: string): Promise<CheckResult> {
+  const files = await database.query<StoredFile>(
+    (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files`,
+  );
+  const sizes = new Map<string, number>();
+  try {
+    for (const { path, sizeBytes, bucket } of await listFiles(config))
+      if (bucket?.url === config.modelsBucket?.url) sizes.set(path, sizeBytes);
+  } catch (error) {
+    if (!(error instanceof BucketFailure)) throw error;
+    return skipUnseen(config) ?? fail(error.message, GOES_ON);
+  }
+  const wrong = files.filter(({ sha256, sizeBytes }) => sizes.get(pathOfFile("", sha256)) !== sizeBytes);
+  if (wrong.length > 0) {
+    return fail(
+      `missing or cut short in ${place}, as this host sees it: ${wrong.length} of ${files.length}`,
+      "`claviger models verify` names them; add them again or restore them; with several hosts, see `claviger guide models`",
+    );
+  }
+  return ok(files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
+}

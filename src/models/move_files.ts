@@ -1,0 +1,62 @@
+/** Moves the files of an installation into its bucket, or out of it, while services send them. */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Database } from "../database/mod.ts";
+import { refuse } from "../refusal.ts";
+import { locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
+import { KEEP_ALL } from "./model_cache.ts";
+import {
+  fetchFile,
+  type ModelsPlace,
+  makeStore,
+  modelsFolderOf,
+  openModelsBucket,
+  putIntoBucket,
+  type StoreOptions,
+} from "./model_files.ts";
+import { checkShared } from "./shared_folder.ts";
+
+/**
+ * Copies every file from the folder into the bucket, or from the bucket into the folder; each copy is checked by its
+ * SHA-256. The originals stay, so services with the old settings and with the new ones find every file. Can be repeated.
+ * Returns how many files and bytes are there, and the SHA-256 of each file that is in neither place. Refuses settings
+ * without a bucket, and a folder that other serving hosts do not share.
+ */
+export async function moveFiles(
+  database: Database,
+  place: ModelsPlace,
+  { to, now, onProgress }: StoreOptions & { readonly to: "s3" | "folder" },
+) {
+  const bucket = openModelsBucket(place);
+  if (bucket === undefined)
+    return refuse("INVALID_REQUEST", "Cannot move models: CLAVIGER_MODELS_S3 is not set");
+  const refused =
+    to === "s3" ? undefined : await checkShared(database, { ...place, modelsBucket: undefined });
+  if (refused !== undefined) return refused;
+  await makeStore(place, now);
+  const folder = modelsFolderOf(place);
+  const keepAll = join(folder, KEEP_ALL);
+  if (to === "folder") await writeFile(keepAll, "", { mode: 0o640 });
+  const done = new Set<string>();
+  const missing: string[] = [];
+  let bytes = 0;
+  // Again until no file was added in the meantime.
+  for (let before = -1; before < done.size; ) {
+    before = done.size;
+    const files = await database.query<StoredFile>(
+      (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`,
+    );
+    for (const file of files.filter(({ sha256 }) => !done.has(sha256))) {
+      const found = await locateFile(folder, file);
+      const isHere = typeof found !== "string";
+      const isThere = (await bucket.sizeOf(pathOfFile("", file.sha256))) === file.sizeBytes;
+      if (to === "s3" && isHere) await putIntoBucket(bucket, found.path, { ...file, onProgress });
+      if (to === "folder" && !isHere && isThere) await fetchFile(bucket, folder, { ...file, onProgress });
+      if (isHere || isThere) bytes += file.sizeBytes;
+      else missing.push(file.sha256);
+      done.add(file.sha256);
+    }
+  }
+  if (to === "s3") await rm(keepAll, { force: true });
+  return { files: done.size - missing.length, bytes, missing };
+}

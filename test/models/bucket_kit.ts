@@ -1,0 +1,53 @@
+/** A service whose model files are in a bucket, and another host that adds models to the same bucket. */
+import { hash } from "node:crypto";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { BucketSettings } from "../../src/bucket/mod.ts";
+import type { Config } from "../../src/config/mod.ts";
+import { pathOfFile } from "../../src/models/mod.ts";
+import { type BucketStandIn, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
+import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
+
+export interface BucketStage {
+  readonly server: BucketStandIn;
+  readonly bucket: BucketSettings;
+  readonly service: HostingService;
+  /** Adds a model on another host; returns the SHA-256 of its file. */
+  addElsewhere(name: string, bytes: Uint8Array): Promise<string>;
+  /** Downloads a model with a key in the header. */
+  download(name: string, headers?: Readonly<Record<string, string>>): Promise<Response>;
+  /** Returns the path of a file on this host. */
+  pathOf(sha256: string): string;
+  /** Tells whether this host has the file of a model. */
+  isCached(sha256: string): boolean;
+  close(): Promise<void>;
+}
+
+export async function startBucketStage(config: Partial<Config> = {}): Promise<BucketStage> {
+  const server = await startBucketStandIn();
+  const settings = { url: server.url, region: REGION, caFile: undefined, limitMs: 500 };
+  const credentialsFile = `/tmp/claviger-bucket-${process.pid}-${hash("sha256", server.url).slice(0, 8)}`;
+  writeFileSync(credentialsFile, server.credentials);
+  const bucket: BucketSettings = { ...settings, credentialsFile };
+  const service = await startHostingService({ config: { modelsBucket: bucket, ...config } });
+  const { apiKey } = await service.issue({ tier: "enterprise" });
+  const elsewhere = { ...service, dataDir: join(service.dataDir, "elsewhere"), modelsBucket: bucket };
+  mkdirSync(elsewhere.dataDir);
+  const pathOf = (sha256: string) => pathOfFile(join(service.dataDir, "models"), sha256);
+  return {
+    server,
+    bucket,
+    service,
+    addElsewhere: (name, bytes) => addHostedModel(elsewhere, { name, version: "1.0" }, bytes),
+    download: (name, headers = {}) =>
+      fetch(`${service.url}/v1/models/download/${name}/1.0`, {
+        headers: { "X-API-Key": apiKey, ...headers },
+      }),
+    pathOf,
+    isCached: (sha256) => existsSync(pathOf(sha256)),
+    async close() {
+      await service.close();
+      await server.close();
+    },
+  };
+}
