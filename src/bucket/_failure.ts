@@ -14,17 +14,16 @@ export class BucketFailure extends Error {
 const NOT_TRUSTED = "its certificate is not trusted; name its authority in CLAVIGER_MODELS_S3_CA_FILE";
 const FULL = "it is full; raise its quota, or free some space";
 
-/** Why the server of a bucket cannot be reached. */
-export const UNREACHABLE: Reasons = {
+/**
+ * What a code of the connection, a code of the protocol or a status means for the operator. Source: Amazon S3 API
+ * reference, error responses.
+ */
+export const REASONS: Reasons = {
   ...NETWORK_REASONS,
   DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
   SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
-};
-
-/** What a code or a status means for the operator. Source: Amazon S3 API reference, error responses. */
-export const REFUSED: Reasons = {
   InvalidAccessKeyId: "it does not know the access key; check the file of the credentials",
   SignatureDoesNotMatch: "the secret key is wrong; check the file of the credentials",
   AuthorizationHeaderMalformed: "the region is wrong; check CLAVIGER_MODELS_S3_REGION",

@@ -6,7 +6,7 @@ import { request as requestHttps } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AwsV4Signer } from "aws4fetch";
 import { reasonOf } from "../system_error.ts";
-import { BucketFailure, REFUSED, UNREACHABLE } from "./_failure.ts";
+import { BucketFailure, REASONS } from "./_failure.ts";
 
 export interface Connection {
   /** The address of the bucket and of the prefix in it, without a slash at its end. */
@@ -55,7 +55,7 @@ async function sendOnce(to: Connection, asked: BucketRequest): ReturnType<typeof
   const { status, body } = answer;
   const code = status < 300 ? "" : (/<Code>(\w+)<\/Code>/.exec(body.toString())?.[1] ?? "");
   if (status < 300 || (status === 404 && code !== "NoSuchBucket")) return answer;
-  const known = REFUSED[code] ?? REFUSED[status];
+  const known = REASONS[code] ?? REASONS[status];
   const isPassing = known === undefined && (status >= 500 || status === 429);
   throw new BucketFailure(to.url, known ?? `it answered ${status} ${code}`.trim(), { isPassing });
 }
@@ -90,7 +90,7 @@ async function exchange(
     }
     return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
   } catch (error) {
-    const why = limit.aborted ? "it does not answer in time" : reasonOf(error, UNREACHABLE);
+    const why = limit.aborted ? "it does not answer in time" : reasonOf(error, REASONS);
     throw new BucketFailure(bucketUrl, why, { isPassing: true });
   }
 }

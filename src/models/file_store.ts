@@ -143,7 +143,7 @@ export async function listStored(folder: string): Promise<string[]> {
     names
       .filter((entry) => !entry.isDirectory() && !UNFINISHED.test(entry.name))
       .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
-      // Marks of our own: see model_files.ts.
+      // Those of shared_folder.ts and model_cache.ts.
       .filter((path) => !path.startsWith("."))
       .sort()
   );
