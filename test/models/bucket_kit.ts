@@ -1,12 +1,12 @@
 /** A service whose model files are in a bucket, and another host that adds models to the same bucket. */
-import { hash } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { BucketSettings } from "../../src/bucket/mod.ts";
 import type { Config } from "../../src/config/mod.ts";
 import { pathOfFile } from "../../src/models/mod.ts";
 import { type BucketStandIn, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
+import { testFolder } from "../support/postgres.ts";
 
 export interface BucketStage {
   readonly server: BucketStandIn;
@@ -26,7 +26,7 @@ export interface BucketStage {
 export async function startBucketStage(config: Partial<Config> = {}): Promise<BucketStage> {
   const server = await startBucketStandIn();
   const settings = { url: server.url, region: REGION, caFile: undefined, limitMs: 500 };
-  const credentialsFile = `/tmp/claviger-bucket-${process.pid}-${hash("sha256", server.url).slice(0, 8)}`;
+  const credentialsFile = join(mkdtempSync(join(testFolder(), "bucket-")), "credentials");
   writeFileSync(credentialsFile, server.credentials);
   const bucket: BucketSettings = { ...settings, credentialsFile };
   const service = await startHostingService({ config: { modelsBucket: bucket, ...config } });
