@@ -232,7 +232,8 @@ describe("The upload of a file", () => {
       expect(await page.locator(".upload form").isVisible()).toBe(false);
       const command = await page.locator(".upload code.key").textContent();
       expect(command).toStartWith("curl -T ./model.bin");
-      expect(command).toEndWith("/admin/v1/models/scriptless/1.1.0/file");
+      const { origin } = new URL(page.url());
+      expect(command).toEndWith(`  ${origin}/admin/v1/models/scriptless/1.1.0/file`);
     });
     await admin.visitAs("viewer", { path: "/models/scriptless" }, async (page) => {
       expect(await page.locator(".upload").count()).toBe(0);

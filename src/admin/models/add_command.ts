@@ -23,8 +23,8 @@ export function addCommand({ modelTypes: [type = ""] }: Brand): string {
 }
 
 /** Returns the command that uploads the file of a version; `path` is that of the model and version with `/file`. */
-export function uploadCommand(adminUrl: string, path: string): string {
+export function uploadCommand(origin: string, path: string): string {
   return `curl -T ${FILE} -H @token.header \\
   -H "X-Checksum-SHA256: $(sha256sum ${FILE} | cut -d' ' -f1)" \\
-  ${adminUrl}/admin/v1${path}`;
+  ${origin}/admin/v1${path}`;
 }

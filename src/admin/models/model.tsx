@@ -28,7 +28,7 @@ async function findNamed({ options, params }: Visit): Promise<FoundModel | Refus
   return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
 }
 
-function showModel({ model, versions }: FoundModel, { may, now, options }: Visit): Detail {
+function showModel({ model, versions }: FoundModel, { may, now, options, origin }: Visit): Detail {
   const { listedVersion, owner } = model;
   const awaited = may("models:write") ? versions.filter(({ awaitsFile }) => awaitsFile) : [];
   return {
@@ -46,7 +46,7 @@ function showModel({ model, versions }: FoundModel, { may, now, options }: Visit
     below: (
       <>
         {awaited.map((version) => (
-          <UploadForm name={model.name} version={version} options={options} />
+          <UploadForm name={model.name} version={version} origin={origin} options={options} />
         ))}
         <h2>Versions</h2>
         <Table

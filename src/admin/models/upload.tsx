@@ -30,11 +30,13 @@ export const UPLOAD: ConsoleRoute = {
 interface Props {
   readonly name: string;
   readonly version: ModelVersion;
-  readonly options: Pick<AdminOptions, "adminUrl" | "uploads">;
+  /** Where the browser reaches the console: the command sends the file there, too. */
+  readonly origin: string;
+  readonly options: Pick<AdminOptions, "uploads">;
 }
 
 /** The form for a file, which the page's script shows and sends, and the command that does the same. */
-export function UploadForm({ name, version: { version }, options: { adminUrl, uploads } }: Props) {
+export function UploadForm({ name, version: { version }, origin, options: { uploads } }: Props) {
   const id = `file-of-${version}`;
   const path = `/models/${[name, version, "file"].map(encodeURIComponent).join("/")}`;
   const mostGb = Math.min(uploads.uploadMaxGb, BROWSER_MAX_GB);
@@ -53,15 +55,11 @@ export function UploadForm({ name, version: { version }, options: { adminUrl, up
         <output />
       </form>
       <p>
-        {`Or send a file of up to ${uploads.uploadMaxGb} GB with this command, from any machine. `}
+        {`Or send a file of up to ${uploads.uploadMaxGb} GB with this command, from any machine that reaches the address. `}
         The file <code>token.header</code> holds <code>Authorization: Bearer</code> and a token with the scope{" "}
         <code>models:write</code>.
       </p>
-      <Copyable
-        id={`command-of-${version}`}
-        text={uploadCommand(adminUrl ?? "http://127.0.0.1:8081", path)}
-        label="Copy the command"
-      />
+      <Copyable id={`command-of-${version}`} text={uploadCommand(origin, path)} label="Copy the command" />
     </section>
   );
 }

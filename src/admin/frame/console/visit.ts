@@ -4,10 +4,13 @@ import type { Session } from "../../../operators/mod.ts";
 import { readQuery } from "../../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { mayUse, type Need } from "./may.ts";
+import { consoleOriginOf } from "./origin.ts";
 
 /** A request for a page: who asks, and with which fields. */
 export interface Visit {
   readonly options: AdminOptions;
+  /** The origin under which the browser reaches the console, such as `http://127.0.0.1:8081`. */
+  readonly origin: string;
   readonly session: Session;
   /** The operator as the audit log names it, with the request and its address. */
   readonly actor: Actor;
@@ -26,6 +29,7 @@ export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: U
   const session = c.get("session");
   return {
     options,
+    origin: consoleOriginOf(c, options).origin,
     session,
     actor: c.get("actor"),
     now: options.clock.now(),
