@@ -48,7 +48,7 @@ const TOO_MANY = refuse(
 const INCOMPLETE = refuse("INVALID_REQUEST", "Cannot upload file: it ended too early; upload it again");
 const WRONG_CHECKSUM = refuse(
   "INVALID_REQUEST",
-  "Cannot upload file: the bytes that arrived have another SHA-256 than the one that was sent with them",
+  "Cannot upload file: the bytes that arrived have another SHA-256; upload it again with its own",
 );
 
 /** Creates what receives the files of one process. */
@@ -81,7 +81,7 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
     /** Receives the file and lists its version. Refuses before the first byte is read if that is possible. */
     async receive(database: Database, upload: Upload): Promise<StoredFile | Refusal> {
       if (upload.sizeBytes > uploadMaxGb * GB) {
-        const most = `CLAVIGER_UPLOAD_MAX_GB allows at most ${uploadMaxGb} GB`;
+        const most = `CLAVIGER_UPLOAD_MAX_GB allows ${uploadMaxGb === 0 ? "no uploads" : `at most ${uploadMaxGb} GB`}`;
         return refuse("PAYLOAD_TOO_LARGE", `Cannot upload file: ${most}`);
       }
       const refused = (await checkShared(database, place)) ?? (await checkVersion(database, upload));

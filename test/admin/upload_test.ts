@@ -174,7 +174,7 @@ describe("PUT /models/NAME/VERSION/file", () => {
       [{ headers: { "X-Checksum-SHA256": "12" } }, "X-Checksum-SHA256"],
       [{ file: chunks }, "Content-Length"],
       [{ file: new Uint8Array(0) }, "Content-Length"],
-      [{ headers: { "X-Checksum-SHA256": "0".repeat(64) } }, "another SHA-256"],
+      [{ headers: { "X-Checksum-SHA256": "0".repeat(64) } }, "another SHA-256; upload it again with its own"],
     ];
     for (const [options, why] of refused) {
       const answer = await put(fileOf(name), options);
@@ -271,6 +271,21 @@ describe("PUT /models/NAME/VERSION/file", () => {
       expect(codeOf(await answer)).toBe("503 SERVICE_UNAVAILABLE");
     } finally {
       await large.close();
+    }
+  });
+
+  test("says that no uploads are allowed where the setting is 0", async () => {
+    const none = await startAdmin({
+      on: admin.testDatabase,
+      clock: admin.clock,
+      uploads: { uploadMaxGb: 0 },
+    });
+    try {
+      const refused = await none.call("PUT", fileOf(await awaitFile(none)), { file: "x", headers: checksum });
+      expect(codeOf(refused)).toBe("413 PAYLOAD_TOO_LARGE");
+      expect(refused.body.error).toBe("Cannot upload file: CLAVIGER_UPLOAD_MAX_GB allows no uploads");
+    } finally {
+      await none.close();
     }
   });
 
