@@ -41,6 +41,8 @@ export interface RestoreOptions {
   readonly models: ModelsPlace;
   /** The place of the database, as text for messages. */
   readonly place: string;
+  /** Whether it is the operator's own server: a data folder then changes nothing. */
+  readonly isExternal: boolean;
   readonly actor: Actor;
   readonly clock: Clock;
   /** How long to wait while another process locks a table; 30 s by default. */
@@ -100,11 +102,11 @@ export async function restoreBackup(
   return restored;
 }
 
-function notEmpty({ place }: RestoreOptions, contents: string): string {
-  return (
-    `the database in ${place} is not empty (${contents}); give an empty one: another folder with ` +
-    "--data-dir, or a new database in DATABASE_URL"
-  );
+function notEmpty({ place, isExternal }: RestoreOptions, contents: string): string {
+  const empty = isExternal
+    ? "a new database in DATABASE_URL, or a folder with --data-dir and settings without DATABASE_URL"
+    : "another folder with --data-dir, or a new database in DATABASE_URL";
+  return `the database in ${place} is not empty (${contents}); give an empty one: ${empty}`;
 }
 
 async function readContents(address: DatabaseAddress): Promise<string | undefined> {

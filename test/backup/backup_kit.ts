@@ -66,6 +66,7 @@ export function tryRestore(
     withoutSealed: false,
     models: { dataDir: "/nonexistent" },
     place: "the test",
+    isExternal: false,
     actor: ACTOR,
     clock: systemClock,
     watch,

@@ -330,6 +330,8 @@ describe("claviger restore", () => {
     expect(ended.out).toContain(
       `give the service the backup's secret: \`tar --zstd -xOf ${file("secret")} secret\` prints it`,
     );
+    const again = await line.here(["restore", file("secret")], { env: at });
+    expect(refusalOf(again)).toContain("or a folder with --data-dir and settings without DATABASE_URL");
     const printed = Bun.spawnSync(["tar", "--zstd", "-xOf", file("secret"), "secret"]);
     const env = { ...at, CLAVIGER_SECRET: printed.stdout.toString().trim() };
     const saved = await line.json(["backup", file("external"), "--with-secret"], { env });

@@ -188,6 +188,7 @@ async function load(
       withoutSealed: plan.withoutSealed,
       models: config,
       place: placeOf(config),
+      isExternal: config.databaseUrl !== undefined,
       actor: { kind: "command", name: userName },
       clock,
       watch: progress,
