@@ -170,6 +170,7 @@ describe("The upload of a file", () => {
       await page.getByText("The file has arrived: ").waitFor();
       expect(await status(page).textContent()).toContain(`10,000,000 bytes`);
       expect(await status(page).textContent()).toContain(hash("sha256", bytes));
+      expect(await page.getByRole("button", { name: "Upload" }).count()).toBe(0);
       await takeScreenshots(page, "model-upload-done");
       await expectAccessible(page);
       await page.getByRole("link", { name: "Show the version" }).click();
@@ -208,7 +209,7 @@ describe("The upload of a file", () => {
       await upload(empty, "Choose a file that is not empty.");
       await upload(large, "The file has 20 MB: use the command below.");
       await page.route("**/file?*", (route) => route.abort());
-      await upload(path, "The connection was lost, and nothing was stored.");
+      await upload(path, "The connection was lost. Upload the file again.");
       await takeScreenshots(page, "model-upload-failed");
       await expectAccessible(page);
       await page.unroute("**/file?*");

@@ -22,7 +22,7 @@ import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
-import { takeFile, UPLOAD_HEADERS, UPLOAD_PATH } from "./take_file.ts";
+import { takeFile, UPLOAD_HEADERS, UPLOAD_PATH } from "./upload.tsx";
 
 function modelNumber(rule: NumberRule) {
   const { maximum, ...others } = rule.keywords;

@@ -22,7 +22,7 @@ async function send(
   const ended = new Promise((resolve) => request.addEventListener("loadend", resolve));
   request.send(file);
   await ended;
-  if (request.status === 0) return "The connection was lost, and nothing was stored. Upload the file again.";
+  if (request.status === 0) return "The connection was lost. Upload the file again.";
   const isJson = request.getResponseHeader("Content-Type")?.startsWith("application/json");
   if (!isJson) return "Nothing was stored: the session has ended, or your role has changed. Log in again.";
   return request.status === 200 ? undefined : `${JSON.parse(request.responseText).error}.`;
@@ -62,6 +62,7 @@ for (const form of document.forms) {
     const failure = await send(upload, file, { checksum, onProgress });
     progress.hidden = true;
     if (failure !== undefined) return failure;
+    controls.hidden = true;
     const size = `${file.size.toLocaleString("en")} bytes`;
     say(
       `The file has arrived: ${size}, with the SHA-256 that this browser computed, ${checksum}. Clients see the version now. `,
