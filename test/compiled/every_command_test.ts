@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { createTestInvocation } from "../cli/command_line.ts";
+import { type BucketStandIn, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { builtExecutable } from "./executable.ts";
 import { canActAsBoth, createTwoUsers, NOBODY, ROOT, type TwoUsers } from "./two_users.ts";
 
@@ -20,22 +21,32 @@ const FOR_ROOT = ["config check", "backup --verify"];
 
 describe.skipIf(!canActAsBoth)("while no service runs", () => {
   let users: TwoUsers;
-  beforeAll(() => {
+  let bucket: BucketStandIn;
+  beforeAll(async () => {
     users = createTwoUsers();
+    bucket = await startBucketStandIn();
+    writeFileSync(join(users.folder, "bucket.credentials"), bucket.credentials);
   });
-  afterAll(() => users.remove());
+  afterAll(async () => {
+    await bucket.close();
+    users.remove();
+  });
 
   test("the service's user can run every command, and root none of them", async () => {
     const done = new Set<string>();
     const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));
     const names = leaves.map(({ path }) => path.replace("claviger ", ""));
     users.shell(NOBODY, "mkdir -m 700 home/data");
-    const run = async (line: string, options: { input?: string; dataDir?: string } = {}) => {
-      const { input, dataDir = "home/data" } = options;
+    interface Run {
+      readonly input?: string;
+      readonly dataDir?: string;
+      readonly env?: Readonly<Record<string, string>>;
+    }
+    const run = async (line: string, { input, dataDir = "home/data", env: own }: Run = {}) => {
       const place = ["--json", "--data-dir", dataDir, "--env-file", "empty.env"];
       const args = [...line.split(" "), ...place];
       const name = names.find((each) => `${line} `.startsWith(`${each} `)) ?? "";
-      const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+      const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org", ...own };
       const given = { env, ...(input !== undefined && { input }) };
       const ofRoot = await users.run(ROOT, args, given);
       if (FOR_ROOT.some((each) => line.startsWith(each)))
@@ -97,6 +108,13 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run("models list");
     await run("models show m");
     await run("models verify");
+    await run("models move --to s3", {
+      env: {
+        CLAVIGER_MODELS_S3: bucket.url,
+        CLAVIGER_MODELS_S3_REGION: REGION,
+        CLAVIGER_MODELS_S3_CREDENTIALS_FILE: join(users.folder, "bucket.credentials"),
+      },
+    });
     await run("models remove m");
     await run("models retire m 1");
     await run("models purge");

@@ -111,7 +111,7 @@ systemctl() { echo "$*" >> ${asked}; }
 ${isRoot ? "" : OWN_FILES}
 `;
   writeFileSync(below("bin/systemd-sysusers"), SYSUSERS, { mode: 0o755 });
-  writeFileSync(below("bin/busctl"), `#!/bin/sh\nexec cat ${below("unit.json")}\n`, { mode: 0o755 });
+  writeFileSync(below("bin/busctl"), describeUnits(below("unit.json")), { mode: 0o755 });
   writeFileSync(below("unit.json"), describeUnit(new Map(), folder));
 
   async function run(script: string, own: Readonly<Record<string, string>> = {}) {
@@ -185,6 +185,12 @@ install() {
   case "$*" in *"-g claviger"*) set -- $(echo "$*" | sed "s/-o claviger//; s/-g claviger//") ;; esac
   command install "$@"
 }`;
+
+/** Returns a busctl that knows one unit, described in a file, and none of the template. */
+function describeUnits(path: string): string {
+  const list = JSON.stringify({ data: [[]] });
+  return `#!/bin/sh\ncase "$*" in *ListUnits*) echo '${list}' ;; *) exec cat ${path} ;; esac\n`;
+}
 
 /** Returns the answer of busctl about a unit; an empty map stands for no unit. */
 function describeUnit(unit: ReadonlyMap<string, readonly string[]>, folder: string): string {
