@@ -4,6 +4,7 @@ import { createHash, hash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
+import { parseId } from "../../src/ids.ts";
 import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
@@ -11,6 +12,7 @@ import { testBytes } from "../support/hosted.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { until } from "../support/until.ts";
 import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
 import { awaitFile, newName } from "./sample_requests.ts";
 
 const BYTES = testBytes(3_000_000, 4);
@@ -344,4 +346,28 @@ describe("PUT /models/{name}/{version}/file, where several hosts serve", () => {
     await expectNothing(name);
     expect((await put(fileOf(name))).status).toBe(200);
   });
+});
+
+test("a version that the console adds has the owner and the facts of the version that is shown", async () => {
+  const { userId } = await admin.issue({ email: "owner@example.org" });
+  const name = newName();
+  const old = { name, requiresLicense: "commercial", ownerUuid: parseId("usr", userId) };
+  await addNewModel(admin.database, old, { now: admin.clock.now() });
+  const operators = createConsoleClient(admin);
+  const { cookie } = await operators.logIn("editor");
+  const form = { version: "1.1.0" };
+  expect(await operators.send(`/models/${name}/add-version`, { cookie, form })).toMatchObject({
+    status: 303,
+  });
+  const found = await findRegistered(admin.database, name);
+  expect(found?.model).toMatchObject({ owner: { id: userId }, listedVersion: "1.0.0" });
+  const [added, shown] = found?.versions ?? [];
+  const differing = {
+    version: "1.1.0",
+    sizeMb: 0,
+    isHosted: true,
+    awaitsFile: true,
+    createdAt: added?.createdAt,
+  };
+  expect(added).toEqual({ ...shown, ...differing } as typeof added);
 });
