@@ -21,6 +21,8 @@ export interface Connection {
   readonly ca?: string | undefined;
   /** How long a request may take; by default so long that a part comes at 0.1 MB/s at least. */
   readonly limitMs?: number | undefined;
+  /** Ends every request. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface BucketRequest {
@@ -28,7 +30,6 @@ export interface BucketRequest {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** The most bytes of an answer. A list of 1,000 objects takes half a megabyte. */
@@ -43,7 +44,7 @@ export async function send(to: Connection, asked: BucketRequest): ReturnType<typ
     try {
       return await sendOnce(to, asked);
     } catch (error) {
-      if (!(error instanceof BucketFailure && error.isPassing) || asked.signal?.aborted) throw error;
+      if (!(error instanceof BucketFailure && error.isPassing) || to.signal?.aborted) throw error;
     }
     await sleep(pauseMs);
   }
@@ -53,7 +54,7 @@ export async function send(to: Connection, asked: BucketRequest): ReturnType<typ
 async function sendOnce(to: Connection, asked: BucketRequest): ReturnType<typeof exchange> {
   const answer = await exchange(to, asked);
   const { status, body } = answer;
-  const code = status < 300 ? "" : (/<Code>(\w+)<\/Code>/.exec(body.toString())?.[1] ?? "");
+  const code = status < 300 ? "" : (/<Code>(\w{1,100})<\/Code>/.exec(body.toString())?.[1] ?? "");
   if (status < 300 || (status === 404 && code !== "NoSuchBucket")) return answer;
   const known = REASONS[code] ?? REASONS[status];
   const isPassing = known === undefined && (status >= 500 || status === 429);
@@ -61,10 +62,10 @@ async function sendOnce(to: Connection, asked: BucketRequest): ReturnType<typeof
 }
 
 async function exchange(
-  { url: bucketUrl, access, ca, limitMs = LIMIT_MS }: Connection,
+  { url: bucketUrl, access, ca, limitMs = LIMIT_MS, signal }: Connection,
   asked: BucketRequest,
 ) {
-  const { method, url, body = new Uint8Array(), signal } = asked;
+  const { method, url, body = new Uint8Array() } = asked;
   const headers = { ...(await sign(access, asked)), "content-length": `${body.length}` };
   // A server that joins many parts sends nothing meanwhile.
   const limit = AbortSignal.timeout(method === "POST" ? 6 * limitMs : limitMs);

@@ -17,9 +17,18 @@ export const modelFilesCheck: Check<Pick<ServerContext, "database" | "config">> 
   name: "model files",
   async examine({ database, config }) {
     const { modelsBucket } = config;
+    const ended = new AbortController();
+    const bounded = { ...config, modelsBucket: modelsBucket && { ...modelsBucket, signal: ended.signal } };
     const place = modelsBucket ? `the bucket ${modelsBucket.url}` : `the folder ${modelsFolderOf(config)}`;
     const late = fail(`${place} does not answer within ${LIMIT_MS / 1_000} s`, GOES_ON);
-    return await Promise.race([examineFiles(database, config, place), sleep(LIMIT_MS, late, { ref: false })]);
+    try {
+      return await Promise.race([
+        examineFiles(database, bounded, place),
+        sleep(LIMIT_MS, late, { ref: false }),
+      ]);
+    } finally {
+      ended.abort();
+    }
   },
 };
 

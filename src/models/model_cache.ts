@@ -8,24 +8,14 @@
  *
  * The time of use is the modification time of the file, so all processes on the folder see it, also after a restart.
  */
-import { existsSync, rmSync, statSync } from "node:fs";
-import { utimes } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Bucket, BucketFailure } from "../bucket/mod.ts";
+import { type Bucket, BucketFailure, openBucket } from "../bucket/mod.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
-import { type FileProblem, isStoredAs, locateFile, type StoredFile } from "./file_store.ts";
-import {
-  fetchFile,
-  listFiles,
-  type ModelsPlace,
-  makeStore,
-  modelsFolderOf,
-  openModelsBucket,
-} from "./model_files.ts";
+import { type FileProblem, locateFile, type StoredFile } from "./file_store.ts";
+import { fetchFile, type ModelsPlace, makeRoom, makeStore, markUsed, modelsFolderOf } from "./model_files.ts";
 
 /** The files that this service sends. */
 export interface ServedFiles {
@@ -39,16 +29,12 @@ export interface ServedFiles {
   stop(): Promise<void>;
 }
 
-/** While this file is in the folder, no file leaves it: `models move --to folder` makes it. */
-export const KEEP_ALL = ".keep-all";
-
 /** Together with the check of the key, an answer comes within 5 s. */
 const WAIT_MS = 3_000;
 /** Each takes some parts of a file in memory. */
 const MOST_FETCHES = 4;
-/** Files that are being read are marked as used this often. A file that was used within the second time stays. */
+/** Files that are being read are marked as used this often. */
 const MARK_MS = 2_000;
-const IN_USE_MS = 15_000;
 
 interface CacheOptions {
   readonly place: ModelsPlace;
@@ -59,9 +45,13 @@ interface CacheOptions {
 /** Opens the files for a service. Refuses settings of a bucket that cannot be used; sends nothing to it. */
 export function openServedFiles({ place, clock, log }: CacheOptions): ServedFiles | Refusal {
   const folder = modelsFolderOf(place);
+  const { modelsBucket } = place;
+  const stopping = new AbortController();
   try {
-    const bucket = openModelsBucket(place);
-    if (bucket !== undefined) return createModelCache(bucket, { place, clock, log });
+    if (modelsBucket !== undefined) {
+      const bucket = openBucket({ ...modelsBucket, signal: stopping.signal });
+      return createModelCache(bucket, { place, clock, log, stopping });
+    }
   } catch (error) {
     if (!(error instanceof BucketFailure)) throw error;
     return refuse("INVALID_REQUEST", `Cannot serve: ${error.message}`);
@@ -75,31 +65,24 @@ export function openServedFiles({ place, clock, log }: CacheOptions): ServedFile
 }
 
 /** Stays one long function: its closures share the fetches, the readers and the counts. */
-function createModelCache(bucket: Bucket, { place, clock, log }: CacheOptions): ServedFiles {
+function createModelCache(
+  bucket: Bucket,
+  { place, clock, log, stopping }: CacheOptions & { readonly stopping: AbortController },
+): ServedFiles {
   const folder = modelsFolderOf(place);
-  const mostBytes = place.modelsCacheBytes ?? Number.POSITIVE_INFINITY;
-  const stopping = new AbortController();
   const fetches = new Map<string, Promise<boolean>>();
   const readers = new Set<{ readonly path: string; readonly isOver: () => boolean }>();
-  const counts = { found: 0, fetched: 0, failed: 0, evicted: 0 };
+  const counts = { found: 0, fetched: 0, failed: 0 };
   /** The bytes of the files that are being fetched and have room. */
   let reservedBytes = 0;
   /** One at a time, so that two fetches do not count on the same room. */
   let makingRoom: Promise<unknown> = Promise.resolve();
 
-  async function markUsed(path: string): Promise<void> {
-    await utimes(path, new Date(), new Date());
-  }
-
   /** Returns the place of a file in the folder, and marks it as used. */
   async function find(file: StoredFile): Promise<{ readonly path: string } | undefined> {
     const found = await locateFile(folder, file);
-    if (typeof found === "string") return undefined;
     // If it leaves at this moment, it is fetched again.
-    return await markUsed(found.path).then(
-      () => found,
-      () => undefined,
-    );
+    return typeof found !== "string" && markUsed(found.path) ? found : undefined;
   }
 
   async function locate(file: StoredFile): ReturnType<ServedFiles["locate"]> {
@@ -127,11 +110,11 @@ function createModelCache(bucket: Bucket, { place, clock, log }: CacheOptions): 
     let ownBytes = 0;
     try {
       await makeStore(place, clock.now());
-      const room = makingRoom.then(() => makeRoom(sizeBytes));
+      const room = makingRoom.then(() => reserve(sizeBytes));
       makingRoom = room.catch(() => {});
       await room;
       ownBytes = sizeBytes;
-      await fetchFile(bucket, folder, { ...file, onProgress() {}, signal: stopping.signal });
+      await fetchFile(bucket, folder, { ...file, onProgress() {} });
       counts.fetched++;
       return true;
     } catch (error) {
@@ -148,35 +131,17 @@ function createModelCache(bucket: Bucket, { place, clock, log }: CacheOptions): 
     }
   }
 
-  /** Removes what was used least recently until the bytes fit, and reserves their room. Throws if they cannot fit now. */
-  async function makeRoom(neededBytes: number): Promise<void> {
-    const all = await listFiles({ ...place, modelsBucket: undefined });
-    const files = all.filter(({ path }) => isStoredAs(path));
-    let total = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, reservedBytes + neededBytes);
-    files.sort((one, other) => one.changedAt.getTime() - other.changedAt.getTime());
-    for (const { path, at, sizeBytes } of existsSync(join(folder, KEEP_ALL)) ? [] : files) {
-      if (total <= mostBytes) break;
-      // The only copy of a file is never removed.
-      if ((await bucket.sizeOf(path)) !== sizeBytes) continue;
-      const usedAtMs = statSync(at, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-      if (usedAtMs > Date.now() - IN_USE_MS) continue;
-      // At once after that look, so that nobody finds it in between.
-      rmSync(at, { force: true });
-      total -= sizeBytes;
-      counts.evicted++;
-    }
-    if (total > mostBytes) {
-      throw new Error(
-        "the cache is full of files that are being read, or too small for it; raise CLAVIGER_MODELS_CACHE_GB",
-      );
-    }
+  /** Reserves the room of a file that is fetched. Throws if it does not fit now. */
+  async function reserve(neededBytes: number): Promise<void> {
+    const refused = await makeRoom(bucket, place, reservedBytes + neededBytes);
+    if (refused !== undefined) throw new Error(refused);
     reservedBytes += neededBytes;
   }
 
   const marking = setInterval(() => {
     for (const reader of readers) {
       if (reader.isOver()) readers.delete(reader);
-      else void markUsed(reader.path).catch(() => {});
+      else markUsed(reader.path);
     }
   }, MARK_MS);
   marking.unref();

@@ -2,17 +2,19 @@
  * The model files of an installation: in the folder `models` of the data folder, or in the folder that all hosts share.
  * With a bucket, the bucket has all files under the same names, and the folder of each host is a cache of them.
  */
-import { constants, createReadStream, fstatSync } from "node:fs";
+import { constants, createReadStream, existsSync, fstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { open, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { type Bucket, BucketFailure, type BucketSettings, openBucket } from "../bucket/mod.ts";
 import { isForeignPath, makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { hasCode } from "../system_error.ts";
 import {
   type CopyOptions,
   type FileProblem,
   hasBytes,
+  isStoredAs,
   keepFile,
   listStored,
   locateFile,
@@ -110,13 +112,20 @@ export async function storeBytes(
   await makeStore(place, now);
   const { bavail, bsize } = await statfs(folder);
   if (neededBytes !== undefined && bavail * bsize < neededBytes + LEAST_FREE_BYTES) return NO_ROOM;
-  return await keepFile(folder, chunks, options, async (stored, path) => {
+  const kept = await keepFile(folder, chunks, options, async (stored, path) => {
     const refusal = await check(stored);
     if (refusal !== undefined || bucket === undefined) return refusal;
     if (stored.sizeBytes > (place.modelsCacheBytes ?? Number.POSITIVE_INFINITY)) return TOO_LARGE;
-    await putIntoBucket(bucket, path, { ...stored, onProgress: options.onProgress });
+    const onProgress: OnProgress = (done, total) => {
+      // This can take hours, and an unfinished file without a sign of life is removed after one.
+      markUsed(path);
+      options.onProgress(done, total);
+    };
+    await putIntoBucket(bucket, path, { ...stored, onProgress });
     return undefined;
   });
+  if (bucket !== undefined) await makeRoom(bucket, place, 0);
+  return kept;
 }
 
 /** Creates the missing folders. With an external database the data folder can be missing, too. */
@@ -137,7 +146,6 @@ export async function makeStore(place: ModelsPlace, now: Date): Promise<void> {
 
 interface Transfer extends StoredFile {
   readonly onProgress: OnProgress;
-  readonly signal?: AbortSignal;
 }
 
 /**
@@ -188,9 +196,9 @@ export async function checkInBucket(
 export async function fetchFile(
   bucket: Bucket,
   folder: string,
-  { onProgress, signal, sha256, sizeBytes }: Transfer,
+  { onProgress, sha256, sizeBytes }: Transfer,
 ): Promise<void> {
-  const chunks = bucket.read(pathOfFile("", sha256), sizeBytes, signal);
+  const chunks = bucket.read(pathOfFile("", sha256), sizeBytes);
   await keepFile(folder, chunks, { sizeBytes, onProgress }, async (stored) => {
     if (stored.sha256 === sha256) return undefined;
     throw new BucketFailure(bucket.url, `it has other bytes under the name ${sha256}`);
@@ -233,4 +241,60 @@ export async function listFiles(place: ModelsPlace): Promise<FoundFile[]> {
   for await (const { name, ...object } of bucket?.list() ?? [])
     found.push({ path: name, at: `${bucket?.url}/${name}`, ...object, ...(bucket && { bucket }) });
   return found;
+}
+
+/** While this file is in the folder, no file leaves it: `models move --to folder` makes it. */
+export const KEEP_ALL = ".keep-all";
+/** A file that was used within this time stays. */
+const IN_USE_MS = 15_000;
+
+/** Marks a file as used now, for all processes on the folder. Returns false if it is not there any more. */
+export function markUsed(path: string): boolean {
+  try {
+    utimesSync(path, new Date(), new Date());
+    return true;
+  } catch (error) {
+    return !hasCode(error, "ENOENT");
+  }
+}
+
+/**
+ * Removes from the folder what was used least recently, until so many bytes more fit into the cache and on its disk.
+ * Keeps what is in use and what the bucket does not have, and keeps everything if the bytes cannot fit. Returns why they
+ * do not fit; undefined if they do.
+ */
+export async function makeRoom(
+  bucket: Bucket,
+  place: ModelsPlace,
+  neededBytes: number,
+): Promise<string | undefined> {
+  const folder = modelsFolderOf(place);
+  const all = await listFiles({ ...place, modelsBucket: undefined });
+  const files = all.filter(({ path }) => isStoredAs(path));
+  const sum = (some: readonly FoundFile[]) => some.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0);
+  const { bavail, bsize } = await statfs(folder);
+  const limitBytes = place.modelsCacheBytes ?? Number.POSITIVE_INFINITY;
+  let excessBytes = Math.max(
+    sum(files) + neededBytes - limitBytes,
+    neededBytes + LEAST_FREE_BYTES - bavail * bsize,
+  );
+  const unused = existsSync(join(folder, KEEP_ALL)) ? [] : files.filter(({ at }) => !isInUse(at));
+  unused.sort((one, other) => one.changedAt.getTime() - other.changedAt.getTime());
+  for (const { path, at, sizeBytes } of sum(unused) < excessBytes ? [] : unused) {
+    if (excessBytes <= 0) break;
+    // The only copy of a file is never removed.
+    if ((await bucket.sizeOf(path)) !== sizeBytes || isInUse(at)) continue;
+    // At once after that look, so that nobody finds it in between.
+    rmSync(at, { force: true });
+    excessBytes -= sizeBytes;
+  }
+  if (excessBytes <= 0) return undefined;
+  return (
+    `the cache or the disk of ${folder} has no room for it beside the files that are being read; free some space, or ` +
+    "raise CLAVIGER_MODELS_CACHE_GB"
+  );
+}
+
+function isInUse(path: string): boolean {
+  return (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > Date.now() - IN_USE_MS;
 }

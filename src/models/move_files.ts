@@ -4,9 +4,9 @@ import { join } from "node:path";
 import type { Database } from "../database/mod.ts";
 import { refuse } from "../refusal.ts";
 import { locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
-import { KEEP_ALL } from "./model_cache.ts";
 import {
   fetchFile,
+  KEEP_ALL,
   type ModelsPlace,
   makeStore,
   modelsFolderOf,

@@ -29,6 +29,8 @@ const write = (name: string, bytes: Uint8Array) =>
   bucket.write(name, bytes.length, async (first, length) => bytes.subarray(first, first + length));
 const read = async (name: string, sizeBytes: number) =>
   Buffer.concat(await Array.fromAsync(bucket.read(name, sizeBytes)));
+const MANY = "<Contents><Key>a</Key></Contents>".repeat(20_000);
+const tokenOf = (page: number) => `<NextContinuationToken>${page}</NextContinuationToken>`;
 const listOf = (one: Bucket) => Array.fromAsync(one.list());
 async function failureOf(work: Promise<unknown>): Promise<string> {
   const error = await work.then(
@@ -71,6 +73,35 @@ describe("createBucket()", () => {
       expect(await failureOf(read("ab/short", size))).toBe("its object ab/short is cut short");
     await write("ab/part", testBytes(PART_BYTES));
     expect(await failureOf(read("ab/part", PART_BYTES + 5))).toBe("its object is cut short");
+  });
+
+  test.each([
+    ["a list without an end", (page: number) => `<IsTruncated>true</IsTruncated>${tokenOf(page)}`],
+    [
+      "an endless number of objects",
+      (page: number) => `${MANY}<IsTruncated>true</IsTruncated>${tokenOf(page)}`,
+    ],
+  ])("refuses %s", async (_what, answer) => {
+    let pages = 0;
+    await using hostile = Bun.serve({ port: 0, fetch: () => new Response(answer(++pages)) });
+    const other = createBucket({ url: `http://127.0.0.1:${hostile.port}/models`, access });
+    expect(await failureOf(listOf(other))).toBe("its list of objects does not end");
+    expect(pages).toBeLessThan(1_100);
+  });
+
+  test("reads a list of broken entries, and an error of megabytes, in a moment", async () => {
+    let status = 200;
+    const bodies = { 200: "<Contents>".repeat(50_000), 400: `<Code>${"A".repeat(1_000_000)}</Code>` };
+    await using hostile = Bun.serve({
+      port: 0,
+      fetch: () => new Response(bodies[status as 200 | 400], { status }),
+    });
+    const other = createBucket({ url: `http://127.0.0.1:${hostile.port}/models`, access });
+    const began = performance.now();
+    await listOf(other);
+    expect(performance.now() - began).toBeLessThan(1_000);
+    status = 400;
+    expect(await failureOf(listOf(other))).toBe("it answered 400");
   });
 
   test("leaves no part of an upload that was interrupted", async () => {

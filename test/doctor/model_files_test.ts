@@ -88,3 +88,23 @@ test("Health says within seconds that the bucket does not answer", async () => {
   bucket.fault = "none";
   await until(async () => (await examineHealth())?.state === "ok");
 });
+
+test("Health asks no bucket any further after its answer is due", async () => {
+  let pages = 0;
+  await using endless = Bun.serve({
+    port: 0,
+    async fetch() {
+      await Bun.sleep(100);
+      const token = `<NextContinuationToken>${++pages}</NextContinuationToken>`;
+      return new Response(`<IsTruncated>true</IsTruncated>${token}`);
+    },
+  });
+  const url = `http://127.0.0.1:${endless.port}/models`;
+  expect(await examineFiles({ ...env(), CLAVIGER_MODELS_S3: url })).toMatchObject({
+    state: "fail",
+    message: `the bucket ${url} does not answer within 3 s`,
+  });
+  const asked = pages;
+  await Bun.sleep(500);
+  expect(pages).toBeLessThanOrEqual(asked + 1);
+});

@@ -1,11 +1,16 @@
 /** Downloads of files that are in a bucket: fetched once, kept within a bound, and while the bucket fails in every way. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { HOUR_MS } from "../../src/calendar.ts";
+import { storeBytes } from "../../src/models/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { objectOf } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";
+import { addTestModel } from "../support/models.ts";
 import { ON_NODE } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useForAll, useForEach } from "../support/use.ts";
@@ -124,6 +129,46 @@ describe("GET /v1/models/download of a file in the bucket", () => {
   });
 });
 
+test("A file for which the disk has no room is not fetched", async () => {
+  const stage = await startBucketStage({ modelsCacheBytes: 1e16 });
+  try {
+    await addTestModel(stage.service, {
+      name: "vast",
+      version: "1.0",
+      downloadUrl: null,
+      checksum: "ab".repeat(32),
+      hostedBytes: 8e15,
+    });
+    expect((await stage.download("vast")).status).toBe(503);
+    expect(stage.service.logLines.join("")).toContain("has no room for it");
+    expect(stage.server.requests).toEqual([]);
+  } finally {
+    await stage.close();
+  }
+});
+
+test("A file that takes hours to reach the bucket is not removed as an unfinished one meanwhile", async () => {
+  const stage = await startBucketStage();
+  try {
+    const { dataDir } = stage.service;
+    const folder = join(dataDir, "models");
+    const bytes = testBytes(12_000_000);
+    const long = new Date(Date.now() - 2 * HOUR_MS);
+    let steps = 0;
+    const age = () => {
+      const name = readdirSync(folder).find((each) => each.startsWith("unfinished-")) ?? "";
+      // The next step comes two hours later.
+      if (++steps > 2) expect(statSync(join(folder, name)).mtimeMs).toBeGreaterThan(Date.now() - HOUR_MS);
+      utimesSync(join(folder, name), long, long);
+    };
+    const options = { now: new Date(), sizeBytes: bytes.length, onProgress: age };
+    await storeBytes({ dataDir, modelsBucket: stage.bucket }, Readable.from([bytes]), options);
+    expect(steps).toBeGreaterThan(5);
+  } finally {
+    await stage.close();
+  }
+});
+
 // On Node the service gets its bound in whole gigabytes.
 describe.skipIf(ON_NODE)("the cache of a bucket", () => {
   const stage = useForEach(() => startBucketStage({ modelsCacheBytes: 25_000_000 }));
@@ -175,7 +220,9 @@ describe.skipIf(ON_NODE)("the cache of a bucket", () => {
     age(one, 1_000);
     await until(() => statSync(stage.pathOf(one)).mtimeMs > Date.now() - 5_000);
     expect(await load("m3")).toBe(503);
-    expect(stage.service.logLines.join("")).toContain("the cache is full of files that are being read");
+    expect(stage.service.logLines.join("")).toContain(
+      "has no room for it beside the files that are being read",
+    );
     age(two, 100);
     expect(await load("m3")).toBe(200);
     expect(cached([one, two])).toEqual([true, false]);
@@ -199,6 +246,29 @@ describe.skipIf(ON_NODE)("the cache of a bucket", () => {
     await add;
     expect(await load("huge")).toBe(503);
     expect(stage.service.logLines.join("")).toContain("raise CLAVIGER_MODELS_CACHE_GB");
+  });
+
+  test("keeps its files when one is asked for that cannot fit", async () => {
+    const one = await stage.addElsewhere("m1", bytes(1));
+    await stage.addElsewhere("huge", testBytes(26_000_000));
+    expect(await load("m1")).toBe(200);
+    age(one, 100);
+    expect(await load("huge")).toBe(503);
+    expect(cached([one])).toEqual([true]);
+  });
+
+  test("stays within its bound when files are only added on this host", async () => {
+    const { dataDir } = stage.service;
+    const place = { dataDir, modelsBucket: stage.bucket, modelsCacheBytes: 25_000_000 };
+    const sums: string[] = [];
+    for (const seed of [1, 2, 3]) {
+      const options = { now: new Date(), sizeBytes: 10_000_000, onProgress() {} };
+      const stored = await storeBytes(place, Readable.from([bytes(seed)]), options);
+      if (isRefusal(stored)) throw new Error(stored.sentence);
+      sums.push(stored.sha256);
+      age(stored.sha256, 100 - seed);
+    }
+    expect(cached(sums)).toEqual([false, true, true]);
   });
 
   test("stays within its bound when many files are fetched at once", async () => {

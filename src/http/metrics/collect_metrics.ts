@@ -220,8 +220,7 @@ function ofTokens({ tokens }: MetricsSources): Metrics {
 }
 
 function ofModelFiles({ servedFiles }: MetricsSources): Metrics {
-  const text =
-    "Model files found in the folder, fetched from the bucket, not to be had, and removed from the full folder";
+  const text = "Model files found in the folder, fetched from the bucket, and not to be had";
   const stats = servedFiles.stats();
   return stats ? { claviger_model_cache_files_total: [text, samplesBy("result", stats)] } : {};
 }
