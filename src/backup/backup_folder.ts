@@ -11,6 +11,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { toTimestamp } from "../calendar.ts";
 import type { DatabaseAddress } from "../database/mod.ts";
+import { isForeignPath } from "../host/mod.ts";
 import { type ModelsPlace, modelsFolderOf, prepareFolder, removeUnneeded } from "../models/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
@@ -53,12 +54,13 @@ export async function addBackup(
   const { models, now } = options;
   const modelsFolder = modelsFolderOf(models);
   try {
-    const lock = await explain(`Cannot write into ${folder}`, async () => {
+    const cannotWrite = `Cannot write into ${folder}`;
+    const lock = await explain(cannotWrite, async () => {
+      demandOwnPath(besideFolder);
       const made = await mkdir(folder, { recursive: true, mode: 0o700 });
       if (made !== undefined) await syncPath(dirname(made));
-      await prepareFolder(besideFolder, now);
-      if (existsSync(modelsFolder) && realpathSync(modelsFolder) === realpathSync(besideFolder))
-        throw new BackupFailure(`${folder} is the data folder itself; choose another folder`);
+      // Another user may have made it after the first look.
+      demandOwnPath(besideFolder);
       return tryLock(join(folder, ".lock"));
     });
     if (lock === undefined)
@@ -67,6 +69,12 @@ export async function addBackup(
       );
     try {
       const path = join(folder, nameOf(now));
+      await explain(cannotWrite, async () => {
+        await prepareFolder(besideFolder, now);
+        if (existsSync(modelsFolder) && realpathSync(modelsFolder) === realpathSync(besideFolder))
+          throw new BackupFailure(`${folder} is the data folder itself; choose another folder`);
+        if (existsSync(path)) throw new BackupFailure(`${path} was made in the same second; try again`);
+      });
       // `replace`, because not every file system has the hard links with which a file replaces no other.
       const written = await writeBackup(address, { ...options, path, replace: true, besideFolder });
       if (isRefusal(written)) return written;
@@ -80,6 +88,15 @@ export async function addBackup(
   } catch (error) {
     return toRefusal(error, folder, "back up");
   }
+}
+
+/** Refuses root a folder in which another user could put a link: root would write or delete where the link leads. */
+function demandOwnPath(besideFolder: string): void {
+  if (!isForeignPath(join(besideFolder, "any"))) return;
+  throw new BackupFailure(
+    `another user can change what is in ${dirname(besideFolder)} or above it, and root could be led elsewhere; run this ` +
+      "as that user, or choose another folder",
+  );
 }
 
 /** Removes the earlier backups of this installation that `keep` does not keep, and then the model files nobody needs. */

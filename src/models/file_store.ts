@@ -135,18 +135,19 @@ export async function hasBytes(
 
 /** Lists the files of the store by their paths below it, without unfinished copies. Empty if there is no store. */
 export async function listStored(folder: string): Promise<string[]> {
-  const names = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error) => {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error) => {
     if (hasCode(error, "ENOENT")) return [];
     throw error;
   });
-  return (
-    names
-      .filter((entry) => !entry.isDirectory() && !UNFINISHED.test(entry.name))
-      .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
-      // Those of shared_folder.ts and model_cache.ts.
-      .filter((path) => !path.startsWith("."))
-      .sort()
-  );
+  // Names with a dot are those of shared_folder.ts and model_cache.ts.
+  const stored = entries.filter(({ name }) => !name.startsWith(".") && !UNFINISHED.test(name));
+  const paths = stored.map(async (entry) => {
+    if (!entry.isDirectory()) return [entry.name];
+    // Folder by folder: with `recursive` Bun also lists the files behind a link, which are not ours to delete.
+    const below = await listStored(join(folder, entry.name));
+    return below.map((path) => join(entry.name, path));
+  });
+  return (await Promise.all(paths)).flat().sort();
 }
 
 /** Removes the files of a store that nothing needs, and returns their number. Every file that is no model file stays. */

@@ -126,3 +126,11 @@ describe("GET /keys.csv", () => {
     expect(page.text).toContain("No key meets these conditions.");
   });
 });
+
+describe("HEAD /keys.csv", () => {
+  test("takes no place of the lists that are downloaded at once", async () => {
+    for (let request = 0; request < 4; request++)
+      expect((await client.send("/keys.csv", { cookie, method: "HEAD" })).status).toBe(200);
+    expect((await get()).status).toBe(200);
+  });
+});

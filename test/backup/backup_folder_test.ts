@@ -3,6 +3,7 @@ import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
+  chownSync,
   closeSync,
   copyFileSync,
   existsSync,
@@ -259,6 +260,57 @@ describe("addBackup()", () => {
     expect(removed).toEqual({ backups: 1, models: 0, warnings: [] });
     expect(listed()).toEqual([...before.filter((name) => name !== nameAt(3)), nameAt(5)].toSorted());
     expect(kept()).toEqual([FIRST, "README"].toSorted());
+  });
+
+  test("removes no file through a link", async () => {
+    const second = await addModel("linked", Buffer.from("linked"));
+    await add();
+    await forgetModel(second);
+    const elsewhere = mkdtempSync(join(place, "elsewhere-"));
+    renameSync(dirname(inFolder(second)), join(elsewhere, "files"));
+    symlinkSync(join(elsewhere, "files"), dirname(inFolder(second)));
+    const { removed } = await add({ hours: 1, keep: "1h" });
+    expect(removed).toMatchObject({ backups: 1, models: 0 });
+    expect(existsSync(join(elsewhere, "files", second))).toBe(true);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("refuses root a folder in which another user can put links", async () => {
+    const other = 65_534;
+    const refusal =
+      `Cannot back up: another user can change what is in ${folder} or above it, and root could be led elsewhere; run ` +
+      "this as that user, or choose another folder";
+    chownSync(folder, other, other);
+    expect(sentenceOf(await tryAdd())).toBe(refusal);
+    expect(readdirSync(folder)).toEqual([]);
+    chownSync(folder, 0, 0);
+    mkdirSync(join(folder, "models"));
+    chownSync(join(folder, "models"), other, other);
+    expect(sentenceOf(await tryAdd())).toBe(refusal);
+    chownSync(join(folder, "models"), 0, 0);
+    await add();
+  });
+
+  test("replaces no backup that another installation made in the same second", async () => {
+    const { path } = await add();
+    const before = readFileSync(path);
+    expect(sentenceOf(await tryAdd({ secret: undefined }))).toBe(
+      `Cannot back up: ${path} was made in the same second; try again`,
+    );
+    expect(readFileSync(path)).toEqual(before);
+  });
+
+  test("that is refused because another one runs leaves the unfinished files of that one", async () => {
+    await add();
+    const unfinished = join(folder, "models", `unfinished-${"0".repeat(16)}`);
+    // A large file, which takes more than an hour to read again.
+    writeFileSync(unfinished, "");
+    utimesSync(unfinished, 1, 1);
+    const lock = bunPlatform.tryLock(join(folder, ".lock"));
+    expect(isRefusal(await tryAdd({ hours: 1 }))).toBe(true);
+    expect(existsSync(unfinished)).toBe(true);
+    lock?.release();
+    await add({ hours: 1 });
+    expect(existsSync(unfinished)).toBe(false);
   });
 
   test("keeps every model file while a backup cannot be read, and says which one", async () => {

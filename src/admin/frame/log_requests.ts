@@ -25,13 +25,15 @@ export function logRequests({
     c.set("address", address);
     c.set("addressGroup", toClientGroup(source));
     await next();
+    const { method } = c.req;
     const { headers, status } = c.res;
+    // Nobody reads this body. A list in progress would wait for its reader forever.
+    if (method === "HEAD") await c.res.body?.cancel();
     headers.set("X-Request-Id", id);
     headers.set("X-Content-Type-Options", "nosniff");
     if (!headers.has("Cache-Control")) headers.set("Cache-Control", "no-store");
     if (isStopping()) headers.set("Connection", "close");
     const durationMs = clock.monotonicMs() - beganMs;
-    const { method } = c.req;
     const isRead = method === "GET" || method === "HEAD";
     if (isRead && status < 400 && durationMs < logSlowMs) return;
     const actor: Actor | undefined = c.get("actor");
