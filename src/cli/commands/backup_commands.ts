@@ -94,7 +94,7 @@ async function backUp(
   const config = readSettings(invocation, options);
   const secret = options.withSecret ? demandSecret(config) : undefined;
   const path = file === "-" ? file : resolve(workingFolder, file);
-  const isFolder = file.endsWith("/") || statSync(path, { throwIfNoEntry: false })?.isDirectory();
+  const isFolder = file !== "-" && (file.endsWith("/") || isExistingFolder(path));
   if (isFolder ? options.withModels || options.force : options.keep !== undefined) {
     throw new WrongUsage(
       "Cannot back up: --keep is for a folder, such as backups/; --with-models and --force are for a single file",
@@ -146,6 +146,15 @@ async function backUp(
     }
     for (const warning of removed.warnings) print.warn(warning);
   });
+}
+
+function isExistingFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    // The writer of a single file says what is wrong with its path.
+    return false;
+  }
 }
 
 async function verify(invocation: Invocation, file: string, print: Printer): Promise<void> {
