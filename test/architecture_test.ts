@@ -68,7 +68,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   audit: ground,
   processes: ["database"],
   shared_windows: ground,
-  backup: ["audit", "models", "usage", "operators", ...ground],
+  backup: ["audit", "models", "usage", "operators", "host", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "bucket", "licensing", "repository_token", "database", "limits"],
   upkeep: ["database"],

@@ -45,6 +45,9 @@ export interface Removed {
   readonly warnings: readonly string[];
 }
 
+/** A data folder has at least one of these, and model files that no backup names. */
+const OF_DATA_FOLDER = ["lock", "postgres", "secret"];
+
 /** Adds a backup to a folder, and then removes those that `keep` does not keep. */
 export async function addBackup(
   address: DatabaseAddress,
@@ -57,6 +60,8 @@ export async function addBackup(
     const cannotWrite = `Cannot write into ${folder}`;
     const lock = await explain(cannotWrite, async () => {
       demandOwnPath(besideFolder);
+      if (OF_DATA_FOLDER.some((name) => existsSync(join(folder, name))))
+        throw new BackupFailure(`${folder} is a data folder; choose another folder`);
       const made = await mkdir(folder, { recursive: true, mode: 0o700 });
       if (made !== undefined) await syncPath(dirname(made));
       // Another user may have made it after the first look.

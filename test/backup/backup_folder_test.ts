@@ -274,21 +274,24 @@ describe("addBackup()", () => {
     expect(existsSync(join(elsewhere, "files", second))).toBe(true);
   });
 
-  test.skipIf(process.getuid?.() !== 0)("refuses root a folder in which another user can put links", async () => {
-    const other = 65_534;
-    const refusal =
-      `Cannot back up: another user can change what is in ${folder} or above it, and root could be led elsewhere; run ` +
-      "this as that user, or choose another folder";
-    chownSync(folder, other, other);
-    expect(sentenceOf(await tryAdd())).toBe(refusal);
-    expect(readdirSync(folder)).toEqual([]);
-    chownSync(folder, 0, 0);
-    mkdirSync(join(folder, "models"));
-    chownSync(join(folder, "models"), other, other);
-    expect(sentenceOf(await tryAdd())).toBe(refusal);
-    chownSync(join(folder, "models"), 0, 0);
-    await add();
-  });
+  test.skipIf(process.getuid?.() !== 0)(
+    "refuses root a folder in which another user can put links",
+    async () => {
+      const other = 65_534;
+      const refusal =
+        `Cannot back up: another user can change what is in ${folder} or above it, and root could be led elsewhere; run ` +
+        "this as that user, or choose another folder";
+      chownSync(folder, other, other);
+      expect(sentenceOf(await tryAdd())).toBe(refusal);
+      expect(readdirSync(folder)).toEqual([]);
+      chownSync(folder, 0, 0);
+      mkdirSync(join(folder, "models"));
+      chownSync(join(folder, "models"), other, other);
+      expect(sentenceOf(await tryAdd())).toBe(refusal);
+      chownSync(join(folder, "models"), 0, 0);
+      await add();
+    },
+  );
 
   test("replaces no backup that another installation made in the same second", async () => {
     const { path } = await add();
@@ -337,7 +340,7 @@ describe("addBackup()", () => {
     expect(listed()).toEqual([nameAt(5), nameAt(6), "claviger-2026-12-07T030005Z.tar.zst"]);
   });
 
-  test("refuses a second backup at once, and the data folder", async () => {
+  test("refuses a second backup at once, and every data folder", async () => {
     await add();
     const lock = bunPlatform.tryLock(join(folder, ".lock"));
     expect(sentenceOf(await tryAdd({ hours: 1 }))).toBe(
@@ -349,6 +352,12 @@ describe("addBackup()", () => {
     );
     symlinkSync(dataDir, join(folder, "link"));
     expect(sentenceOf(await tryAdd({ folder: join(folder, "link") }))).toContain("is the data folder itself");
+    const other = mkdtempSync(join(place, "other-"));
+    mkdirSync(join(other, "postgres"));
+    expect(sentenceOf(await tryAdd({ folder: other }))).toBe(
+      `Cannot back up: ${other} is a data folder; choose another folder`,
+    );
+    expect(readdirSync(other)).toEqual(["postgres"]);
     writeFileSync(join(folder, "file"), "");
     expect(sentenceOf(await tryAdd({ folder: join(folder, "file/x") }))).toContain(
       "a part of that path is a file",

@@ -1,6 +1,14 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
 import { useCommandLine } from "../cli/use_command_line.ts";
@@ -78,7 +86,9 @@ describe("claviger backup", () => {
       "there is no such file or folder",
     );
     symlinkSync(file("loop"), file("loop"));
-    expect(refusalOf(await line.here(["backup", file("loop")]))).toStartWith(`Cannot write ${file("loop")}: `);
+    expect(refusalOf(await line.here(["backup", file("loop")]))).toStartWith(
+      `Cannot write ${file("loop")}: `,
+    );
     expect(refusalOf(await line.here(["backup", file("empty")], { env }))).toContain("the database is empty");
     expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], { env }))).toBe(
       "Cannot back up the secret: none is given; name its file in CLAVIGER_SECRET_FILE",
