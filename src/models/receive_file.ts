@@ -1,7 +1,7 @@
 /**
- * Receives the files of versions that were added without one. A file is written to the disk while it arrives, never held
- * in memory, and checked before its version is listed. An interrupted upload leaves nothing, and each upload can be
- * repeated: a version that has the same file already stays as it is.
+ * Receives the files of versions that were added without one. A file is written to the disk while it arrives, never
+ * held in memory, and checked before its version is listed. An interrupted upload leaves nothing, and each upload can
+ * be repeated: a version that has the same file already stays as it is.
  */
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { BucketFailure } from "../bucket/mod.ts";
@@ -22,6 +22,8 @@ export interface Upload extends StoredFile {
   readonly fileName: string | undefined;
   readonly body: ReadableStream<Uint8Array>;
   readonly actor: Actor;
+  /** Asked when all bytes have arrived, which can take hours: a token can be revoked in the meantime. */
+  readonly isStillAllowed: () => Promise<boolean>;
 }
 
 export interface UploadOptions extends ModelsPlace {
@@ -39,13 +41,23 @@ export const NO_PUBLIC_URL =
 const GB = 1_000_000_000;
 /** The most uploads in progress: each holds a connection and an open file. */
 const AT_ONCE = 4;
+/** A slower sender, after the first minute, would keep other uploads out. */
+const LEAST_BYTES_PER_MS = 100;
+const GRACE_MS = 60_000;
 
 const TOO_MANY = refuse(
   "RATE_LIMIT_EXCEEDED",
   "Too many files are being uploaded: wait as Retry-After says",
   { retryAfterSeconds: 10 },
 );
-const INCOMPLETE = refuse("INVALID_REQUEST", "Cannot upload file: it ended too early; upload it again");
+const INCOMPLETE = refuse(
+  "INVALID_REQUEST",
+  "Cannot upload file: it ended too early, or it came too slowly; upload it again",
+);
+const NO_LONGER_ALLOWED = refuse(
+  "INVALID_TOKEN",
+  "Cannot upload file: the token was revoked or has expired while the file arrived",
+);
 const WRONG_CHECKSUM = refuse(
   "INVALID_REQUEST",
   "Cannot upload file: the bytes that arrived have another SHA-256; upload it again with its own",
@@ -54,33 +66,12 @@ const WRONG_CHECKSUM = refuse(
 /** Creates what receives the files of one process. */
 export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
   const arriving = new Set<Upload>();
-
-  /** Stores the file if it is the one that was announced. */
-  async function store({ body, sha256, sizeBytes }: Upload): Promise<StoredFile | Refusal> {
-    try {
-      return await storeBytes(place, readUntilEnd(body), {
-        now: clock.now(),
-        sizeBytes,
-        neededBytes: [...arriving].reduce((sum, each) => sum + each.sizeBytes, 0),
-        onProgress() {},
-        async check(stored) {
-          if (stored.sizeBytes !== sizeBytes) return INCOMPLETE;
-          return stored.sha256 === sha256 ? undefined : WRONG_CHECKSUM;
-        },
-      });
-    } catch (error) {
-      if (hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")) return NO_ROOM;
-      if (error instanceof BucketFailure)
-        return refuse("SERVICE_UNAVAILABLE", `Cannot upload file: ${error.message}`);
-      throw error;
-    }
-  }
-
   return {
     uploadMaxGb,
     /** Receives the file and lists its version. Refuses before the first byte is read if that is possible. */
-    async receive(database: Database, upload: Upload): Promise<StoredFile | Refusal> {
-      if (upload.sizeBytes > uploadMaxGb * GB) {
+    async receive(database: Database, upload: Upload): Promise<Refusal | undefined> {
+      const { body, sha256, sizeBytes, isStillAllowed } = upload;
+      if (sizeBytes > uploadMaxGb * GB) {
         const most = `CLAVIGER_UPLOAD_MAX_GB allows ${uploadMaxGb === 0 ? "no uploads" : `at most ${uploadMaxGb} GB`}`;
         return refuse("PAYLOAD_TOO_LARGE", `Cannot upload file: ${most}`);
       }
@@ -89,10 +80,24 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
       if (arriving.size >= AT_ONCE) return TOO_MANY;
       arriving.add(upload);
       try {
-        const stored = await store(upload);
+        const stored = await storeBytes(place, readUntilEnd(body, clock), {
+          now: clock.now(),
+          sizeBytes,
+          neededBytes: [...arriving].reduce((sum, each) => sum + each.sizeBytes, 0),
+          onProgress() {},
+          async check(arrived) {
+            if (arrived.sizeBytes !== sizeBytes) return INCOMPLETE;
+            if (arrived.sha256 !== sha256) return WRONG_CHECKSUM;
+            return (await isStillAllowed()) ? await checkVersion(database, upload) : NO_LONGER_ALLOWED;
+          },
+        });
         if (isRefusal(stored)) return stored;
         await listWithFile(database, upload, clock.now());
-        return (await checkVersion(database, upload)) ?? stored;
+        return await checkVersion(database, upload);
+      } catch (error) {
+        if (hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")) return NO_ROOM;
+        if (!(error instanceof BucketFailure)) throw error;
+        return refuse("SERVICE_UNAVAILABLE", `Cannot upload file: ${error.message}`);
       } finally {
         arriving.delete(upload);
       }
@@ -100,11 +105,17 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
   };
 }
 
-/** Yields the bytes until the body ends or is interrupted: the number of bytes tells which. */
-async function* readUntilEnd(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+/** Yields the bytes until the body ends, is interrupted or is too slow: the number of bytes tells whether it is whole. */
+async function* readUntilEnd(body: ReadableStream<Uint8Array>, clock: Clock): AsyncGenerator<Uint8Array> {
+  const lateFromMs = clock.monotonicMs() + GRACE_MS;
+  let bytes = 0;
   try {
     // Cancelling the body would close the connection on Node before the answer.
-    yield* body.values({ preventCancel: true });
+    for await (const chunk of body.values({ preventCancel: true })) {
+      bytes += chunk.length;
+      if (bytes < (clock.monotonicMs() - lateFromMs) * LEAST_BYTES_PER_MS) return;
+      yield chunk;
+    }
   } catch {}
 }
 

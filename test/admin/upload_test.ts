@@ -6,9 +6,12 @@ import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
 import { parseId } from "../../src/ids.ts";
 import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
-import { startAdmin } from "../support/admin.ts";
+import { revokeToken } from "../../src/operators/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { startAdmin, type TestToken } from "../support/admin.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";
+import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { until } from "../support/until.ts";
 import { useAdmin } from "../support/use.ts";
@@ -45,9 +48,9 @@ interface Begun {
 /** Begins an upload that announces a length. The caller sends the bytes. */
 async function begin(
   path: string,
-  { on = admin, length = BYTES.length, sha256 = SHA256 } = {},
+  { on = admin, length = BYTES.length, sha256 = SHA256, token = {} as TestToken } = {},
 ): Promise<Begun> {
-  const authorization = `Bearer ${await on.token()}`;
+  const authorization = `Bearer ${await on.token(token)}`;
   const headers = { "X-Checksum-SHA256": sha256, authorization, "Content-Length": length };
   const sent = request(`${on.url}/admin/v1${path}`, { method: "PUT", headers });
   begun.push(sent);
@@ -71,6 +74,22 @@ async function beginOnDisk(path: string, options: { sha256?: string } = {}): Pro
     what: "the upload is in progress",
   });
   return upload;
+}
+
+/** Begins the upload of a file that no other test uploads, with a token of its own. */
+async function beginUnique() {
+  const name = await awaitFile(admin);
+  const token = `ci-${name}`;
+  const bytes = Buffer.concat([BYTES, Buffer.from(name)]);
+  const sha256 = hash("sha256", bytes);
+  const upload = await begin(fileOf(name), { length: bytes.length, sha256, token: { name: token } });
+  upload.sent.write(bytes.subarray(0, 1_000_000));
+  await until(() => unfinished().length === 1, { what: "the upload is in progress" });
+  const finish = () => {
+    upload.sent.end(bytes.subarray(1_000_000));
+    return upload.answer;
+  };
+  return { ...upload, name, token, sha256, finish };
 }
 
 async function rowsOf(name: string) {
@@ -250,6 +269,34 @@ describe("PUT /models/NAME/VERSION/file", () => {
     sent.end(BYTES.subarray(1_000_000));
     expect(codeOf(await answer)).toBe("409 CONFLICT");
     expect((await rowsOf(name)).map(({ action }) => action)).toEqual(["model.add", "model.upload"]);
+  });
+
+  test("leaves nothing of a file whose version is retired while it arrives", async () => {
+    const { name, sha256, finish } = await beginUnique();
+    await admin.call("POST", `/models/${name}/1.0.0/retire`, { body: {} });
+    expect(codeOf(await finish())).toBe("409 CONFLICT");
+    expect(existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), sha256))).toBe(false);
+  });
+
+  test("refuses the file of a token that is revoked while it arrives, and leaves nothing", async () => {
+    const { name, sha256, token, finish } = await beginUnique();
+    const by = { actor: ACTOR, now: admin.clock.now() };
+    expect(isRefusal(await revokeToken(admin.database, token, by))).toBe(false);
+    expect(codeOf(await finish())).toBe("401 INVALID_TOKEN");
+    await expectNothing(name);
+    expect(existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), sha256))).toBe(false);
+  });
+
+  test("ends an upload that brings less than 100 kB a second", async () => {
+    const { name, sent, answer } = await beginUnique();
+    admin.clock.advance(100_000);
+    sent.write("x");
+    const { status, body } = await answer;
+    expect({ status, error: body.error }).toEqual({
+      status: 400,
+      error: expect.stringContaining("too slowly"),
+    });
+    await expectNothing(name);
   });
 
   test("refuses a fifth upload, and takes it when another has ended", async () => {

@@ -82,6 +82,8 @@ export interface AdminEnv {
     /** Who asks, for the log and the audit log. Like the token, it is set when the request is authenticated. */
     actor: Actor;
     token: Token;
+    /** Tells whether the token is still accepted, for a request that takes long. */
+    isTokenAccepted: () => Promise<boolean>;
     /** The session of a request of the console. */
     session: Session;
     /** The code of a refusal, for the log. */

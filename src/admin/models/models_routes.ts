@@ -199,7 +199,8 @@ export const MODEL_ROUTES = [
       description: "The version has this file",
     },
     codes: ["CONFLICT"],
-    run: (options, { query, ...call }) => takeFile(options, { ...call, fileName: query.file_name }),
+    run: (options, { query: { file_name: fileName }, isTokenAccepted, ...call }) =>
+      takeFile(options, { ...call, fileName, isStillAllowed: isTokenAccepted }),
   }),
 
   route("POST /models/:name/:version/retire", "models:write", {

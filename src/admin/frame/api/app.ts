@@ -63,6 +63,7 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
   if (isRefusal(query)) return answerRefusal(c, query);
   const result = await perform(operation, options, {
     token,
+    isTokenAccepted: c.get("isTokenAccepted"),
     restriction: token.restriction,
     actor: { ...c.get("actor"), ...reasonOf(body) },
     now: options.clock.now(),

@@ -70,6 +70,9 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     const actor = { kind: "token", name: token.name, request: c.get("requestId"), address } as const;
     c.set("actor", actor);
     c.set("token", token);
+    c.set("isTokenAccepted", async () =>
+      (await findTokens(database, [text], { now: clock.now() })).has(text),
+    );
     const isAtHome = isFrom(token, address);
     // Requests from other addresses have their own window: a thief of the token cannot use up the program's requests.
     const verdict = byToken.take(isAtHome ? token.uuid : `${token.uuid} elsewhere`, clock.monotonicMs());

@@ -16,6 +16,8 @@ import type { Params, PathReader } from "./path_ids.ts";
 /** One request of a program. */
 export interface Call {
   readonly token: Token;
+  /** Tells whether the token is still accepted, for a request that takes long. */
+  readonly isTokenAccepted: () => Promise<boolean>;
   /** That of the token: the functions of the rooms take it from the call. */
   readonly restriction: Restriction;
   /** The token as the audit log names it, with the request and its address. */
