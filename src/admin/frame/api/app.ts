@@ -20,6 +20,10 @@ import { perform, type Route } from "./route.ts";
 /** Creates the app of `/admin/v1`. */
 export function createApi(options: AdminOptions, all: readonly Route[]): Hono<AdminEnv> {
   const api = new Hono<AdminEnv>();
+  api.use(async (c, next) => {
+    await next();
+    await discardBody(c.req.raw);
+  });
   api.use(authenticate(options));
   for (const route of all) api.on(route.method, route.path, (c) => serve(c, route, options));
   for (const [path, routes] of Map.groupBy(all, (route) => route.path)) {
@@ -51,10 +55,7 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
   const { raw: request, method } = c.req;
   const isUnread = method === "GET" || method === "HEAD" || operation.file !== undefined;
   const body = toJsonObject(isUnread ? NO_BODY : await Promise.try(readJson, request).catch(toBodyRefusal));
-  if (isRefusal(body)) {
-    await discardBody(request);
-    return answerRefusal(c, body);
-  }
+  if (isRefusal(body)) return answerRefusal(c, body);
   const idempotencyKey = c.req.header("idempotency-key") ?? "";
   if (operation.needsIdempotencyKey && !IDEMPOTENCY_KEY.test(idempotencyKey)) {
     return answerRefusal(c, NO_IDEMPOTENCY_KEY);
@@ -72,10 +73,7 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
     idempotencyKey,
     sent: { query, body },
   });
-  if (isRefusal(result)) {
-    if (operation.file !== undefined) await discardBody(request);
-    return answerRefusal(c, result);
-  }
+  if (isRefusal(result)) return answerRefusal(c, result);
   if (result instanceof Response) return result;
   return c.json(result, operation.success.status ?? 200);
 }
