@@ -49,7 +49,7 @@ export const NO_ROOM = refuse(
 );
 const TOO_LARGE = refuse(
   "INVALID_REQUEST",
-  "Cannot add model: the file is larger than the cache from which it is served; raise CLAVIGER_MODELS_CACHE_GB",
+  "Cannot store the file: it is larger than the cache from which it is served; raise CLAVIGER_MODELS_CACHE_GB",
 );
 
 /** Returns the folder of the model files. */
@@ -108,6 +108,8 @@ export async function storeBytes(
   { now, neededBytes, check = async () => undefined, ...options }: BytesOptions,
 ): Promise<StoredFile | Refusal> {
   const bucket = openModelsBucket(place);
+  const cacheBytes = (bucket && place.modelsCacheBytes) ?? Number.POSITIVE_INFINITY;
+  if (options.sizeBytes > cacheBytes) return TOO_LARGE;
   const folder = modelsFolderOf(place);
   await makeStore(place, now);
   const { bavail, bsize } = await statfs(folder);
@@ -115,7 +117,8 @@ export async function storeBytes(
   const kept = await keepFile(folder, chunks, options, async (stored, path) => {
     const refusal = await check(stored);
     if (refusal !== undefined || bucket === undefined) return refusal;
-    if (stored.sizeBytes > (place.modelsCacheBytes ?? Number.POSITIVE_INFINITY)) return TOO_LARGE;
+    // The size of standard input is not known before.
+    if (stored.sizeBytes > cacheBytes) return TOO_LARGE;
     const onProgress: OnProgress = (done, total) => {
       // This can take hours, and an unfinished file without a sign of life is removed after one.
       markUsed(path);

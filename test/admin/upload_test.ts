@@ -379,6 +379,25 @@ describe("PUT /models/{name}/{version}/file, where several hosts serve", () => {
     }
   });
 
+  test("refuses a file that is larger than the cache before it reads it", async () => {
+    const credentialsFile = join(admin.dataDir, "credentials");
+    writeFileSync(credentialsFile, "aws_access_key_id=A\naws_secret_access_key=B\n");
+    const modelsBucket = { url: "http://127.0.0.1:1/b", region: REGION, credentialsFile, caFile: undefined };
+    const uploads = { uploadMaxGb: 0.01, modelsBucket, modelsCacheBytes: BYTES.length - 1 };
+    const on = await startAdmin({ on: admin.testDatabase, clock: admin.clock, uploads });
+    try {
+      const { answer, sent } = await begin(fileOf(await awaitFile(admin)), { on });
+      sent.flushHeaders();
+      const { status, body } = await answer;
+      expect({ status, error: body.error }).toEqual({
+        status: 400,
+        error: expect.stringContaining("raise CLAVIGER_MODELS_CACHE_GB"),
+      });
+    } finally {
+      await on.close();
+    }
+  });
+
   test("refuses a file that another host would not find", async () => {
     const name = await awaitFile(admin);
     await admin.database.query(
