@@ -135,6 +135,18 @@ describe("POST /models without an address", () => {
     expect((await findRegistered(admin.database, name))?.model.listedVersion).toBe("1.0.0");
   });
 
+  test("shows the model in the console without a size until its file arrives", async () => {
+    const name = newName();
+    await admin.call("POST", "/models", { body: { name, ...FIELDS } });
+    const client = createConsoleClient(admin);
+    const { cookie } = await client.logIn("viewer", "viewer-of-models");
+    const readRow = async () =>
+      new RegExp(`>${name}<.*?</tr>`, "s").exec((await client.send("/models", { cookie })).text)?.[0] ?? "";
+    expect(await readRow()).not.toContain("0 B");
+    await put(fileOf(name));
+    expect(await readRow()).toContain("3 MB");
+  });
+
   test("refuses an address, a size or a checksum without the others", async () => {
     const all = { url: "https://models.example.org/m", size_mb: 2, checksum: SHA256 };
     for (const field of ["url", "size_mb", "checksum"] as const) {

@@ -6,7 +6,7 @@ import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { Copyable } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
-import { AccountLink, Foreign, Lines, Size } from "../frame/console/components/values.tsx";
+import { AccountLink, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { List } from "../frame/console/list_page.tsx";
 import { addCommand } from "./add_command.ts";
 
@@ -44,7 +44,7 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
       label: "Owner",
       cell: ({ owner }) => (owner ? <AccountLink {...owner} /> : <span class="muted">public</span>),
     },
-    numeric("Size", ({ shown }) => <Size bytes={toBytes(shown.sizeMb)} />),
+    numeric("Size", ({ shown }) => (shown.awaitsFile ? NONE : <Size bytes={toBytes(shown.sizeMb)} />)),
     { label: "Type", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
   ],
   order: "newest first",
