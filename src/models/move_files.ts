@@ -3,7 +3,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Database } from "../database/mod.ts";
 import { refuse } from "../refusal.ts";
-import { locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
+import { checkStoredFile, pathOfFile, type StoredFile } from "./file_store.ts";
 import {
   fetchFile,
   KEEP_ALL,
@@ -17,10 +17,10 @@ import {
 import { checkShared } from "./shared_folder.ts";
 
 /**
- * Copies every file from the folder into the bucket, or from the bucket into the folder; each copy is checked by its
+ * Copies every file from the folder into the bucket, or from the bucket into the folder, and checks each copy by its
  * SHA-256. The originals stay, so services with the old settings and with the new ones find every file. Can be repeated.
- * Returns how many files and bytes are there, and the SHA-256 of each file that is in neither place. Refuses settings
- * without a bucket, and a folder that other serving hosts do not share.
+ * Returns how many files and bytes are there, and the SHA-256 of each file that is neither in the bucket nor
+ * intact in the folder. Refuses settings without a bucket, and a folder that other serving hosts do not share.
  */
 export async function moveFiles(
   database: Database,
@@ -47,10 +47,11 @@ export async function moveFiles(
       (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`,
     );
     for (const file of files.filter(({ sha256 }) => !done.has(sha256))) {
-      const found = await locateFile(folder, file);
-      const isHere = typeof found !== "string";
+      const path = pathOfFile(folder, file.sha256);
+      const showBegun = () => onProgress(0, file.sizeBytes);
+      const isHere = (await checkStoredFile(path, file, showBegun)) === undefined;
       const isThere = (await bucket.sizeOf(pathOfFile("", file.sha256))) === file.sizeBytes;
-      if (to === "s3" && isHere) await putIntoBucket(bucket, found.path, { ...file, onProgress });
+      if (to === "s3" && isHere) await putIntoBucket(bucket, path, { ...file, onProgress });
       if (to === "folder" && !isHere && isThere) await fetchFile(bucket, folder, { ...file, onProgress });
       if (isHere || isThere) bytes += file.sizeBytes;
       else missing.push(file.sha256);

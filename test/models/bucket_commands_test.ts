@@ -234,6 +234,23 @@ describe("claviger models move", () => {
     expect(readFileSync(pathIn(one, sha256)).equals(moving)).toBe(true);
   });
 
+  test("goes on after a file that is damaged in the folder, and leaves it out of the bucket", async () => {
+    const damaged = testBytes(3_000_000, 8);
+    const sum = hash("sha256", damaged);
+    writeFileSync(path, damaged);
+    expect((await add("damaged", path, own())).status).toBe(0);
+    writeFileSync(pathIn(one, sum), damaged.fill(0, 0, 10));
+    const moved = await one.here(["models", "move", "--to", "s3"], { env: env() });
+    expect(moved.out).toBe(`2 files (23,000,000 bytes) in ${bucket.url}\n`);
+    expect(moved.err).toStartWith(
+      "claviger: 1 file neither in the bucket nor intact in the folder of this host:",
+    );
+    expect(bucket.objects.has(objectOf(sum))).toBe(false);
+    await one.here(["models", "retire", "damaged", "1.0.0"], { env: own() });
+    const inTwoDays = { ...systemClock, now: () => new Date(Date.now() + 2 * 86_500_000) };
+    expect((await one.here(["models", "purge"], { env: own(), clock: inTwoDays })).status).toBe(0);
+  });
+
   test("copies the files of the bucket into the folder, and says which are in neither", async () => {
     rmSync(join(two.dataDir, "models"), { recursive: true, force: true });
     const moved = await two.json(["models", "move", "--to", "folder"], { env: env() });
@@ -244,7 +261,9 @@ describe("claviger models move", () => {
     rmSync(pathIn(two, sha256));
     const missing = await two.here(["models", "move", "--to", "folder"], { env: env() });
     expect(missing.status).toBe(1);
-    expect(missing.err).toStartWith("claviger: 1 file neither in the bucket nor in the folder of this host:");
+    expect(missing.err).toStartWith(
+      "claviger: 1 file neither in the bucket nor intact in the folder of this host:",
+    );
   });
 
   test("needs a bucket", async () => {

@@ -153,7 +153,7 @@ const move = databaseCommand({
     print.line(`${counted(files, "file")} (${counted(bytes, "byte")}) in ${place}`, done);
     if (missing.length > 0) {
       throw new CommandRefused(
-        `${counted(missing.length, "file")} neither in the bucket nor in the folder of this host: run the command on the ` +
+        `${counted(missing.length, "file")} neither in the bucket nor intact in the folder of this host: run the command on the ` +
           "host that has them, or put them back from a backup; `claviger models verify` names their models",
       );
     }
