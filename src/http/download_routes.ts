@@ -130,7 +130,10 @@ export function download(deps: HandlerDeps): Handler {
     }
     const outcome = await choose(exchange, { record, found }, deps);
     if (isRefusal(outcome)) {
-      if (isCovered) return (await authenticator.countAfterAll(exchange, "downloads")) ?? outcome;
+      // A file that cannot be sent now is not counted. It may have been waited for so long that no time to count is left.
+      const isCounted = isCovered && outcome.code !== "SERVICE_UNAVAILABLE";
+      if (isCounted) return (await authenticator.countAfterAll(exchange, "downloads")) ?? outcome;
+      if (isCovered) return outcome;
       counted.delete(bundleOf(record));
       return outcome;
     }

@@ -1,6 +1,9 @@
 /** The limit on downloads for each key: a whole file counts each time, all ranges of a file count once. */
 import { beforeAll, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { rmSync } from "node:fs";
 import type { IssuedKey } from "../../src/keys/mod.ts";
+import { modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, linkTo, startHostingService, testBytes } from "../support/hosted.ts";
 import { inTransaction } from "../support/in_transaction.ts";
@@ -154,6 +157,23 @@ test.each(["suspended", "expired"] as const)(
     await service.advance(61_000);
     const answers = await repeat(5, () => follow(link, { Range: "bytes=1-2" }));
     expect(statusesOf(answers)).toEqual([401, 401, 401, 429, 429]);
+  },
+);
+
+test.each(BOTH)(
+  "GET /v1/models/download says that the file cannot be sent now, counted %s, also while the window is full",
+  async (_, on) => {
+    const name = "away";
+    await addHostedModel(on, { name }, testBytes(100, 7));
+    const key = await on.issue();
+    expect(statusesOf(await repeat(3, () => load(name, key, {}, on)))).toEqual([200, 200, 200]);
+    rmSync(pathOfFile(modelsFolderOf(on), hash("sha256", testBytes(100, 7))));
+    const answer = await on.get(`/v1/models/download/${name}/1.0.0`, {
+      "X-API-Key": key.apiKey,
+      Range: "bytes=1-2",
+    });
+    expectRefusal(answer, 503, "SERVICE_UNAVAILABLE");
+    expect(answer.body.error).toContain("is missing on this host");
   },
 );
 
