@@ -32,6 +32,6 @@ export const REASONS: Reasons = {
   RequestTimeTooSkewed: "its clock and the clock of this host differ; set both with a time server",
   QuotaExceeded: FULL,
   301: "it is in another region; check CLAVIGER_MODELS_S3 and CLAVIGER_MODELS_S3_REGION",
-  403: "it refuses these credentials; check them, and that they may read, write, list and delete",
+  403: "it refuses these credentials; check them and CLAVIGER_MODELS_S3_REGION, and that they may read, write, list and delete",
   507: FULL,
 };

@@ -48,7 +48,10 @@ async function examineFiles(database: Database, config: Config, place: string): 
   if (wrong.length > 0) {
     return fail(
       `missing or cut short in ${place}, as this host sees it: ${wrong.length} of ${files.length}`,
-      "`claviger models verify` names them; add them again or restore them; with several hosts, see `claviger guide models`",
+      config.modelsBucket
+        ? "`claviger models verify` names them; run `claviger models move --to s3` on a host that has them, or add them " +
+            "again or restore them"
+        : "`claviger models verify` names them; add them again or restore them; with several hosts, see `claviger guide models`",
     );
   }
   return ok(files.length === 0 ? "none are hosted here" : `${files.length}, all there`);

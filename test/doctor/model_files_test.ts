@@ -54,6 +54,7 @@ test("claviger doctor compares the files in the bucket with the registry", async
   expect(await examineFiles(env())).toMatchObject({
     state: "fail",
     message: `missing or cut short in the bucket ${bucket.url}, as this host sees it: 1 of 1`,
+    remedy: expect.stringContaining("`claviger models move --to s3`"),
   });
   bucket.objects.set(objectOf(SHA256), { bytes: Buffer.from("right"), changedAt: new Date() });
   expect(await examineFiles(env())).toMatchObject({
