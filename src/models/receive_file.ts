@@ -105,7 +105,7 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
   };
 }
 
-/** Yields the bytes until the body ends, is interrupted or is too slow: the number of bytes tells whether it is whole. */
+/** Yields the bytes until the body ends, is interrupted or is too slow: their number tells whether it is whole. */
 async function* readUntilEnd(body: ReadableStream<Uint8Array>, clock: Clock): AsyncGenerator<Uint8Array> {
   const lateFromMs = clock.monotonicMs() + GRACE_MS;
   let bytes = 0;

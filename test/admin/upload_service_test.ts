@@ -1,4 +1,4 @@
-/** The upload of a model's file as a part of the service: a client downloads what a program uploaded. Also runs on Node. */
+/** The upload of a model as a part of the service: a client downloads what a program uploaded. Also runs on Node. */
 import { beforeAll, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readdirSync } from "node:fs";

@@ -53,6 +53,8 @@ const NEW_MODEL = v.strictObject({
   ...REASON,
 });
 
+const CHECKSUM = v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/));
+
 const ofVersion = {
   version: v.string(),
   type: v.string(),
@@ -68,7 +70,7 @@ const MODEL = titled("Model", {
   requires_license: oneOfThese(TIERS),
   owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
   download_url: v.pipe(v.nullable(v.string()), v.description("Null if the service hosts the file")),
-  checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
+  checksum: CHECKSUM,
   metadata: v.record(v.string(), v.unknown()),
 });
 
@@ -194,7 +196,7 @@ export const MODEL_ROUTES = [
         name: v.string(),
         version: v.string(),
         size_bytes: count(1),
-        checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
+        checksum: CHECKSUM,
       }),
       description: "The version has this file",
     },
