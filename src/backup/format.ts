@@ -74,7 +74,7 @@ export const headSchema = v.strictObject({
   format: v.literal(FORMAT),
   format_version: v.picklist([1, FORMAT_VERSION]),
   claviger: v.string(),
-  made_at: v.string(),
+  made_at: v.pipe(v.string(), v.isoTimestamp()),
   brand: v.string(),
   /** The version of the source server, such as `180004`. */
   postgres: count,

@@ -22,6 +22,8 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import * as v from "valibot";
+import { headSchema } from "../../src/backup/format.ts";
 import {
   addBackup,
   type FolderBackup,
@@ -166,6 +168,12 @@ describe("addBackup()", () => {
     expect(listed()).toEqual([nameAt(3), nameAt(4)]);
     expect(statSync(inFolder(FIRST)).mtimeMs).toBe(1_000);
     await expectWhole();
+  });
+
+  test("would not use a backup whose time is none", async () => {
+    const { head } = await add();
+    expect(v.is(headSchema, head)).toBe(true);
+    expect(v.is(headSchema, { ...head, made_at: "yesterday" })).toBe(false);
   });
 
   test("writes a single file as before, in the format of earlier versions", async () => {
