@@ -1,4 +1,4 @@
-/** Sends one request to the server of a bucket. Uses `node:` modules: they accept a CA of our own on Bun and on Node. */
+/** Sends a request to the server of a bucket. Uses `node:` modules: on Bun and on Node they accept a CA from a file. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, request as requestHttp } from "node:http";
@@ -9,7 +9,7 @@ import { reasonOf } from "../system_error.ts";
 import { BucketFailure, REASONS } from "./_failure.ts";
 
 export interface Connection {
-  /** The address of the bucket and of the prefix in it, without a slash at its end. */
+  /** `https://HOST/BUCKET[/PREFIX]`, without a slash at its end. */
   readonly url: string;
   /** Who asks, as the server of the bucket knows it. */
   readonly access: {

@@ -4,18 +4,12 @@ import { BucketFailure } from "./_failure.ts";
 import { ANSWER_LIMIT_BYTES, type BucketRequest, type Connection, send } from "./_send.ts";
 
 /** A bucket as the settings describe it. */
-export interface BucketSettings {
-  /** `https://HOST/BUCKET[/PREFIX]`, without a slash at its end. */
-  readonly url: string;
+export interface BucketSettings extends Pick<Connection, "url" | "limitMs" | "signal"> {
   readonly region: string;
   /** Absolute; undefined if no file is named and there is no credential. */
   readonly credentialsFile: string | undefined;
   /** The certificates of the authority to trust; undefined for those of the system. */
   readonly caFile: string | undefined;
-  /** How long a request may take; a minute by default. */
-  readonly limitMs?: number;
-  /** Ends every request. */
-  readonly signal?: AbortSignal;
 }
 
 export interface BucketObject {
@@ -36,8 +30,8 @@ export interface Bucket {
   /** Reads an object of that size by ranges. */
   read(name: string, sizeBytes: number): AsyncGenerator<Buffer>;
   /**
-   * Writes an object by parts; it appears whole or not at all. The server checks the SHA-256 of each part. Read the object
-   * afterwards: the server may fail without saying so.
+   * Writes an object by parts; it appears whole or not at all. The server checks the SHA-256 of each part. Read the
+   * object afterwards: the server may fail without saying so.
    */
   write(name: string, sizeBytes: number, readPart: ReadPart): Promise<void>;
   remove(name: string): Promise<void>;
@@ -54,8 +48,8 @@ const MOST_PAGES = 1_000;
 const CREDENTIALS_LIMIT_BYTES = 16 * 1024;
 
 /**
- * Reads the credentials and the certificates, and returns the bucket. Sends nothing. Throws a {@linkcode BucketFailure},
- * whose message has no secret.
+ * Reads the credentials and the certificates, and returns the bucket. Sends nothing. Throws a
+ * {@linkcode BucketFailure}, whose message has no secret.
  */
 export function openBucket({ url, region, credentialsFile, caFile, ...bounds }: BucketSettings): Bucket {
   const fail = (why: string) => new BucketFailure(url, why);
@@ -106,8 +100,8 @@ export function createBucket(to: Connection): Bucket {
         parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${headers.etag}</ETag></Part>`);
       }
       const body = Buffer.from(`<CompleteMultipartUpload>${parts.join("")}</CompleteMultipartUpload>`);
-      // Only a reader of the object knows whether this succeeded: a server may find an error after its answer has begun,
-      // and a repeated request gets 404 after the first one succeeded.
+      // Only a reader of the object knows whether this succeeded: a server may find an error after its answer has
+      // begun, and a repeated request gets 404 after the first one succeeded.
       await ask({ method: "POST", url: `${url}?uploadId=${upload}`, body });
     } catch (error) {
       await ask({ method: "DELETE", url: `${url}?uploadId=${upload}` }).catch(() => {});

@@ -1,10 +1,10 @@
 /**
  * The folder of model files as a cache of the bucket, for the service.
  *
- * A file that is asked for and not in the folder is fetched once for all who wait, checked by its SHA-256, and then sent
- * from the folder like any other. Who has waited for three seconds is told to come again, while the fetch goes on. When
- * the folder is full, the files that were used least recently leave it: never one that is being read, by this process or
- * another one on the folder, and never one that the bucket does not have.
+ * A file that is asked for and not in the folder is fetched once for all who wait, checked by its SHA-256, and then
+ * sent from the folder like any other. A client that has waited for three seconds is told to come again, while the
+ * fetch goes on. When the folder is full, the files that were used least recently leave it: never one that is being
+ * read, by this process or another one on the folder, and never one that the bucket does not have.
  *
  * The time of use is the modification time of the file, so all processes on the folder see it, also after a restart.
  */

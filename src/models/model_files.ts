@@ -152,8 +152,8 @@ interface Transfer extends StoredFile {
 }
 
 /**
- * Puts the file at a path into the bucket, reads it back, and compares it with its SHA-256. A file that is there already
- * is only compared. Throws if the bucket does not have the right bytes afterwards.
+ * Puts the file at a path into the bucket, reads it back, and compares it with its SHA-256. A file that is there
+ * already is only compared. Throws if the bucket does not have the right bytes afterwards.
  */
 export async function putIntoBucket(
   bucket: Bucket,
@@ -263,8 +263,8 @@ export function markUsed(path: string): boolean {
 
 /**
  * Removes from the folder what was used least recently, until so many bytes more fit into the cache and on its disk.
- * Keeps what is in use and what the bucket does not have, and keeps everything if the bytes cannot fit. Returns why they
- * do not fit; undefined if they do.
+ * Keeps what is in use and what the bucket does not have, and keeps everything if the bytes cannot fit. Returns why
+ * they do not fit; undefined if they do.
  */
 export async function makeRoom(
   bucket: Bucket,

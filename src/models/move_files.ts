@@ -18,7 +18,7 @@ import { checkShared } from "./shared_folder.ts";
 
 /**
  * Copies every file from the folder into the bucket, or from the bucket into the folder, and checks each copy by its
- * SHA-256. The originals stay, so services with the old settings and with the new ones find every file. Can be repeated.
+ * SHA-256. The originals stay: services with the old settings and with the new ones find every file. Can be repeated.
  * Returns how many files and bytes are there, and the SHA-256 of each file that is neither in the bucket nor
  * intact in the folder. Refuses settings without a bucket, and a folder that other serving hosts do not share.
  */

@@ -24,8 +24,8 @@ export interface CheckedFile extends StoredFile {
 }
 
 /**
- * Reads every stored file and compares it with the registry: with a bucket the file in it, and its copy in the folder if
- * there is one. Changes nothing. `unnamed` are the files that belong to no version.
+ * Reads every stored file and compares it with the registry: with a bucket the file in it, and its copy in the folder
+ * if there is one. Changes nothing. `unnamed` are the files that belong to no version.
  */
 export async function verifyFiles(
   database: Database,
