@@ -33,7 +33,7 @@ export async function markHost(place: ModelsPlace): Promise<void> {
 export async function checkShared(database: Database, place: ModelsPlace): Promise<Refusal | undefined> {
   if (place.modelsBucket !== undefined) return undefined;
   const folder = modelsFolderOf(place);
-  const cannot = (why: string) => refuse("CONFLICT", `Cannot add model: ${why}`);
+  const cannot = (why: string) => refuse("CONFLICT", `Cannot store the file: ${why}`);
   if (place.modelsDir !== undefined && !existsSync(folder))
     return cannot(`the folder ${folder} is missing on this host; mount it, or correct CLAVIGER_MODELS_DIR`);
   const serving = (await listProcesses(database)).filter(({ isLost }) => !isLost).map(({ host }) => host);

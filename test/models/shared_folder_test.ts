@@ -31,7 +31,7 @@ beforeAll(async () => {
 describe("claviger models add --file, with CLAVIGER_MODELS_DIR", () => {
   test("refuses a folder that is missing on this host, and does not make it", async () => {
     expect(refusalOf(await add(withShared()))).toBe(
-      `Cannot add model: the folder ${shared} is missing on this host; mount it, or correct CLAVIGER_MODELS_DIR`,
+      `Cannot store the file: the folder ${shared} is missing on this host; mount it, or correct CLAVIGER_MODELS_DIR`,
     );
     expect(existsSync(shared)).toBe(false);
   });
@@ -74,7 +74,7 @@ describe("claviger models add --file, while another host serves", () => {
       [withShared(), shared],
     ] as const) {
       expect(refusalOf(await add(env))).toBe(
-        `Cannot add model: the host host-b also serves this database, and would not find a file in ${folder}; set ` +
+        `Cannot store the file: the host host-b also serves this database, and would not find a file in ${folder}; set ` +
           "CLAVIGER_MODELS_DIR to a folder that all hosts share, and restart their services; if that host may only " +
           `read the folder, create ${join(folder, ".hosts", "host-b")} there`,
       );
