@@ -98,6 +98,9 @@ export async function purgeFiles(database: Database, place: ModelsPlace, { actor
       waiting++;
       continue;
     }
+    // Adding a file that the bucket has already does not make it young.
+    const [again] = await database.query((sql) => sql`select sha256 from model_files where sha256 = ${name}`);
+    if (again !== undefined) continue;
     await (bucket?.remove(path) ?? rm(at, { force: true }));
     files++;
     bytes += sizeBytes;

@@ -10,6 +10,7 @@ import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in
 import { createExternalDatabase } from "../support/external_database.ts";
 import { testBytes } from "../support/hosted.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import { until } from "../support/until.ts";
 import { useForAll } from "../support/use.ts";
 import { addArgs, PUBLIC } from "./model_stage.ts";
 
@@ -137,6 +138,24 @@ describe("claviger models verify and purge, with a bucket", () => {
     expect(bucket.objects.has(objectOf(stray))).toBe(false);
     expect(bucket.objects.has(objectOf(SHA256))).toBe(true);
   });
+});
+
+test("claviger models purge keeps a file that was added again while it deletes others", async () => {
+  const sums = ["cd".repeat(32), "ef".repeat(32)] as const;
+  const old = new Date(Date.now() - 3 * 86_500_000);
+  for (const sum of sums) bucket.objects.set(objectOf(sum), { bytes: Buffer.alloc(5), changedAt: old });
+  const begun = bucket.requests.length;
+  bucket.delayMs = 300;
+  const purging = one.here(["models", "purge"], { env: env() });
+  await until(() => bucket.requests.slice(begun).some((line) => line.startsWith("DELETE")));
+  await database.database.query(
+    (sql) => sql`insert into model_files (sha256, size_bytes, created_at) values (${sums[1]}, 5, now())`,
+  );
+  expect((await purging).status).toBe(0);
+  bucket.delayMs = 0;
+  expect(sums.map((sum) => bucket.objects.has(objectOf(sum)))).toEqual([false, true]);
+  await database.database.query((sql) => sql`delete from model_files where sha256 = ${sums[1]}`);
+  bucket.objects.delete(objectOf(sums[1]));
 });
 
 describe("claviger backup and restore, with a bucket", () => {
