@@ -3,7 +3,6 @@ import { beforeAll, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { request } from "node:http";
-import { join } from "node:path";
 import { issueToken } from "../../src/operators/mod.ts";
 import { testBytes } from "../support/hosted.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
@@ -39,8 +38,9 @@ const upload = (version: string) =>
     headers: { authorization, ...checksum },
     body: BYTES,
   });
+/** The folder is made with the first upload. */
 const unfinished = () =>
-  readdirSync(join(service.dataDir, "models")).filter((name) => name.startsWith("unfinished-"));
+  readdirSync(service.dataDir, { recursive: true }).filter((path) => `${path}`.includes("/unfinished-"));
 
 test("A client downloads the bytes that a program uploaded", async () => {
   await addVersion("1.0.0");
