@@ -24,6 +24,7 @@ export const REASONS: Reasons = {
   SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
+  ERR_SSL_WRONG_VERSION_NUMBER: "it does not speak TLS at this port; correct CLAVIGER_MODELS_S3",
   InvalidAccessKeyId: "it does not know the access key; check the file of the credentials",
   SignatureDoesNotMatch: "the secret key is wrong; check the file of the credentials",
   AuthorizationHeaderMalformed: "the region is wrong; check CLAVIGER_MODELS_S3_REGION",

@@ -81,6 +81,7 @@ export function createBucket(to: Connection): Bucket {
   const { origin, pathname } = new URL(to.url);
   const [, name = "", prefix = ""] = /^\/([^/]+)\/?(.*)$/.exec(pathname) ?? [];
   const bucketUrl = `${origin}/${name}`;
+  const start = prefix === "" ? "" : `${prefix}/`;
   const urlOf = (object: string) => `${to.url}/${object}`;
   const ask = (asked: BucketRequest) => send(to, asked);
   const fail = (why: string) => new BucketFailure(to.url, why);
@@ -112,8 +113,16 @@ export function createBucket(to: Connection): Bucket {
   return {
     url: to.url,
     async sizeOf(object) {
-      const { status, headers } = await ask({ method: "HEAD", url: urlOf(object) });
-      return status === 404 ? undefined : Number(headers["content-length"]);
+      // An answer to HEAD has no code. A list tells a missing object from a missing bucket, and names a wrong secret.
+      const listed = `${bucketUrl}?list-type=2&prefix=${encodeURIComponent(start + object)}`;
+      const explain = () => ask({ method: "GET", url: listed });
+      const { status, headers } = await ask({ method: "HEAD", url: urlOf(object) }).catch(async (error) => {
+        if (!(error instanceof BucketFailure && error.isPassing)) await explain();
+        throw error;
+      });
+      if (status !== 404) return Number(headers["content-length"]);
+      await explain();
+      return undefined;
     },
     async *read(object, sizeBytes) {
       for (let first = 0; first < sizeBytes; first += PART_BYTES) {
@@ -133,7 +142,6 @@ export function createBucket(to: Connection): Bucket {
       await ask({ method: "DELETE", url: urlOf(object) });
     },
     async *list() {
-      const start = prefix === "" ? "" : `${prefix}/`;
       let more = "";
       let objects = 0;
       for (let page = 0; page < MOST_PAGES && objects < MOST_OBJECTS; page++) {

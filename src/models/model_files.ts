@@ -293,8 +293,8 @@ export async function makeRoom(
   }
   if (excessBytes <= 0) return undefined;
   return (
-    `the cache or the disk of ${folder} has no room for it beside the files that are being read; free some space, or ` +
-    "raise CLAVIGER_MODELS_CACHE_GB"
+    `the cache or the disk of ${folder} has no room for it beside the files that are being read; free some space, ` +
+    "run `claviger models purge` on this host, or raise CLAVIGER_MODELS_CACHE_GB"
   );
 }
 

@@ -153,11 +153,22 @@ describe("createBucket()", () => {
   ])("says what is wrong with %p", async (wrong, message) => {
     const other = createBucket({ url: server.url, access: { ...access, ...wrong } });
     expect(await failureOf(listOf(other))).toBe(message);
+    // The answer to HEAD has no code.
+    expect(await failureOf(other.sizeOf("ab/object"))).toBe(message);
   });
 
   test("says that there is no such bucket", async () => {
     const other = createBucket({ url: server.url.replace("/models/", "/others/"), access });
-    expect(await failureOf(listOf(other))).toBe("it does not exist; make it, or correct CLAVIGER_MODELS_S3");
+    const message = "it does not exist; make it, or correct CLAVIGER_MODELS_S3";
+    expect(await failureOf(listOf(other))).toBe(message);
+    expect(await failureOf(other.sizeOf("ab/object"))).toBe(message);
+  });
+
+  test("says that a server without TLS is asked with TLS", async () => {
+    const other = createBucket({ url: server.url.replace("http:", "https:"), access });
+    expect(await failureOf(listOf(other))).toBe(
+      "it does not speak TLS at this port; correct CLAVIGER_MODELS_S3",
+    );
   });
 });
 

@@ -1,5 +1,5 @@
 /** Downloads of files that are in a bucket: fetched once, kept within a bound, and while the bucket fails in every way. */
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -15,6 +15,8 @@ import { ON_NODE } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useForAll, useForEach } from "../support/use.ts";
 import { startBucketStage } from "./bucket_kit.ts";
+
+setDefaultTimeout(30_000);
 
 const LARGE = testBytes(20_000_000);
 
