@@ -42,7 +42,7 @@ import { createExternalDatabase } from "../support/external_database.ts";
 import { orThrow, sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
-import { useForAll, useTestDatabase } from "../support/use.ts";
+import { useForAll, useForEach } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { backUp, dump, fill, MODEL_BYTES, otherSecret, prove, tryRestore, watch } from "./backup_kit.ts";
 
@@ -437,7 +437,7 @@ describe("addBackup()", () => {
 });
 
 describe("restoreBackup() from a folder", () => {
-  const target = useTestDatabase({ empty: true });
+  const target = useForEach(() => createTestDatabase({ empty: true }));
   let path: string;
   let at: string;
   let to: string;

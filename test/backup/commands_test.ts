@@ -1,5 +1,5 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import {
   existsSync,
   mkdirSync,
@@ -136,7 +136,8 @@ describe("claviger backup", () => {
 });
 
 describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
-  const place = () => file("backups");
+  let count = 0;
+  const place = () => file(`backups-${count}`);
   const names = () =>
     readdirSync(place())
       .filter((name) => name.endsWith(".zst"))
@@ -161,6 +162,13 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
     const sizes = ["--n-features", "8", "--n-classes", "2", "--requires-license", "free", "--file", model];
     expect(await line.here([...args, ...sizes], { env })).toMatchObject({ status: 0 });
   });
+  beforeEach(() => void count++);
+
+  /** Adds a backup to the folder of the test, and returns its path. */
+  async function add(): Promise<string> {
+    expect((await line.here(["backup", `${place()}/`, "--with-secret"])).status).toBe(0);
+    return join(place(), names().at(-1) ?? "");
+  }
 
   test("makes a folder, adds a backup to it each time, and removes those that --keep does not keep", async () => {
     const first = await line.here(["backup", `${place()}/`, "--with-secret"]);
@@ -185,6 +193,7 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
   });
 
   test("refuses options of a single file for a folder, and of a folder for a single file", async () => {
+    mkdirSync(place());
     for (const args of [
       ["backup", `${place()}/`, "--with-models"],
       ["backup", place(), "--force"],
@@ -197,8 +206,7 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
 
   test("verifies a backup and its model files, without a database", async () => {
     using elsewhere = createCommandLine();
-    const [name = ""] = names();
-    const path = join(place(), name);
+    const path = await add();
     const whole = await elsewhere.run(["backup", "--verify", path]);
     expect(whole).toMatchObject({ status: 0, err: "" });
     expect(whole.out).toContain(" and 1 model file, made ");
@@ -207,11 +215,10 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
     writeFileSync(kept, "The bytes of a model");
     expect(refusalOf(await elsewhere.run(["backup", "--verify", path]))).toContain(`${kept} is changed`);
     expect(refusalOf(await elsewhere.here(["restore", path]))).toContain(`${kept} is changed`);
-    writeFileSync(kept, "the bytes of a model");
   });
 
   test("restores a backup with its model files, and from standard input without them", async () => {
-    const path = join(place(), names()[0] ?? "");
+    const path = await add();
     using restored = createCommandLine();
     const ended = await restored.here(["restore", path]);
     expect(ended).toMatchObject({ status: 0, err: "" });

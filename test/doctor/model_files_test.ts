@@ -1,5 +1,5 @@
 /** The findings of `doctor` and Health about hosted files: in the folder, and in a bucket that fails in every way. */
-import { beforeAll, expect, test } from "bun:test";
+import { beforeAll, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -24,6 +24,7 @@ beforeAll(async () => {
     (sql) => sql`insert into model_files (sha256, size_bytes, created_at) values (${SHA256}, 5, now())`,
   );
 });
+beforeEach(() => bucket.objects.clear());
 
 const env = () => ({
   CLAVIGER_DATA_DIR: folder,
@@ -31,6 +32,8 @@ const env = () => ({
   CLAVIGER_MODELS_S3_REGION: REGION,
   CLAVIGER_MODELS_S3_CREDENTIALS_FILE: credentials,
 });
+const putFile = () =>
+  bucket.objects.set(objectOf(SHA256), { bytes: Buffer.from("right"), changedAt: new Date() });
 const examineFiles = async (settings: Readonly<Record<string, string>>) =>
   (await examineAll(target, { env: settings }))("model files");
 
@@ -56,7 +59,7 @@ test("claviger doctor compares the files in the bucket with the registry", async
     message: `missing or cut short in the bucket ${bucket.url}, as this host sees it: 1 of 1`,
     remedy: expect.stringContaining("`claviger models move --to s3`"),
   });
-  bucket.objects.set(objectOf(SHA256), { bytes: Buffer.from("right"), changedAt: new Date() });
+  putFile();
   expect(await examineFiles(env())).toMatchObject({
     state: "ok",
     message: "1, all there",
@@ -78,6 +81,7 @@ test("Health says within seconds that the bucket does not answer", async () => {
     const brief = await examineBriefly({ config, clock: systemClock, address, database, place: "here" });
     return brief.find(({ name }) => name === "model files");
   };
+  putFile();
   expect(await examineHealth()).toMatchObject({ state: "ok" });
   bucket.fault = "silent";
   const began = performance.now();

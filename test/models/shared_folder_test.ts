@@ -1,5 +1,5 @@
 /** The files of models when several hosts serve one database, each with its own view of the folder. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -26,6 +26,10 @@ const markOf = (host: string) => join(shared, ".hosts", host);
 
 beforeAll(async () => {
   expect((await line.here(["migrate"], { env: own() })).status).toBe(0);
+});
+beforeEach(async () => {
+  rmSync(shared, { recursive: true, force: true });
+  await server.database.query((sql) => sql`delete from processes`);
 });
 
 describe("claviger models add --file, with CLAVIGER_MODELS_DIR", () => {
@@ -58,7 +62,7 @@ describe("claviger models add --file, with CLAVIGER_MODELS_DIR", () => {
 });
 
 describe("claviger models add --file, while another host serves", () => {
-  beforeAll(async () => {
+  beforeEach(async () => {
     await server.database.query(
       (sql) => sql`
         insert into processes (id, version, host, address, seen_at)
@@ -69,6 +73,7 @@ describe("claviger models add --file, while another host serves", () => {
 
   test("refuses a file that the other host would not find, and stores nothing", async () => {
     rmSync(line.dataDir, { recursive: true, force: true });
+    mkdirSync(shared);
     for (const [env, folder] of [
       [own(), join(line.dataDir, "models")],
       [withShared(), shared],
@@ -83,6 +88,7 @@ describe("claviger models add --file, while another host serves", () => {
   });
 
   test("stores the file when the other host has left its mark in the folder", async () => {
+    mkdirSync(join(shared, ".hosts"), { recursive: true });
     writeFileSync(markOf("host-b"), "");
     expect((await add(withShared())).status).toBe(0);
   });
