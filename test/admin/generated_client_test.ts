@@ -94,7 +94,11 @@ const accounts = await send("GET /accounts", "listAccounts", { query: { search: 
 const readAudit = () => send("GET /audit", "followAudit", { query: { action: "key.revoke" } });
 const untilMs = Date.now() + 20_000;
 let audit = await readAudit();
-while (audit.data.length === 0 && Date.now() < untilMs) audit = await readAudit();
+while (audit.data.length === 0 && Date.now() < untilMs) {
+  // Without a pause the requests fill the token's window.
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  audit = await readAudit();
+}
 const usage = await send("GET /usage", "listUsage", {});
 const models = await send("GET /models", "listModels", {});
 const status = await send("GET /status", "getStatus", {});
