@@ -1,7 +1,7 @@
 /** The content of a backup: the tar with every table and model file, before it is compressed. */
 import { createHash } from "node:crypto";
 import { copyOut, type Sql } from "../database/mod.ts";
-import { type ModelsPlace, readStored, type StoredFile } from "../models/mod.ts";
+import { type ModelsPlace, readStored, type StoredFile, selectFiles } from "../models/mod.ts";
 import { BackupFailure } from "./_errors.ts";
 import { explained } from "./_files.ts";
 import { createRowSum } from "./_sums.ts";
@@ -131,8 +131,7 @@ export async function sumTable(
 export async function listModelFiles(sql: Sql, tables: readonly BackedUpTable[]): Promise<StoredFile[]> {
   // Older schemas have no such table.
   if (!tables.some(({ name }) => name === "model_files")) return [];
-  return await sql<StoredFile[]>`
-    select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
+  return await selectFiles(sql);
 }
 
 /** Yields a model file; throws at its end, or earlier, if it is damaged. */

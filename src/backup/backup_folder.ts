@@ -1,6 +1,6 @@
 /**
- * A folder of backups: files such as `claviger-2026-11-27T034701Z.tar.zst`, named by the time (UTC) of their snapshot, and
- * beside them the folder `models`, which keeps each model file once for all of them.
+ * A folder of backups: files such as `claviger-2026-11-27T034701Z.tar.zst`, named by the time (UTC) of their snapshot.
+ * Beside them the folder `models` keeps each model file once for all of them.
  *
  * The order makes every kill and every full disk harmless. A backup gets its name after its model files are there and
  * after it was read again. Only then earlier backups are removed, and after them the model files that no backup names.
@@ -104,7 +104,7 @@ function demandOwnPath(besideFolder: string): void {
   );
 }
 
-/** Removes the earlier backups of this installation that `keep` does not keep, and then the model files nobody needs. */
+/** Removes earlier backups of this installation that `keep` does not keep, and then the model files nobody needs. */
 async function removeOld(folder: string, keep: KeepRule | undefined, newest: Head): Promise<Removed> {
   if (keep === undefined) return { backups: 0, models: 0, warnings: [] };
   const { found, warnings } = await listBackups(folder);
@@ -137,7 +137,7 @@ interface FoundBackup {
   readonly head: Head;
 }
 
-/** Lists the files `….tar.zst` in a folder, also those that an operator renamed, and warns of those that cannot be read. */
+/** Lists the backups in a folder, also those that an operator renamed, and warns of those that cannot be read. */
 async function listBackups(folder: string) {
   const found: FoundBackup[] = [];
   const warnings: string[] = [];

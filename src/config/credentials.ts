@@ -48,7 +48,7 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
 }
 
-/** Reads the settings of the bucket for model files; undefined if there is none. The models read the content of its files. */
+/** Reads the settings of the bucket for model files; undefined if there is none. Reads no file. */
 export function readBucket(get: Get, source: ConfigSource): BucketSettings | undefined {
   const [url, region] = [get("CLAVIGER_MODELS_S3"), get("CLAVIGER_MODELS_S3_REGION")];
   if (url === undefined) return undefined;

@@ -13,9 +13,9 @@ const FIRST_ROWS = 200;
 const ROWS = 1_000;
 
 /**
- * Reads a list of any length in pages. Each page is one statement, which is sent when the reader asks for the page. So a
- * long list needs little memory, and a slow reader holds neither a connection nor a transaction. A list without rows is
- * one empty page.
+ * Reads a list of any length in pages. Each page is one statement, which is sent when the reader asks for the page.
+ * So a long list needs little memory, and a slow reader holds neither a connection nor a transaction. A list without
+ * rows is one empty page.
  */
 export async function* readPages<Row>(options: PagesOptions<Row>): AsyncGenerator<readonly Row[], undefined> {
   const { read, positionOf } = options;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { BucketFailure } from "../bucket/mod.ts";
 import type { Config } from "../config/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { listFiles, modelsFolderOf, pathOfFile, type StoredFile } from "../models/mod.ts";
+import { listFiles, modelsFolderOf, pathOfFile, selectFiles } from "../models/mod.ts";
 import type { ServerContext } from "./examine_server.ts";
 import { type Check, type CheckResult, fail, ok, skipUnseen } from "./finding.ts";
 
@@ -33,9 +33,7 @@ export const modelFilesCheck: Check<Pick<ServerContext, "database" | "config">> 
 };
 
 async function examineFiles(database: Database, config: Config, place: string): Promise<CheckResult> {
-  const files = await database.query<StoredFile>(
-    (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files`,
-  );
+  const files = await database.query(selectFiles);
   const sizes = new Map<string, number>();
   try {
     for (const { path, sizeBytes, bucket } of await listFiles(config))

@@ -3,8 +3,8 @@ import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 
 /**
- * Returns how many bytes of memory the processes of this service may use: those of the host, or the limit of the control
- * group (or of a group that contains it), whichever is less. `root` is where /proc and /sys are.
+ * Returns how many bytes of memory the processes of this service may use: those of the host, or the limit of the
+ * control group (or of a group that contains it), whichever is less. `root` is where /proc and /sys are.
  */
 export function hostMemoryBytes({ root = "/", totalBytes = totalmem() } = {}): number {
   let least = totalBytes;

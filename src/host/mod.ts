@@ -1,5 +1,6 @@
 /**
- * This host: its users and groups, the users who can change where a path leads, the owner of a data folder, and the memory.
+ * This host: its users and groups, the users who can change where a path leads, the owner of a data folder, and the
+ * memory.
  */
 export { closeDataFolder, makeDataFolder, refuseForeignFolder } from "./data_folder.ts";
 export { hostMemoryBytes } from "./host_memory.ts";

@@ -130,12 +130,10 @@ export function download(deps: HandlerDeps): Handler {
     }
     const outcome = await choose(exchange, { record, found }, deps);
     if (isRefusal(outcome)) {
-      // A file that cannot be sent now is not counted. It may have been waited for so long that no time to count is left.
-      const isCounted = isCovered && outcome.code !== "SERVICE_UNAVAILABLE";
-      if (isCounted) return (await authenticator.countAfterAll(exchange, "downloads")) ?? outcome;
-      if (isCovered) return outcome;
-      counted.delete(bundleOf(record));
-      return outcome;
+      forget();
+      // A file that cannot be sent now is not counted: after the wait for it, no time to count may be left.
+      if (!isCovered || outcome.code === "SERVICE_UNAVAILABLE") return outcome;
+      return (await authenticator.countAfterAll(exchange, "downloads")) ?? outcome;
     }
     const { part, isWhole, ...head } = outcome;
     if (part === undefined || exchange.request.method === "HEAD") return outcome;

@@ -10,8 +10,8 @@ export interface ModelChange extends By {
 }
 
 /**
- * Adds a version of a model and lists this version. A version whose file is not known yet is listed when its file arrives.
- * Refuses a name and version that exist, and a name that belongs to another owner.
+ * Adds a version of a model and lists this version. A version whose file is not known yet is listed when its file
+ * arrives. Refuses a name and version that exist, and a name that belongs to another owner.
  */
 export async function addModel(
   database: Database,

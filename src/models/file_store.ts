@@ -139,7 +139,7 @@ export async function listStored(folder: string): Promise<string[]> {
     if (hasCode(error, "ENOENT")) return [];
     throw error;
   });
-  // Names with a dot are those of shared_folder.ts and model_cache.ts.
+  // Names with a dot are those of shared_folder.ts and model_files.ts.
   const stored = entries.filter(({ name }) => !name.startsWith(".") && !UNFINISHED.test(name));
   const paths = stored.map(async (entry) => {
     if (!entry.isDirectory()) return [entry.name];
@@ -150,7 +150,7 @@ export async function listStored(folder: string): Promise<string[]> {
   return (await Promise.all(paths)).flat().sort();
 }
 
-/** Removes the files of a store that nothing needs, and returns their number. Every file that is no model file stays. */
+/** Removes the model files that nothing needs, and returns their number. Every other file in the folder stays. */
 export async function removeUnneeded(folder: string, needed: ReadonlySet<string>): Promise<number> {
   const unneeded = (await listStored(folder)).filter(
     (path) => isStoredAs(path) && !needed.has(basename(path)),

@@ -45,6 +45,7 @@ export {
   type ModelsPlace,
   modelsFolderOf,
   readStored,
+  selectFiles,
   storeBytes,
   storeFile,
 } from "./model_files.ts";

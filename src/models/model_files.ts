@@ -6,6 +6,7 @@ import { constants, createReadStream, existsSync, fstatSync, rmSync, statSync, u
 import { open, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { type Bucket, BucketFailure, type BucketSettings, openBucket } from "../bucket/mod.ts";
+import type { Sql } from "../database/mod.ts";
 import { isForeignPath, makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -216,6 +217,12 @@ export async function* readStored(place: ModelsPlace, file: StoredFile): AsyncGe
   yield* isHere
     ? createReadStream(pathOfFile(folder, file.sha256), { highWaterMark: 1024 * 1024 })
     : bucket.read(pathOfFile("", file.sha256), file.sizeBytes);
+}
+
+/** Reads the files that the registry has, in the order of their SHA-256. */
+export function selectFiles(sql: Sql) {
+  return sql<StoredFile[]>`
+    select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
 }
 
 /** A file in the folder or in the bucket. */

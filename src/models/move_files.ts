@@ -3,7 +3,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Database } from "../database/mod.ts";
 import { refuse } from "../refusal.ts";
-import { checkStoredFile, pathOfFile, type StoredFile } from "./file_store.ts";
+import { checkStoredFile, pathOfFile } from "./file_store.ts";
 import {
   fetchFile,
   KEEP_ALL,
@@ -13,6 +13,7 @@ import {
   openModelsBucket,
   putIntoBucket,
   type StoreOptions,
+  selectFiles,
 } from "./model_files.ts";
 import { checkShared } from "./shared_folder.ts";
 
@@ -43,9 +44,7 @@ export async function moveFiles(
   // Again until no file was added in the meantime.
   for (let before = -1; before < done.size; ) {
     before = done.size;
-    const files = await database.query<StoredFile>(
-      (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`,
-    );
+    const files = await database.query(selectFiles);
     for (const file of files.filter(({ sha256 }) => !done.has(sha256))) {
       const path = pathOfFile(folder, file.sha256);
       const showBegun = () => onProgress(0, file.sizeBytes);

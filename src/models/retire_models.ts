@@ -55,8 +55,8 @@ const KEPT_MS = DAY_MS;
 /**
  * Deletes files that no version has needed for a day, in the folder and in the bucket: those of retired versions, and
  * those of an interrupted add. The rows are deleted first, so that an interrupted purge leaves only files, which the
- * next purge deletes. Returns how many files and bytes it deleted, and how many files wait until no version has needed them
- * for a day.
+ * next purge deletes. Returns how many files and bytes it deleted, and how many files wait until no version has needed
+ * them for a day.
  */
 export async function purgeFiles(database: Database, place: ModelsPlace, { actor, now }: By) {
   const until = new Date(now.getTime() - KEPT_MS);

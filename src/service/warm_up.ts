@@ -5,8 +5,8 @@ import type { UpkeepTask } from "../upkeep/mod.ts";
 const PART_BYTES = 2 * 1024 * 1024;
 
 /**
- * Reads the files of the PostgreSQL inside after a start, and then once a day: a page of a list reads hundreds of places
- * in tables and indexes, and a disk takes up to a millisecond for each place that the system has not cached yet.
+ * Reads the files of the PostgreSQL inside after a start, and then once a day: a page of a list reads hundreds of
+ * places in tables and indexes, and a disk takes up to a millisecond for each place that the system has not cached yet.
  *
  * The smallest tables and indexes come first, up to the size of PostgreSQL's own cache. Events are left out, because no
  * list reads them.

@@ -6,8 +6,8 @@ export function toCsvLine(cells: readonly (string | number)[]): string {
 }
 
 /**
- * Renders pages of rows, one text for each page. The heading comes with the first page, so a list that cannot be read has
- * no text at all.
+ * Renders pages of rows, one text for each page. The heading comes with the first page, so a list that cannot be read
+ * has no text at all.
  */
 export async function* renderCsv<Row, Column extends string>(
   pages: AsyncIterable<readonly Row[]>,

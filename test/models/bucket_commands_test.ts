@@ -36,6 +36,12 @@ const pathIn = (line: typeof one, sha256: string) => join(line.dataDir, "models"
 const add = (name: string, path = file, settings: Readonly<Record<string, string>> = env()) =>
   one.here(addArgs({ name, file: path }), { env: settings });
 
+/** Restores a backup on the second host into an empty database. */
+async function restore(backup: string) {
+  await using empty = await createExternalDatabase({ empty: true });
+  return await two.here(["restore", backup], { env: { ...env(), DATABASE_URL: empty.url } });
+}
+
 /** Before each test, the first host has added the model `m`. */
 beforeEach(async () => {
   writeFileSync(credentials, bucket.credentials);
@@ -163,8 +169,7 @@ describe("claviger backup and restore, with a bucket", () => {
     const taken = await one.here(["backup", backup, "--with-models"], { env: env() });
     expect([taken.status, taken.err]).toEqual([0, ""]);
     bucket.objects.clear();
-    await using empty = await createExternalDatabase({ empty: true });
-    const restored = await two.here(["restore", backup], { env: { ...env(), DATABASE_URL: empty.url } });
+    const restored = await restore(backup);
     expect([restored.status, restored.err]).toEqual([0, ""]);
     expect(bucket.objects.get(objectOf(SHA256))?.bytes.equals(BYTES)).toBe(true);
   });
@@ -172,8 +177,7 @@ describe("claviger backup and restore, with a bucket", () => {
   test("leave the files in the bucket without --with-models", async () => {
     const backup = join(one.folder, "without.tar.zst");
     expect((await one.here(["backup", backup], { env: env() })).status).toBe(0);
-    await using empty = await createExternalDatabase({ empty: true });
-    const restored = await two.here(["restore", backup], { env: { ...env(), DATABASE_URL: empty.url } });
+    const restored = await restore(backup);
     expect(restored.out).toContain("The model files stay in the bucket: run `claviger models verify`");
   });
 });
@@ -197,10 +201,7 @@ describe("claviger backup FOLDER/ and restore FOLDER/, with a bucket", () => {
     expect(reads()).toBe(afterFirst);
 
     bucket.objects.clear();
-    await using empty = await createExternalDatabase({ empty: true });
-    const restored = await two.here(["restore", newestOf(folder)], {
-      env: { ...env(), DATABASE_URL: empty.url },
-    });
+    const restored = await restore(newestOf(folder));
     expect([restored.status, restored.err]).toEqual([0, ""]);
     expect(bucket.objects.get(objectOf(SHA256))?.bytes.equals(BYTES)).toBe(true);
   });
@@ -216,6 +217,7 @@ describe("claviger backup FOLDER/ and restore FOLDER/, with a bucket", () => {
       });
       expect(refused.status).toBe(1);
       expect(refused.err).toContain(`the bucket ${bucket.url}: nothing listens there`);
+      // The refused restore left this database empty.
       const rehearsed = await two.here(["restore", newestOf(folder)], {
         env: { ...own(), DATABASE_URL: empty.url },
       });

@@ -8,7 +8,7 @@ import { type BucketStandIn, REGION, startBucketStandIn } from "../support/bucke
 import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
 import { testFolder } from "../support/postgres.ts";
 
-export interface BucketStage {
+export interface BucketStage extends AsyncDisposable {
   readonly server: BucketStandIn;
   readonly bucket: BucketSettings;
   readonly service: HostingService;
@@ -33,6 +33,10 @@ export async function startBucketStage(config: Partial<Config> = {}): Promise<Bu
   const { apiKey } = await service.issue({ tier: "enterprise" });
   const elsewhere = { ...service, dataDir: join(service.dataDir, "elsewhere"), modelsBucket: bucket };
   mkdirSync(elsewhere.dataDir);
+  async function close(): Promise<void> {
+    await service.close();
+    await server.close();
+  }
   const pathOf = (sha256: string) => pathOfFile(join(service.dataDir, "models"), sha256);
   return {
     server,
@@ -45,9 +49,7 @@ export async function startBucketStage(config: Partial<Config> = {}): Promise<Bu
       }),
     pathOf,
     isCached: (sha256) => existsSync(pathOf(sha256)),
-    async close() {
-      await service.close();
-      await server.close();
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }

@@ -1,4 +1,4 @@
-/** Downloads of files that are in a bucket: fetched once, kept within a bound, and while the bucket fails in every way. */
+/** Downloads of files in a bucket: fetched once, kept within a bound, and while the bucket fails in every way. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
@@ -136,43 +136,35 @@ describe("GET /v1/models/download of a file in the bucket", () => {
 });
 
 test("A file for which the disk has no room is not fetched", async () => {
-  const stage = await startBucketStage({ modelsCacheBytes: 1e16 });
-  try {
-    await addTestModel(stage.service, {
-      name: "vast",
-      version: "1.0",
-      downloadUrl: null,
-      checksum: "ab".repeat(32),
-      hostedBytes: 8e15,
-    });
-    expect((await stage.download("vast")).status).toBe(503);
-    expect(stage.service.logLines.join("")).toContain("has no room for it");
-    expect(stage.server.requests).toEqual([]);
-  } finally {
-    await stage.close();
-  }
+  await using stage = await startBucketStage({ modelsCacheBytes: 1e16 });
+  await addTestModel(stage.service, {
+    name: "vast",
+    version: "1.0",
+    downloadUrl: null,
+    checksum: "ab".repeat(32),
+    hostedBytes: 8e15,
+  });
+  expect((await stage.download("vast")).status).toBe(503);
+  expect(stage.service.logLines.join("")).toContain("has no room for it");
+  expect(stage.server.requests).toEqual([]);
 });
 
 test("A file that takes hours to reach the bucket is not removed as an unfinished one meanwhile", async () => {
-  const stage = await startBucketStage();
-  try {
-    const { dataDir } = stage.service;
-    const folder = join(dataDir, "models");
-    const bytes = testBytes(12_000_000);
-    const long = new Date(Date.now() - 2 * HOUR_MS);
-    let steps = 0;
-    const age = () => {
-      const name = readdirSync(folder).find((each) => each.startsWith("unfinished-")) ?? "";
-      // The next step comes two hours later.
-      if (++steps > 2) expect(statSync(join(folder, name)).mtimeMs).toBeGreaterThan(Date.now() - HOUR_MS);
-      utimesSync(join(folder, name), long, long);
-    };
-    const options = { now: new Date(), sizeBytes: bytes.length, onProgress: age };
-    await storeBytes({ dataDir, modelsBucket: stage.bucket }, Readable.from([bytes]), options);
-    expect(steps).toBeGreaterThan(5);
-  } finally {
-    await stage.close();
-  }
+  await using stage = await startBucketStage();
+  const { dataDir } = stage.service;
+  const folder = join(dataDir, "models");
+  const bytes = testBytes(12_000_000);
+  const long = new Date(Date.now() - 2 * HOUR_MS);
+  let steps = 0;
+  const age = () => {
+    const name = readdirSync(folder).find((each) => each.startsWith("unfinished-")) ?? "";
+    // The next step comes two hours later.
+    if (++steps > 2) expect(statSync(join(folder, name)).mtimeMs).toBeGreaterThan(Date.now() - HOUR_MS);
+    utimesSync(join(folder, name), long, long);
+  };
+  const options = { now: new Date(), sizeBytes: bytes.length, onProgress: age };
+  await storeBytes({ dataDir, modelsBucket: stage.bucket }, Readable.from([bytes]), options);
+  expect(steps).toBeGreaterThan(5);
 });
 
 // On Node the service gets its bound in whole gigabytes.

@@ -1,6 +1,6 @@
 /**
- * A server of buckets for tests: keeps objects in memory, refuses a request whose signature or body is wrong, and fails in
- * the ways that a test sets. The signature is computed here by the specification, without the program's own library.
+ * A server of buckets for tests: keeps objects in memory, refuses a request whose signature or body is wrong, and fails
+ * in the ways that a test sets. The signature is computed here by the specification, without the program's own library.
  */
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
