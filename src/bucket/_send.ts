@@ -21,7 +21,7 @@ export interface Connection {
   readonly ca?: string | undefined;
   /** How long a request may take; by default so long that a part comes at 0.1 MB/s at least. */
   readonly limitMs?: number | undefined;
-  /** Ends every request. */
+  /** Ends every request, which then throws the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -44,7 +44,7 @@ export async function send(to: Connection, asked: BucketRequest): ReturnType<typ
     try {
       return await sendOnce(to, asked);
     } catch (error) {
-      if (!(error instanceof BucketFailure && error.isPassing) || to.signal?.aborted) throw error;
+      if (!(error instanceof BucketFailure && error.isPassing)) throw error;
     }
     await sleep(pauseMs);
   }
@@ -91,6 +91,7 @@ async function exchange(
     }
     return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
   } catch (error) {
+    signal?.throwIfAborted();
     const why = limit.aborted ? "it does not answer in time" : reasonOf(error, REASONS);
     throw new BucketFailure(bucketUrl, why, { isPassing: true });
   }

@@ -45,6 +45,8 @@ const MOST_PARTS = 10_000;
 const MOST_OBJECTS = 1_000_000;
 /** A list ends after so many answers, each of which may have no object at all. */
 const MOST_PAGES = 1_000;
+/** How long each of the tries to remove the parts of a failed upload may take. */
+const CLEAN_UP_LIMIT_MS = 1_000;
 const CREDENTIALS_LIMIT_BYTES = 16 * 1024;
 
 /**
@@ -105,7 +107,9 @@ export function createBucket(to: Connection): Bucket {
       // begun, and a repeated request gets 404 after the first one succeeded.
       await ask({ method: "POST", url: `${url}?uploadId=${upload}`, body });
     } catch (error) {
-      await ask({ method: "DELETE", url: `${url}?uploadId=${upload}` }).catch(() => {});
+      // Also after the signal that ends all other requests.
+      const shortly = { ...to, signal: undefined, limitMs: CLEAN_UP_LIMIT_MS };
+      await send(shortly, { method: "DELETE", url: `${url}?uploadId=${upload}` }).catch(() => {});
       throw error;
     }
   }

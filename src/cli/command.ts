@@ -77,14 +77,15 @@ export function databaseCommand<
     Options,
     ValuesOf<Options> & ValuesOf<typeof JSON_OPTIONS>,
     DatabaseCall
-  >,
+  > & { readonly ifStopped?: string },
 ): Definition {
   return command({
     ...specification,
     options: { ...JSON_OPTIONS, ...specification.options },
     run(values: object, call) {
       const options = values as never;
-      return withDatabase(call.invocation, options, async (context) => {
+      const { ifStopped } = specification;
+      return withDatabase(call.invocation, { ...values, ifStopped }, async (context) => {
         const ask = (question: string) => confirm(call.invocation, question, { ...context, options });
         await specification.run(options, { ...call, ...context, confirm: ask });
       });

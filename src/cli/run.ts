@@ -137,7 +137,6 @@ export function sourceOf(invocation: Invocation, { dataDir, envFile }: Installat
 
 /** Everything that a command on the database works with. */
 export interface CommandContext extends By, Opened {
-  readonly config: Config;
   readonly database: Database;
 }
 
@@ -147,6 +146,8 @@ const CLOSE_DEADLINE_MS = 10_000;
 interface DatabaseOptions extends InstallationFlags, ValuesOf<typeof REASON> {
   /** The settings, if the command has read them already. */
   readonly config?: Config;
+  /** What a signal leaves behind, as the end of a sentence; by default nothing was changed. */
+  readonly ifStopped?: string | undefined;
 }
 
 /**
@@ -160,8 +161,8 @@ export async function withDatabase<Result>(
   work: (context: CommandContext) => Promise<Result>,
 ): Promise<Result> {
   const { clock, userName } = invocation;
-  const { reason, config = readSettings(invocation, options) } = options;
-  return await withInstallation(invocation, { config, create: false }, async (opened) => {
+  const { reason, config = readSettings(invocation, options), ifStopped } = options;
+  return await withInstallation(invocation, { config, create: false, ifStopped }, async (opened) => {
     const { address, log } = opened;
     const refusal = checkSchema(await migrationStatus(address, migrations));
     if (refusal !== undefined) throw new CommandRefused(refusal.sentence);
@@ -172,7 +173,7 @@ export async function withDatabase<Result>(
       deadlineMs: COMMAND_DEADLINE_MS,
     });
     const actor: Actor = { kind: "command", name: userName, reason };
-    return await work({ ...opened, config, database, actor, now: clock.now() });
+    return await work({ ...opened, database, actor, now: clock.now() });
   });
 }
 
@@ -190,6 +191,8 @@ export async function openProvenSecrets({
 
 /** An open installation for a command's work. */
 export interface Opened {
+  /** The settings, with a bucket whose requests end at a signal, as {@linkcode stopIfInterrupted} ends the command. */
+  readonly config: Config;
   readonly address: DatabaseAddress;
   /** Whether it is the database of a running service that holds the data folder. */
   readonly isServed: boolean;
@@ -201,28 +204,32 @@ export interface Opened {
   readonly stopIfInterrupted: () => void;
 }
 
+interface InstallationOptions extends Pick<DatabaseOptions, "ifStopped"> {
+  readonly config: Config;
+  readonly create: boolean;
+}
+
 /**
  * Opens the installation, starts its PostgreSQL if it does not run, and closes everything again, also after a signal:
  * otherwise that PostgreSQL would outlive the command. A second signal ends the process at once.
  */
 export async function withInstallation<Result>(
   invocation: Invocation,
-  { config, create }: { readonly config: Config; readonly create: boolean },
+  { config, create, ifStopped = "nothing was changed" }: InstallationOptions,
   work: (opened: Opened) => Promise<Result>,
 ): Promise<Result> {
-  let signal: string | undefined;
+  const stopping = new AbortController();
+  const { signal } = stopping;
   void invocation.untilSignal().then((name) => {
-    signal = name;
+    stopping.abort(new CommandRefused(`Stopped by ${name}: ${ifStopped}`));
   });
-  const stopIfInterrupted = () => {
-    if (signal !== undefined) throw new CommandRefused(`Stopped by ${signal}: nothing was changed`);
-  };
+  const stopIfInterrupted = () => signal.throwIfAborted();
   const { platform, clock } = invocation;
   const fullLog = createLog({ format: config.logFormat, clock, write: invocation.err });
   // A command's standard error has only messages that its caller must see.
   const log: Log = { ...fullLog, info: () => {} };
   return await explainFailures(config, async () => {
-    const isInterrupted = () => signal !== undefined;
+    const isInterrupted = () => signal.aborted;
     const options = { config, platform, clock, log, holder: "command", create, isInterrupted } as const;
     const opened = await openInstallation(options).catch((error: unknown) => {
       stopIfInterrupted();
@@ -233,7 +240,8 @@ export async function withInstallation<Result>(
     try {
       stopIfInterrupted();
       const { address, isServed = false } = installation;
-      return await work({ address, isServed, log, stopIfInterrupted });
+      const modelsBucket = config.modelsBucket && { ...config.modelsBucket, signal };
+      return await work({ config: { ...config, modelsBucket }, address, isServed, log, stopIfInterrupted });
     } finally {
       await installation.close(CLOSE_DEADLINE_MS);
     }

@@ -114,6 +114,28 @@ describe("createBucket()", () => {
     expect([server.objects.size, server.uploads.size]).toEqual([0, 0]);
   });
 
+  test.each(["none", "silent"] as const)(
+    "ends an upload with the reason of its signal and cleans up, for a short time, while the fault of the server is %s",
+    async (fault) => {
+      const stopping = new AbortController();
+      const stopped = new Error("stopped");
+      const other = createBucket({ url: server.url, access, signal: stopping.signal });
+      const work = other.write("ab/object", PART_BYTES + 5, async (first, length) => {
+        if (first > 0) {
+          server.fault = fault;
+          server.delayMs = 50;
+          setTimeout(() => stopping.abort(stopped), 20);
+        }
+        return testBytes(length);
+      });
+      const began = performance.now();
+      expect(await work.catch((error: unknown) => error)).toBe(stopped);
+      expect(performance.now() - began).toBeLessThan(10_000);
+      expect(server.requests.at(-1)).toStartWith("DELETE");
+      expect([server.objects.size, server.uploads.size]).toEqual([0, fault === "none" ? 0 : 1]);
+    },
+  );
+
   test("sends a request again that failed by chance", async () => {
     server.fault = "failing";
     setTimeout(() => {

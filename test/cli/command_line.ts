@@ -29,8 +29,8 @@ export interface RunOptions {
   readonly clock?: Clock;
   /** Whether root runs the command; by default the user of this process. */
   readonly isRoot?: boolean;
-  /** A signal that is sent while the command starts. */
-  readonly signal?: string;
+  /** A signal that is sent while the command starts, or when it resolves. */
+  readonly signal?: string | Promise<string>;
   /** Called after each output of the command. */
   readonly onOut?: () => void;
 }

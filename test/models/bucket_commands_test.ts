@@ -147,6 +147,38 @@ describe("claviger models verify and purge, with a bucket", () => {
   });
 });
 
+describe("Ctrl-C while the bucket does not answer", () => {
+  const backup = join(one.folder, "hung.tar.zst");
+  const NOTHING = "nothing was changed";
+  const AGAIN = "run the command again to do the rest";
+
+  test.each([
+    [["models", "verify"], NOTHING],
+    [["models", "purge"], AGAIN],
+    [["models", "move", "--to", "s3"], AGAIN],
+    [["models", "move", "--to", "folder"], AGAIN],
+    [["backup", `${backup}.new`, "--with-models"], NOTHING],
+    [["restore", backup], NOTHING],
+    [addArgs({ name: "late", file }), NOTHING],
+  ] as const)("ends %j", async (args, left) => {
+    const other = args[0] === "restore" ? await createExternalDatabase({ empty: true }) : undefined;
+    if (other !== undefined)
+      expect((await one.here(["backup", backup, "--with-models"], { env: env() })).status).toBe(0);
+    rmSync(pathIn(one, SHA256));
+    const begun = bucket.requests.length;
+    bucket.fault = "silent";
+    let interruptedMs = 0;
+    const signal = until(() => bucket.requests.length > begun).then(() => {
+      interruptedMs = performance.now();
+      return "SIGINT";
+    });
+    const settings = { ...env(), ...(other && { DATABASE_URL: other.url }) };
+    expect(refusalOf(await one.here(args, { env: settings, signal }))).toBe(`Stopped by SIGINT: ${left}`);
+    expect(performance.now() - interruptedMs).toBeLessThan(10_000);
+    await other?.close();
+  });
+});
+
 test("claviger models purge keeps a file that was added again while it deletes others", async () => {
   const sums = ["cd".repeat(32), "ef".repeat(32)] as const;
   const old = new Date(Date.now() - 3 * 86_500_000);

@@ -91,8 +91,8 @@ async function backUp(
   const { clock, workingFolder, columns, platform } = invocation;
   if (file === "-" && columns !== undefined)
     throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
-  const config = readSettings(invocation, options);
-  const secret = options.withSecret ? demandSecret(config) : undefined;
+  const settings = readSettings(invocation, options);
+  const secret = options.withSecret ? demandSecret(settings) : undefined;
   const path = file === "-" ? file : resolve(workingFolder, file);
   const isFolder = file !== "-" && (file.endsWith("/") || isExistingFolder(path));
   if (isFolder ? options.withModels || options.force : options.keep !== undefined) {
@@ -101,7 +101,8 @@ async function backUp(
     );
   }
   const beganMs = clock.monotonicMs();
-  await withInstallation(invocation, { config, create: false }, async ({ address, stopIfInterrupted }) => {
+  await withInstallation(invocation, { config: settings, create: false }, async (opened) => {
+    const { config, address, stopIfInterrupted } = opened;
     const progress = createProgressLine(invocation, stopIfInterrupted);
     const common = {
       lock: platform.lockOpenFile,
@@ -195,7 +196,7 @@ async function load(
       proven,
       migrations,
       withoutSealed: plan.withoutSealed,
-      models: config,
+      models: opened.config,
       place: placeOf(config),
       isExternal: config.databaseUrl !== undefined,
       actor: { kind: "command", name: userName },

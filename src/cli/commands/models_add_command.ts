@@ -97,18 +97,19 @@ async function addHosted(
   options: AddOptions,
   file: string,
 ): Promise<void> {
-  const config = readSettings(invocation, options);
-  if (config.publicUrl === undefined) {
+  const settings = readSettings(invocation, options);
+  if (settings.publicUrl === undefined) {
     throw new CommandRefused(
       `Cannot add model: ${NO_PUBLIC_URL}, in the settings file that the service also reads`,
     );
   }
   // All fields are checked before a large file is copied.
-  const planned = parseModel(options, config, { downloadUrl: null, checksum: null });
+  const planned = parseModel(options, settings, { downloadUrl: null, checksum: null });
   const isInput = file === "-";
   const source = isInput ? "standard input" : resolve(invocation.workingFolder, file);
   const fileName = options.fileName ?? basename(file);
-  await withDatabase(invocation, { config }, async ({ database, actor, now, stopIfInterrupted }) => {
+  await withDatabase(invocation, { config: settings }, async (context) => {
+    const { config, database, actor, now, stopIfInterrupted } = context;
     const owned = await withOwner(database, planned, options);
     const refused = (await checkShared(database, config)) ?? (await checkNewModel(database, owned));
     if (refused !== undefined) orRefuse(refused);

@@ -20,6 +20,9 @@ import { byteProgress } from "../progress.ts";
 import { CommandRefused, orRefuse } from "../run.ts";
 import { add } from "./models_add_command.ts";
 
+/** After a signal, for a command whose finished part stays. */
+const GO_ON = "run the command again to do the rest";
+
 const NAME = { name: required("the model's name", anyText) };
 
 const list = databaseCommand({
@@ -125,6 +128,7 @@ const retire = databaseCommand({
 const purge = databaseCommand({
   name: "purge",
   description: "delete the files that no version has needed for a day",
+  ifStopped: GO_ON,
   async run(_values, { config, database, actor, now, print }) {
     const purged = await purgeFiles(database, config, { actor, now });
     const { files, bytes, waiting } = purged;
@@ -139,6 +143,7 @@ const purge = databaseCommand({
 const move = databaseCommand({
   name: "move",
   description: "copy all model files into the bucket, or from it into the folder, while services serve them",
+  ifStopped: GO_ON,
   options: {
     to: required(
       "s3, the bucket of CLAVIGER_MODELS_S3, or folder, that of CLAVIGER_MODELS_DIR",
