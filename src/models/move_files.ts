@@ -1,6 +1,8 @@
 /** Moves the files of an installation into its bucket, or out of it, while services send them. */
+import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Bucket } from "../bucket/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { refuse } from "../refusal.ts";
 import { checkStoredFile, pathOfFile } from "./file_store.ts";
@@ -17,6 +19,10 @@ import {
 } from "./model_files.ts";
 import { checkShared } from "./shared_folder.ts";
 
+interface MoveOptions extends StoreOptions {
+  readonly to: "s3" | "folder";
+}
+
 /**
  * Copies every file from the folder into the bucket, or from the bucket into the folder, and checks each copy by its
  * SHA-256. The originals stay: services with the old settings and with the new ones find every file. Can be repeated.
@@ -26,7 +32,7 @@ import { checkShared } from "./shared_folder.ts";
 export async function moveFiles(
   database: Database,
   place: ModelsPlace,
-  { to, now, onProgress }: StoreOptions & { readonly to: "s3" | "folder" },
+  { to, now, onProgress }: MoveOptions,
 ) {
   const bucket = openModelsBucket(place);
   if (bucket === undefined)
@@ -37,7 +43,24 @@ export async function moveFiles(
   await makeStore(place, now);
   const folder = modelsFolderOf(place);
   const keepAll = join(folder, KEEP_ALL);
-  if (to === "folder") await writeFile(keepAll, "", { mode: 0o640 });
+  const isFirst = to === "folder" && !existsSync(keepAll);
+  if (isFirst) await writeFile(keepAll, "", { mode: 0o640 });
+  try {
+    const moved = await copyFiles(database, bucket, { folder, to, onProgress });
+    if (to === "s3") await rm(keepAll, { force: true });
+    return moved;
+  } catch (error) {
+    // After an earlier move, services may have the new settings already.
+    if (isFirst) await rm(keepAll, { force: true });
+    throw error;
+  }
+}
+
+async function copyFiles(
+  database: Database,
+  bucket: Bucket,
+  { folder, to, onProgress }: Pick<MoveOptions, "to" | "onProgress"> & { readonly folder: string },
+) {
   const done = new Set<string>();
   const missing: string[] = [];
   let bytes = 0;
@@ -57,6 +80,5 @@ export async function moveFiles(
       done.add(file.sha256);
     }
   }
-  if (to === "s3") await rm(keepAll, { force: true });
   return { files: done.size - missing.length, bytes, missing };
 }

@@ -317,6 +317,24 @@ describe("claviger models move", () => {
     );
   });
 
+  test("marks a folder whose files have to stay, but not if the first move to it failed", async () => {
+    const isMarked = () => existsSync(join(two.dataDir, "models", ".keep-all"));
+    const move = (to: string) => two.here(["models", "move", "--to", to], { env: env() });
+    const fail = async () => {
+      rmSync(pathIn(two, SHA256), { force: true });
+      bucket.fault = "failing";
+      expect((await move("folder")).status).toBe(1);
+      bucket.fault = "none";
+    };
+    await fail();
+    expect(isMarked()).toBe(false);
+    expect((await move("folder")).status).toBe(0);
+    await fail();
+    expect(isMarked()).toBe(true);
+    expect((await move("s3")).status).toBe(0);
+    expect(isMarked()).toBe(false);
+  });
+
   test("needs a bucket", async () => {
     expect(refusalOf(await one.here(["models", "move", "--to", "s3"], { env: own() }))).toBe(
       "Cannot move models: CLAVIGER_MODELS_S3 is not set",
