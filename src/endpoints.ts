@@ -44,5 +44,8 @@ export const LIMITED_ENDPOINTS = [
   "models",
   "downloads",
   "analytics",
+  "machine_activate",
+  "machine_heartbeat",
+  "machine_release",
 ] as const;
 export type LimitedEndpoint = (typeof LIMITED_ENDPOINTS)[number];

@@ -33,6 +33,10 @@ export type ClientCode =
   | "SERVICE_UNAVAILABLE"
   /** Licenses of the tier are not signed for use without a network. */
   | "OFFLINE_NOT_ALLOWED"
+  /** Every place for machines of the license is taken. */
+  | "MACHINE_LIMIT_REACHED"
+  /** The machine holds no place of the license. */
+  | "MACHINE_NOT_FOUND"
   /** Clients get it as `INVALID_REQUEST` with a different status. */
   | "CLAIM_MISMATCH";
 
@@ -60,6 +64,8 @@ export interface RefusalDetails {
   readonly fields?: readonly WrongField[];
   /** The identifier of the thing that exists already, such as `lic_…`. */
   readonly id?: string;
+  /** The places for machines of the license: how many there are, and how many are taken. */
+  readonly machines?: { readonly limit: number; readonly used: number };
   readonly remedy?: Remedy | undefined;
 }
 
@@ -87,9 +93,10 @@ export class Refusal {
   readonly reason: KeyFlaw | undefined;
   readonly fields: readonly WrongField[] | undefined;
   readonly id: string | undefined;
+  readonly machines: RefusalDetails["machines"] | undefined;
 
   constructor(code: Code, stem: string, details: RefusalDetails = {}) {
-    const { retryAfterSeconds, reason, fields, id, remedy } = details;
+    const { retryAfterSeconds, reason, fields, id, machines, remedy } = details;
     const words = remedy && WORDS[remedy.name];
     this.code = code;
     this.sentence = words === undefined ? stem : `${stem}; ${words}`;
@@ -99,6 +106,7 @@ export class Refusal {
     this.reason = reason;
     this.fields = fields;
     this.id = id;
+    this.machines = machines;
   }
 }
 

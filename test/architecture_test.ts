@@ -25,6 +25,7 @@ const rooms = [
   "backup",
   "figures",
   "shared_windows",
+  "machines",
 ];
 const ground = ["database", "limits", "secrets", "upkeep"];
 
@@ -68,6 +69,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   audit: ground,
   processes: ["database"],
   shared_windows: ground,
+  machines: ["licensing", "audit", ...ground],
   backup: ["audit", "models", "usage", "operators", "host", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "bucket", "licensing", "repository_token", "database", "limits"],

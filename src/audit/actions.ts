@@ -11,6 +11,8 @@ export const ACTIONS = [
   "license.renew",
   "license.change",
   "license.export",
+  "machine.activate",
+  "machine.release",
   "account.update",
   "account.erase",
   "model.add",

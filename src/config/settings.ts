@@ -139,6 +139,9 @@ const TABLE = {
   CLAVIGER_LIMIT_REPO_TOKEN: requestLimit("20", "/v1/installer/repo-token"),
   CLAVIGER_LIMIT_MODELS: requestLimit("60", "/v1/models/list"),
   CLAVIGER_LIMIT_ANALYTICS: requestLimit("1000", "/v1/analytics/log"),
+  CLAVIGER_LIMIT_MACHINE_ACTIVATE: requestLimit("60", "/v1/machines/activate"),
+  CLAVIGER_LIMIT_MACHINE_HEARTBEAT: requestLimit("60", "/v1/machines/heartbeat"),
+  CLAVIGER_LIMIT_MACHINE_RELEASE: requestLimit("60", "/v1/machines/release"),
   CLAVIGER_OFFLINE_DAYS: {
     default: USUAL_OFFLINE_DAYS,
     ...OFFLINE_DAYS,

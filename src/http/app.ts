@@ -22,6 +22,7 @@ import type { HandlerDeps } from "./handler.ts";
 import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
 import { license, publicKeys } from "./license_routes.ts";
+import { activate, heartbeat, release } from "./machine_routes.ts";
 import { modelsList } from "./models_routes.ts";
 import { openApiDocument } from "./openapi/routes.ts";
 import { type ClientRoute, createRouteHandlers } from "./serve.ts";
@@ -54,6 +55,14 @@ export function createApp(options: AppOptions): Hono<HttpEnv> {
     { methods: READ, path: `${DOWNLOAD_PATH}:name/:version`, endpoint: "downloads", handler: file },
     { methods: READ, path: `${DOWNLOAD_PATH}:name/:version/:file`, endpoint: "downloads", handler: file },
     { methods: POST, path: "/v1/analytics/log", endpoint: "analytics", handler: analyticsLog(deps) },
+    { methods: POST, path: "/v1/machines/activate", endpoint: "machine_activate", handler: activate(deps) },
+    {
+      methods: POST,
+      path: "/v1/machines/heartbeat",
+      endpoint: "machine_heartbeat",
+      handler: heartbeat(deps),
+    },
+    { methods: POST, path: "/v1/machines/release", endpoint: "machine_release", handler: release(deps) },
     { methods: READ, path: "/openapi.json", endpoint: "openapi", handler: openApiDocument(deps) },
     { methods: READ, path: "/api/health", endpoint: "health", handler: health(deps) },
   ];

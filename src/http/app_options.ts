@@ -6,6 +6,7 @@ import type { KeyDirectory } from "../keys/mod.ts";
 import type { LicenseChanges, OfflineDays } from "../licensing/mod.ts";
 import type { Limiter, TrustedProxies } from "../limits/mod.ts";
 import type { Log, LogRequests } from "../log.ts";
+import type { Heartbeats, NameMachine } from "../machines/mod.ts";
 import type { FileDirectory, ServedFiles } from "../models/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import type { TokenSource } from "../repository_token/mod.ts";
@@ -43,6 +44,8 @@ export interface AppOptions {
   readonly fileBody: Platform["fileBody"];
   readonly sha256: Platform["sha256"];
   readonly linkSigner: Signer;
+  readonly heartbeats: Heartbeats;
+  readonly nameMachine: NameMachine;
   readonly licenseSigner: LicenseSigner;
   /** The public keys that verify signed licenses. */
   readonly publishedKeys: () => Promise<PublishedKeys>;

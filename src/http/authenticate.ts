@@ -107,7 +107,7 @@ const MISSING_KEY = refuse(
   "MISSING_KEY",
   "An API key is required: send it in the header X-API-Key (Authorization is not read)",
 );
-const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
+export const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
 const UNAVAILABLE = refuse(
   "SERVICE_UNAVAILABLE",
   "The service cannot answer now: its database does not respond; try again",

@@ -125,6 +125,7 @@ function headersOf(
       return { "Retry-After": String(verdict?.retryAfterSeconds ?? 1) };
     case "SERVICE_UNAVAILABLE":
       return { "Retry-After": String(retryAfterSeconds ?? UNAVAILABLE_RETRY_SECONDS) };
+    case "MACHINE_LIMIT_REACHED":
     case "NOT_CONFIGURED":
       return retryAfterSeconds === undefined ? undefined : { "Retry-After": String(retryAfterSeconds) };
     case "UNSUPPORTED_MEDIA_TYPE":

@@ -4,6 +4,7 @@ import type { Database } from "../database/mod.ts";
 import { examineBriefly } from "../doctor/mod.ts";
 import { originOf } from "../endpoints.ts";
 import { createApp, createMetricsPage, IDLE_TIMEOUT_SECONDS } from "../http/mod.ts";
+import { createHeartbeats, createMachineNames } from "../machines/mod.ts";
 import { createFileDirectory, markHost } from "../models/mod.ts";
 import { createPresence } from "../processes/mod.ts";
 import { isRefusal } from "../refusal.ts";
@@ -88,6 +89,8 @@ export async function listen(
     fileBody: platform.fileBody,
     sha256: platform.sha256,
     linkSigner: secrets.signer("download-link"),
+    heartbeats: createHeartbeats(parts.database, clock),
+    nameMachine: createMachineNames(secrets),
     licenseSigner: createSigner(parts.database),
     publishedKeys: createPublishedKeys(parts.database, clock),
   });

@@ -14,7 +14,9 @@ const CLIENT_STATUSES: Readonly<Record<ClientCode, number>> = {
   OFFLINE_NOT_ALLOWED: 403,
   KEY_NOT_FOUND: 404,
   NOT_FOUND: 404,
+  MACHINE_NOT_FOUND: 404,
   METHOD_NOT_ALLOWED: 405,
+  MACHINE_LIMIT_REACHED: 409,
   PAYLOAD_TOO_LARGE: 413,
   UNSUPPORTED_MEDIA_TYPE: 415,
   RANGE_NOT_SATISFIABLE: 416,
@@ -51,10 +53,10 @@ export function statusOf(code: Code): number {
   return STATUSES[code];
 }
 
-/** Renders `{error, code}`. The contract adds `message` for `NOT_CONFIGURED` only. */
-export function renderError({ code, sentence }: Refusal): string {
+/** Renders `{error, code}`. The contract adds `message` for `NOT_CONFIGURED` only; some refusals name `machines`. */
+export function renderError({ code, sentence, machines }: Refusal): string {
   const message = code === "NOT_CONFIGURED" ? { message: sentence } : {};
-  return JSON.stringify({ error: sentence, code: toWireCode(code), ...message });
+  return JSON.stringify({ error: sentence, code: toWireCode(code), ...message, machines });
 }
 
 /** Returns the refusal for an exception. It tells the client only whether the database does not respond. */

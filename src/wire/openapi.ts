@@ -117,16 +117,26 @@ function renderAnswer(
   };
 }
 
+/** The schemas of errors that have more fields than the others. */
+const SCHEMAS: Partial<Record<Code, string>> = {
+  NOT_CONFIGURED: "NotConfigured",
+  MACHINE_LIMIT_REACHED: "NoPlace",
+};
+
 /** Returns the answer for the refusals of one status, each with its condition and an example. */
 function toAnswer(status: number, codes: readonly Code[], { conditions, headers }: Facts): DescribedAnswer {
-  const schemas = new Set(codes.map((code) => (code === "NOT_CONFIGURED" ? "NotConfigured" : "Error")));
+  const schemas = new Set(codes.map((code) => SCHEMAS[code] ?? "Error"));
   const references = [...schemas].sort().map((name) => refTo("schemas", name));
   // Not an enumeration: a client that is generated today must accept codes that are added later.
   const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
   const examples = codes.map((internalCode) => {
     const error = conditions[internalCode];
     const code = toWireCode(internalCode);
-    return [code, { value: { error, code, ...(code === "NOT_CONFIGURED" && { message: error }) } }] as const;
+    const more = {
+      ...(code === "NOT_CONFIGURED" && { message: error }),
+      ...(code === "MACHINE_LIMIT_REACHED" && { machines: { limit: 30, used: 30 } }),
+    };
+    return [code, { value: { error, code, ...more } }] as const;
   });
   const own = HEADERS_OF_STATUS[status];
   return {

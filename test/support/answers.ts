@@ -7,7 +7,8 @@ import type { JsonResponse } from "./service.ts";
 export function expectRefusal({ status, body }: JsonResponse, expectedStatus: number, code: Code): void {
   expect({ status, code: body.code }).toEqual({ status: expectedStatus, code });
   expect(body.error).toMatch(/\S/);
-  const fields = code === "NOT_CONFIGURED" ? ["error", "code", "message"] : ["error", "code"];
+  const more = { NOT_CONFIGURED: ["message"], MACHINE_LIMIT_REACHED: ["machines"] };
+  const fields = ["error", "code", ...(more[code as keyof typeof more] ?? [])];
   expect(Object.keys(body)).toEqual(fields);
   expect(JSON.stringify(body)).not.toMatch(/_(live|test)_[0-9a-f]{8}/i);
 }

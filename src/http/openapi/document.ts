@@ -30,6 +30,9 @@ const CONDITIONS: Readonly<Record<ClientCode, string>> = {
   KEY_EXPIRED: "The key's license has expired",
   LICENSE_REQUIRED: "The model requires a higher tier, which the error names",
   OFFLINE_NOT_ALLOWED: "Licenses of this tier are not signed for use without a network",
+  MACHINE_LIMIT_REACHED:
+    "Every place of the license is taken; `Retry-After` says when the next one can become free by itself",
+  MACHINE_NOT_FOUND: "The machine is not active: it was released, or its seat ended",
   KEY_NOT_FOUND: "The key is unknown or already revoked",
   NOT_FOUND: "There is nothing at this path, or no such model",
   CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event; the error names the field that differs",
@@ -44,6 +47,7 @@ const TAGS = {
   auth: "A key and its license",
   installer: "The token of the package repository",
   models: "The list of models and their files",
+  machines: "The machines on which a license runs",
   analytics: "Usage events",
   service: "The service itself: these operations need no key",
 };

@@ -4,6 +4,7 @@
  */
 import type { Brand } from "../../brand.ts";
 import { fileOperations } from "./file_operations.ts";
+import { machineOperations } from "./machine_operations.ts";
 import {
   type EndpointOperation,
   jsonBody,
@@ -203,6 +204,7 @@ export function operations(brand: Brand): EndpointOperation[] {
       },
       codes: [...WITH_GOOD_KEY, ...WITH_BODY, "MISSING_EVENT_TYPE", "QUOTA_EXCEEDED", "CLAIM_MISMATCH"],
     },
+    ...machineOperations(),
     ...OWN_OPERATIONS,
   ];
 }

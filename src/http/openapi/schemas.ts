@@ -11,6 +11,7 @@ import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { licenseFields } from "../license_routes.ts";
+import { activationFields, machineFields } from "../machine_routes.ts";
 
 /** Creates the schemas for a brand; its words are in keys, model types and a field of the installer. */
 export function createSchemas(brand: Brand) {
@@ -53,6 +54,20 @@ export function createSchemas(brand: Brand) {
     version: v.literal(API_VERSION),
     database: v.picklist(["connected", "disconnected"]),
   };
+  const machine = {
+    machine_id: v.pipe(
+      v.nullable(identifier("mch")),
+      v.description("Null if the license does not count machines"),
+    ),
+    expires_at: v.pipe(
+      v.nullable(timestamp()),
+      v.description("When the seat ends without a heartbeat; null if only a release ends the activation"),
+    ),
+  };
+  const places = v.object({
+    limit: v.pipe(v.nullable(count(1)), v.description("Null if the license does not count machines")),
+    used: count(),
+  });
   const error = {
     error: v.pipe(v.string(), v.description("A sentence for people")),
     code: oneOfThese([...new Set(CLIENT_CODES.map(toWireCode))]),
@@ -62,6 +77,8 @@ export function createSchemas(brand: Brand) {
     KeyRequest: v.object({ api_key: apiKey }),
     RevocationRequest: v.object({ api_key: apiKey, ...revocation.entries }),
     LicenseRequest: v.object({ api_key: apiKey, ...licenseFields.entries }),
+    ActivationRequest: v.object({ api_key: apiKey, ...activationFields.entries }),
+    MachineRequest: v.object({ api_key: apiKey, ...machineFields.entries }),
     EventRequest: v.object({ api_key: apiKey, ...eventFields.entries }),
     Validation: v.object({
       valid: v.literal(true),
@@ -91,6 +108,9 @@ export function createSchemas(brand: Brand) {
       expires_at: v.pipe(v.nullable(timestamp()), v.description("Null for a token that does not expire")),
       message: v.string(),
     }),
+    Activation: v.object({ ...machine, machines: places }),
+    Heartbeat: v.object(machine),
+    Release: v.object({ released: v.literal(true), machine_id: machine.machine_id }),
     ModelList: v.object({ models: v.array(Model), total: count() }),
     Model,
     EventLogged: v.object({
@@ -102,6 +122,7 @@ export function createSchemas(brand: Brand) {
     Unhealthy: v.object({ status: v.literal("unhealthy"), ...health, error: v.string() }),
     OpenApi: v.looseObject({ openapi: v.string() }),
     Error: v.object(error),
+    NoPlace: v.object({ ...error, machines: places }),
     NotConfigured: v.object({
       ...error,
       message: v.pipe(v.string(), v.description("The same text as `error`")),

@@ -1,0 +1,77 @@
+import { type Actor, auditCte } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { newUuid } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import type { MachineName } from "./fingerprint.ts";
+import { firstActivation } from "./first_activation.ts";
+
+export interface Activation {
+  readonly keyUuid: string;
+  readonly machine: MachineName;
+  /** Texts for people; without them the earlier ones stay. */
+  readonly name?: string | undefined;
+  readonly platform?: string | undefined;
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+export interface ActivatedMachine {
+  /** Null if the license has no limit: then nothing is stored. */
+  readonly uuid: string | null;
+  /** When the seat ends without a heartbeat; null if only a release ends the activation. */
+  readonly activeUntil: Date | null;
+  /** The number of places; null without a limit. */
+  readonly most: number | null;
+  /** How many places are taken, this one among them. */
+  readonly used: number;
+}
+
+/**
+ * Activates a machine: gives it a place of its license, or lets it keep the one it holds. Never more machines than the
+ * license has places hold one at any moment, by the clock of the database. Refuses with `MACHINE_LIMIT_REACHED` if every
+ * place is taken. The audit log notes the first activation of a machine.
+ */
+export async function activateMachine(
+  database: Database,
+  { keyUuid, machine, name, platform, actor, now }: Activation,
+): Promise<ActivatedMachine | Refusal> {
+  const [row] = await database.query<Row>(
+    (sql) => sql`
+      with taken as materialized (
+        select * from take_place(${machine.licenseUuid}::uuid, ${`\\x${machine.hash}`}::text::bytea,
+                                 ${newUuid()}::uuid, ${name ?? null}::text, ${platform ?? null}::text, true, null)
+      ),
+      first as (${firstActivation(sql, keyUuid)}),
+      logged as (${auditCte(sql, { action: "machine.activate", actor, at: now, from: sql`first` })})
+      select machine_id as uuid, nullif(active_until, 'infinity') as "activeUntil", most, coalesce(used, 0) as used,
+             ceil(extract(epoch from nullif(room_at, 'infinity') - clock_timestamp()))::integer as "roomInSeconds"
+        from taken`,
+  );
+  if (row === undefined) throw new Error("The function returns one row");
+  const { roomInSeconds, ...activated } = row;
+  if (activated.uuid !== null || activated.most === null) return activated;
+  return refuseFull({ most: activated.most, used: activated.used, roomInSeconds });
+}
+
+interface Row extends ActivatedMachine {
+  /** If refused: after how many seconds a place can become free by itself; null if none can. */
+  readonly roomInSeconds: number | null;
+}
+
+/** Returns the refusal where every place of a license is taken. */
+export function refuseFull({ most, used, roomInSeconds }: FullLicense): Refusal {
+  return refuse(
+    "MACHINE_LIMIT_REACHED",
+    `Every place for machines of this license is taken: ${used} of ${most}`,
+    {
+      machines: { limit: most, used },
+      ...(roomInSeconds !== null && { retryAfterSeconds: Math.max(1, roomInSeconds) }),
+    },
+  );
+}
+
+interface FullLicense {
+  readonly most: number;
+  readonly used: number;
+  readonly roomInSeconds: number | null;
+}

@@ -1,0 +1,33 @@
+import type { Rule } from "../rule.ts";
+import type { Secrets } from "../secrets/mod.ts";
+
+const FORM = /^[\x20-\x7e]{8,200}$/;
+
+/** The rule for the text by which a client names its machine. */
+export const FINGERPRINT: Rule<string> = {
+  expects: "8 to 200 printable ASCII characters",
+  keywords: { pattern: FORM.source },
+  parse: (text) => (FORM.test(text) ? text : undefined),
+};
+
+/** A machine of a license: what is stored in place of its fingerprint. */
+export interface MachineName {
+  readonly licenseUuid: string;
+  /** 64 hexadecimal digits. */
+  readonly hash: string;
+}
+
+/** Names a machine by its license and a fingerprint as {@linkcode FINGERPRINT} returns it. */
+export type NameMachine = (licenseUuid: string, fingerprint: string) => MachineName;
+
+/**
+ * Creates the function that names machines. The hash is keyed with the root secret and contains the license: so nobody
+ * without the root secret can try fingerprints, and two licenses on one machine cannot be linked.
+ */
+export function createMachineNames(secrets: Pick<Secrets, "signer">): NameMachine {
+  const { sign } = secrets.signer("machine");
+  return (licenseUuid, fingerprint) => ({
+    licenseUuid,
+    hash: Buffer.from(sign([licenseUuid, fingerprint]), "base64url").toString("hex"),
+  });
+}

@@ -1,0 +1,11 @@
+/**
+ * Machines: where a license runs. A license can have a number of places; a machine that is activated holds one until it
+ * is released (node-locked) or its heartbeats stop (floating). Owns the table `machines`.
+ *
+ * Every change of places is a function in SQL that locks the row of the license first and counts afterwards, in a
+ * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once.
+ */
+export { type ActivatedMachine, type Activation, activateMachine } from "./activate_machine.ts";
+export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
+export { releaseMachine } from "./release_machine.ts";
+export { createHeartbeats, type Heartbeats, type RenewedSeat } from "./renew_seats.ts";

@@ -1,0 +1,21 @@
+import type { Database } from "../database/mod.ts";
+import type { MachineName } from "./fingerprint.ts";
+
+/**
+ * Releases a machine for its client: it is not active any more, and its place is free as soon as the last license that was
+ * signed for it has ended. Returns the UUID of the machine; null if the license has no limit, undefined if the machine is
+ * not active.
+ */
+export async function releaseMachine(
+  database: Database,
+  { licenseUuid, hash }: MachineName,
+): Promise<string | null | undefined> {
+  const [row] = await database.query<{ uuid: string | null; most: number | null }>(
+    (sql) => sql`
+      select r.id as uuid, l.max_machines as most
+        from licenses l
+        left join release_place(l.id, ${`\\x${hash}`}::text::bytea) r on true
+       where l.id = ${licenseUuid}::uuid`,
+  );
+  return row?.most === null ? null : (row?.uuid ?? undefined);
+}

@@ -1,0 +1,131 @@
+/** POST /v1/machines/activate, /v1/machines/heartbeat and /v1/machines/release. */
+import { describe, expect, test } from "bun:test";
+import { expectRefusal } from "../support/answers.ts";
+import { type Places, setPlaces } from "../support/machines.ts";
+import { limitsOf } from "../support/service.ts";
+import { useTestService } from "../support/use.ts";
+
+const service = useTestService();
+const limited = useTestService({
+  config: {
+    limits: { ...limitsOf(0), machine_activate: 2, machine_heartbeat: 3, machine_release: 1 },
+  },
+});
+
+const FINGERPRINT = "workstation-7";
+
+async function issueWith(places: Places, at = service) {
+  const { apiKey, licenseUuid } = await at.issue();
+  await setPlaces(at.database, licenseUuid, places);
+  const post = (action: string, fields: object = { fingerprint: FINGERPRINT }) =>
+    at.post(`/v1/machines/${action}`, { api_key: apiKey, ...fields });
+  return { post, licenseUuid, apiKey };
+}
+
+describe("POST /v1/machines/activate", () => {
+  test("answers with the machine, its end and the places", async () => {
+    const { post } = await issueWith({ maxMachines: 3, seatMinutes: 30 });
+    const { status, body } = await post("activate", {
+      fingerprint: FINGERPRINT,
+      name: "Ada",
+      platform: "linux",
+    });
+    expect(status).toBe(200);
+    expect(Object.keys(body)).toEqual(["machine_id", "expires_at", "machines"]);
+    expect(body.machine_id).toMatch(/^mch_[0-9a-f]{32}$/);
+    const minutes = (Date.parse(body.expires_at) - Date.now()) / 60_000;
+    expect(minutes).toBeWithin(28, 31);
+    expect(body.machines).toEqual({ limit: 3, used: 1 });
+    expect((await post("activate")).body.machine_id).toBe(body.machine_id);
+  });
+
+  test("answers null for the end of a node-locked machine, and null for a license without a limit", async () => {
+    const { post } = await issueWith({ maxMachines: 1 });
+    expect((await post("activate")).body).toMatchObject({
+      machine_id: expect.any(String),
+      expires_at: null,
+    });
+    const uncounted = await issueWith({});
+    const nothing = { machine_id: null, expires_at: null };
+    expect((await uncounted.post("activate")).body).toEqual({
+      ...nothing,
+      machines: { limit: null, used: 0 },
+    });
+    expect((await uncounted.post("heartbeat")).body).toEqual(nothing);
+    expect((await uncounted.post("release")).body).toEqual({ released: true, machine_id: null });
+  });
+
+  test("refuses a machine without a place, with the use, and for seats with the time of the next one", async () => {
+    const locked = await issueWith({ maxMachines: 1 });
+    await locked.post("activate");
+    const refused = await locked.post("activate", { fingerprint: "another machine" });
+    expectRefusal(refused, 409, "MACHINE_LIMIT_REACHED");
+    expect(refused.body.machines).toEqual({ limit: 1, used: 1 });
+    expect(refused.headers.get("retry-after")).toBeNull();
+    const floating = await issueWith({ maxMachines: 1, seatMinutes: 5 });
+    await floating.post("activate");
+    const { headers } = await floating.post("activate", { fingerprint: "another machine" });
+    expect(Number(headers.get("retry-after"))).toBeWithin(270, 301);
+  });
+
+  const wrong = [undefined, "", "seven77", "x".repeat(201), "tab\tin the middle", "ümlaut-machine", 12345678];
+  test.each(wrong)("refuses the fingerprint %p", async (fingerprint) => {
+    const { post } = await issueWith({ maxMachines: 1 });
+    for (const action of ["activate", "heartbeat", "release"]) {
+      const refused = await post(action, { fingerprint });
+      expectRefusal(refused, 400, "INVALID_REQUEST");
+      expect(refused.body.error).toContain("fingerprint");
+    }
+  });
+
+  test("counts activations and releases for the key", async () => {
+    const { post } = await issueWith({ maxMachines: 1 }, limited);
+    for (const status of [200, 200, 429]) expect((await post("activate")).status).toBe(status);
+    for (const status of [200, 429]) expect((await post("release")).status).toBe(status);
+  });
+});
+
+describe("POST /v1/machines/heartbeat", () => {
+  test("refuses a machine that holds no place, also one of another license", async () => {
+    const { post } = await issueWith({ maxMachines: 1, seatMinutes: 5 });
+    expectRefusal(await post("heartbeat"), 404, "MACHINE_NOT_FOUND");
+    await post("activate");
+    const beat = await post("heartbeat");
+    expect(beat.status).toBe(200);
+    expect(Object.keys(beat.body)).toEqual(["machine_id", "expires_at"]);
+    const other = await issueWith({ maxMachines: 1, seatMinutes: 5 });
+    expectRefusal(await other.post("heartbeat"), 404, "MACHINE_NOT_FOUND");
+    expectRefusal(await other.post("release"), 404, "MACHINE_NOT_FOUND");
+    expect((await post("release")).body).toEqual({ released: true, machine_id: beat.body.machine_id });
+    expectRefusal(await post("heartbeat"), 404, "MACHINE_NOT_FOUND");
+  });
+
+  test("counts for each machine that holds a place, and for the key where none does", async () => {
+    const { post } = await issueWith({ maxMachines: 2, seatMinutes: 5 }, limited);
+    const machines = [{ fingerprint: "machine-one" }, { fingerprint: "machine-two" }];
+    for (const machine of machines) await post("activate", machine);
+    for (const machine of machines) {
+      for (let count = 1; count <= 10; count++) {
+        const { status, headers } = await post("heartbeat", machine);
+        expect(status).toBe(200);
+        expect(headers.get("x-ratelimit-remaining")).toBe(String(10 - count));
+      }
+      const refused = await post("heartbeat", machine);
+      expectRefusal(refused, 429, "RATE_LIMIT_EXCEEDED");
+      expect(Number(refused.headers.get("retry-after"))).toBeWithin(1, 62);
+    }
+    for (const status of [404, 404, 404, 429])
+      expect((await post("heartbeat", { fingerprint: "machine-three" })).status).toBe(status);
+  });
+
+  test("answers heartbeats that arrive together, each with its own machine", async () => {
+    const { post } = await issueWith({ maxMachines: 20, seatMinutes: 5 });
+    const machines = Array.from({ length: 20 }, (_, index) => ({ fingerprint: `machine-${index}` }));
+    const ids = (await Promise.all(machines.map((machine) => post("activate", machine)))).map(
+      ({ body }) => body.machine_id,
+    );
+    const beats = await Promise.all(machines.map((machine) => post("heartbeat", machine)));
+    expect(beats.map(({ body }) => body.machine_id)).toEqual(ids);
+    expect(new Set(ids).size).toBe(20);
+  });
+});
