@@ -25,7 +25,7 @@ export interface BucketStage extends AsyncDisposable {
 
 export async function startBucketStage(config: Partial<Config> = {}): Promise<BucketStage> {
   const server = await startBucketStandIn();
-  const settings = { url: server.url, region: REGION, caFile: undefined, limitMs: 500 };
+  const settings = { url: server.url, region: REGION, caFile: undefined };
   const credentialsFile = join(mkdtempSync(join(testFolder(), "bucket-")), "credentials");
   writeFileSync(credentialsFile, server.credentials);
   const bucket: BucketSettings = { ...settings, credentialsFile };
