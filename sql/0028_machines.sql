@@ -29,8 +29,13 @@ create table machines (
   constraint fingerprint_unique unique (license_id, fingerprint)
 ) with (fillfactor = 80);
 
--- The machines that hold a place. A heartbeat changes none of its columns.
-create index machines_holding on machines (license_id) where ended_at is null;
+-- The machines that hold a place, and the indexes of the lists, which sort by `id`. A heartbeat changes none of their
+-- columns: so it writes no index.
+create index machines_holding on machines (license_id, id) where ended_at is null;
+create index machines_of_license on machines (license_id, id);
+create index machines_all_holding on machines (id) where ended_at is null;
+create index machines_all_ended on machines (id) where ended_at is not null;
+create index machines_all_signed on machines (id) where ended_at is null and signed_until > '-infinity';
 
 -- Locks a license for a change of its places, and returns its limits. Callers count afterwards, in another statement: so
 -- they see what the previous holder of the lock has committed.

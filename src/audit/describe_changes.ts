@@ -14,7 +14,7 @@ export interface FieldChange {
 }
 
 /** Fields that name the changed thing. They are shown even if the change leaves them as they are. */
-const NAMES = ["operator", "token", "session", "name", "version", "signing_key"];
+const NAMES = ["operator", "token", "session", "name", "version", "signing_key", "machine"];
 
 /** Fields whose names in the log do not read well in a sentence. In all other names, a space replaces each underscore. */
 const FIELDS: Readonly<Record<string, string>> = {

@@ -7,5 +7,20 @@
  */
 export { type ActivatedMachine, type Activation, activateMachine } from "./activate_machine.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
+export {
+  findMachine,
+  listMachines,
+  MACHINE_STATES,
+  type MachineFilter,
+  type MachineState,
+  type MachineSummary,
+  renderMachine,
+} from "./list_machines.ts";
+export {
+  findReleasable,
+  type ReleasedMachine,
+  refuseUnknownMachine,
+  releaseByOperator,
+} from "./release_by_operator.ts";
 export { releaseMachine } from "./release_machine.ts";
 export { createHeartbeats, type Heartbeats, type RenewedSeat } from "./renew_seats.ts";

@@ -1,0 +1,178 @@
+import { toTimestamp } from "../calendar.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { allowsRow, isRestricted, type ListPart, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
+
+/**
+ * The states of a machine in lists. `active`: it holds a place. `released`: it is not active any more, and only a license
+ * that was signed for it keeps its place taken. `ended`: it holds no place.
+ */
+export const MACHINE_STATES = ["active", "released", "ended"] as const;
+export type MachineState = (typeof MACHINE_STATES)[number];
+
+/** The data of a machine for operators. */
+export interface MachineSummary {
+  readonly id: string;
+  readonly userId: string;
+  readonly licenseId: string;
+  readonly email: string;
+  /** Null if the client gave none, or if the account was erased. */
+  readonly name: string | null;
+  readonly platform: string | null;
+  /** By the clock of the database, like every end of a place. */
+  readonly state: MachineState;
+  /** Since when it holds its place, or held its last one. */
+  readonly activatedAt: Date;
+  /** The last activation or heartbeat. */
+  readonly lastSeenAt: Date;
+  /** When the seat ends without another heartbeat; null if only a release ends the activation, or if it is not active. */
+  readonly activeUntil: Date | null;
+  /** When its place becomes free by itself; null if only a release frees the place, or if it holds none. */
+  readonly takenUntil: Date | null;
+}
+
+/** The conditions of a list: it contains the machines that meet all given conditions. */
+export interface MachineFilter extends Omit<ListPart, "search"> {
+  readonly accountUuid?: string | undefined;
+  readonly licenseUuid?: string | undefined;
+  /** Machines of the license of this key. */
+  readonly keyUuid?: string | undefined;
+  readonly state?: MachineState | undefined;
+  /** Only machines of licenses with a key that it allows. */
+  readonly restriction?: Restriction | undefined;
+  /** Lists the newest machines first; `afterUuid` then selects older machines. By default the oldest come first. */
+  readonly newestFirst?: boolean | undefined;
+}
+
+/** Lists machines in the order of their first activation; all machines without a filter. */
+export async function listMachines(
+  database: Database,
+  { filter = {} }: { readonly filter?: MachineFilter } = {},
+): Promise<MachineSummary[]> {
+  return await select(database, filter, (sql) => sql`m.id = any(array(${selectPage(sql, filter)}))`);
+}
+
+/** Finds a machine by its UUID; undefined if there is none, or none that the restriction allows. */
+export async function findMachine(
+  database: Database,
+  uuid: string,
+  { restriction }: Pick<MachineFilter, "restriction"> = {},
+): Promise<MachineSummary | undefined> {
+  const [machine] = await select(
+    database,
+    {},
+    (sql) => sql`m.id = ${uuid}::uuid and ${allowsMachine(sql, restriction)}`,
+  );
+  return machine;
+}
+
+/** Renders a machine as JSON, for `--json` of the commands and for the API. */
+export function renderMachine(machine: MachineSummary) {
+  return {
+    id: machine.id,
+    user_id: machine.userId,
+    license_id: machine.licenseId,
+    email: machine.email,
+    name: machine.name,
+    platform: machine.platform,
+    state: machine.state,
+    activated_at: toTimestamp(machine.activatedAt),
+    last_seen_at: toTimestamp(machine.lastSeenAt),
+    active_until: machine.activeUntil && toTimestamp(machine.activeUntil),
+    taken_until: machine.takenUntil && toTimestamp(machine.takenUntil),
+  };
+}
+
+/** Returns the condition, as SQL, that the restriction allows the license of the machine `m`. */
+export function allowsMachine(sql: Sql, restriction: Restriction = UNRESTRICTED): Fragment {
+  if (!isRestricted(restriction)) return sql`true`;
+  return sql`exists (
+    select from licenses l join keys k on k.license_id = l.id
+     where l.id = m.license_id and ${allowsRow(sql, restriction)})`;
+}
+
+/** Returns the parts of a state, as SQL. An index has the machines of each part in the order of the list. */
+function partsOf(sql: Sql, state: MachineState | undefined): Fragment[] {
+  const holds = sql`m.ended_at is null`;
+  const isSigned = sql`m.signed_until > '-infinity' and m.signed_until > statement_timestamp()`;
+  switch (state) {
+    case "active":
+      return [sql`${holds} and m.active_until > statement_timestamp()`];
+    case "released":
+      return [sql`${holds} and m.active_until <= statement_timestamp() and ${isSigned}`];
+    case "ended":
+      // Nobody has looked for a place since the machines of the second part ended.
+      return [
+        sql`m.ended_at is not null`,
+        sql`${holds} and greatest(m.active_until, m.signed_until) <= statement_timestamp()`,
+      ];
+    default:
+      return [sql`true`];
+  }
+}
+
+/** Selects the ids of the machines of a page: the first ones of each part and, for an account, of each license. */
+function selectPage(sql: Sql, filter: MachineFilter): Fragment {
+  const { accountUuid, licenseUuid, keyUuid, state, afterUuid, restriction, newestFirst } = filter;
+  const ofLicenses = (accountUuid ?? licenseUuid ?? keyUuid) !== undefined;
+  const isNext =
+    afterUuid === undefined ? sql`true` : sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`;
+  const firsts = partsOf(sql, state)
+    .map(
+      (isOfPart) => sql`
+        (select m.id from machines m
+          where ${isOfPart} and ${isNext} and ${allowsMachine(sql, restriction)}
+            ${ofLicenses ? sql`and m.license_id = chosen.id` : sql``} ${inOrder(sql, filter)})`,
+    )
+    .reduce((all, part) => sql`${all} union all ${part}`);
+  if (!ofLicenses) return sql`select m.id from (${firsts}) as m ${inOrder(sql, filter)}`;
+  return sql`
+    select m.id from licenses chosen cross join lateral (${firsts}) as m
+     where ${accountUuid === undefined ? sql`true` : sql`chosen.account_id = ${accountUuid}::uuid`}
+       and ${licenseUuid === undefined ? sql`true` : sql`chosen.id = ${licenseUuid}::uuid`}
+       and ${keyUuid === undefined ? sql`true` : sql`chosen.id = (select license_id from keys where id = ${keyUuid}::uuid)`}
+     ${inOrder(sql, filter)}`;
+}
+
+/** Identifiers sort by the time at which they were made. */
+function inOrder(sql: Sql, { newestFirst, limit }: MachineFilter): Fragment {
+  return sql`order by m.id ${newestFirst ? sql`desc` : sql``} limit ${limit ?? null}::bigint`;
+}
+
+interface Row extends Omit<MachineSummary, "id" | "userId" | "licenseId"> {
+  readonly uuid: string;
+  readonly accountUuid: string;
+  readonly licenseUuid: string;
+}
+
+async function select(
+  database: Database,
+  filter: MachineFilter,
+  isSelected: (sql: Sql) => Fragment,
+): Promise<MachineSummary[]> {
+  const rows = await database.query<Row>(
+    (sql) => sql`
+      select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, state,
+             m.activated_at as "activatedAt", m.last_seen_at as "lastSeenAt",
+             case when state = 'active' then nullif(m.active_until, 'infinity') end as "activeUntil",
+             case when state <> 'ended' then nullif(greatest(m.active_until, m.signed_until), 'infinity') end
+               as "takenUntil"
+        from machines m
+        join licenses l on l.id = m.license_id
+        join accounts a on a.id = l.account_id
+        cross join lateral (
+          select case when m.ended_at is not null then 'ended'
+                      when m.active_until > statement_timestamp() then 'active'
+                      when m.signed_until > statement_timestamp() then 'released'
+                      else 'ended' end as state) s
+       where ${isSelected(sql)}
+       order by m.id ${filter.newestFirst ? sql`desc` : sql``}`,
+    { isRead: true },
+  );
+  return rows.map(({ uuid, accountUuid, licenseUuid, ...rest }) => ({
+    id: toId("mch", uuid),
+    userId: toId("usr", accountUuid),
+    licenseId: toId("lic", licenseUuid),
+    ...rest,
+  }));
+}

@@ -1,0 +1,214 @@
+/** What operators see of machines, and how they release one. */
+import { describe, expect, test } from "bun:test";
+import { parseId, toId } from "../../src/ids.ts";
+import { rotateKey } from "../../src/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import {
+  activateMachine,
+  createMachineNames,
+  findMachine,
+  findReleasable,
+  listMachines,
+  type MachineFilter,
+  releaseByOperator,
+  renderMachine,
+} from "../../src/machines/mod.ts";
+import { ACTOR, BRAND, NOW, orThrow, sentenceOf } from "../support/issue.ts";
+import { licenseWith, type TestLicense } from "../support/machines.ts";
+import { openSecrets } from "../support/secrets.ts";
+import { useDatabase } from "../support/use.ts";
+
+const database = useDatabase();
+const nameMachine = createMachineNames(openSecrets());
+const BY = { actor: { ...ACTOR, reason: "the laptop was lost" }, now: NOW };
+
+/** Activates a machine and returns its UUID. */
+async function place({ licenseUuid, keyUuid }: TestLicense, fingerprint: string): Promise<string> {
+  const machine = nameMachine(licenseUuid, `machine-${fingerprint}`);
+  const names = { name: `laptop ${fingerprint}`, platform: "linux" };
+  return (
+    orThrow(await activateMachine(database, { keyUuid, machine, ...names, actor: ACTOR, now: NOW })).uuid ??
+    ""
+  );
+}
+
+type Column = "active_until" | "signed_until";
+
+/** Sets when an activation, or the last signed license of a machine, ends: this many minutes from now. */
+async function setEnd(uuid: string, column: Column, minutes: number) {
+  await database.query(
+    (sql) => sql`
+      update machines set ${sql({ [column]: new Date(Date.now() + minutes * 60_000) })} where id = ${uuid}::uuid`,
+  );
+}
+
+async function list(filter: MachineFilter): Promise<string[]> {
+  const machines = await listMachines(database, { filter });
+  return machines.map(({ id }) => parseId("mch", id) ?? "");
+}
+
+/** A license with a machine in each state, among them two that ended: one by a release, one by its time alone. */
+async function inEveryState() {
+  const license = await licenseWith(database, { maxMachines: 5, seatMinutes: 60 });
+  const active = await place(license, "active");
+  const released = await place(license, "released");
+  await setEnd(released, "signed_until", 60);
+  const ended = await place(license, "ended");
+  const due = await place(license, "due");
+  for (const uuid of [released, ended]) orThrow(await releaseByOperator(database, uuid, BY));
+  await setEnd(due, "active_until", -1);
+  return { license, active, released, ended, due };
+}
+
+describe("listMachines()", () => {
+  test("shows each state by the clock of the database, with the ends that matter", async () => {
+    const { license, active, released, ended, due } = await inEveryState();
+    const machines = await listMachines(database, { filter: { licenseUuid: license.licenseUuid } });
+    expect(machines.map(({ id, state }) => [parseId("mch", id), state])).toEqual([
+      [active, "active"],
+      [released, "released"],
+      [ended, "ended"],
+      [due, "ended"],
+    ]);
+    expect(
+      machines.map(({ activeUntil, takenUntil }) => [activeUntil !== null, takenUntil !== null]),
+    ).toEqual([
+      [true, true],
+      [false, true],
+      [false, false],
+      [false, false],
+    ]);
+    expect(machines[0]).toMatchObject({ name: "laptop active", platform: "linux" });
+  });
+
+  test("keeps the place of a node-locked machine until a release", async () => {
+    const license = await licenseWith(database, { maxMachines: 1 });
+    const uuid = await place(license, "one");
+    const machine = await findMachine(database, uuid);
+    expect(machine).toMatchObject({ state: "active", activeUntil: null, takenUntil: null });
+    if (machine === undefined) throw new Error("There is such a machine");
+    expect(renderMachine(machine)).toMatchObject({
+      id: toId("mch", uuid),
+      license_id: toId("lic", license.licenseUuid),
+      email: expect.stringContaining("@example.org"),
+      active_until: null,
+      taken_until: null,
+      last_seen_at: expect.stringMatching(/Z$/),
+    });
+  });
+
+  test("filters by each condition and by several together", async () => {
+    const { license, active, released, ended, due } = await inEveryState();
+    const other = await licenseWith(database, { maxMachines: 1 });
+    const elsewhere = await place(other, "elsewhere");
+    const { licenseUuid, keyUuid } = license;
+    const first = await findMachine(database, active);
+    const accountUuid = parseId("usr", first?.userId ?? "");
+    const all = [active, released, ended, due];
+    expect(await list({ licenseUuid })).toEqual(all);
+    expect(await list({ keyUuid })).toEqual(all);
+    expect(await list({ accountUuid })).toEqual(all);
+    expect(await list({ licenseUuid, keyUuid: other.keyUuid })).toEqual([]);
+    expect(await list({ accountUuid, state: "ended" })).toEqual([ended, due]);
+    expect(await list({ keyUuid, state: "released" })).toEqual([released]);
+    expect(await list({ licenseUuid, state: "active", newestFirst: true })).toEqual([active]);
+    for (const [state, uuids] of [
+      ["active", [active, elsewhere]],
+      ["released", [released]],
+      ["ended", [ended, due]],
+    ] as const) {
+      const found = await list({ state });
+      expect(found.filter((uuid) => [...all, elsewhere].includes(uuid))).toEqual([...uuids]);
+    }
+  });
+
+  test("continues after a machine, in both directions", async () => {
+    const { license, active, released, ended, due } = await inEveryState();
+    const { licenseUuid } = license;
+    expect(await list({ licenseUuid, limit: 2 })).toEqual([active, released]);
+    expect(await list({ licenseUuid, limit: 2, afterUuid: released })).toEqual([ended, due]);
+    expect(await list({ licenseUuid, state: "ended", limit: 1 })).toEqual([ended]);
+    expect(await list({ licenseUuid, state: "ended", limit: 1, afterUuid: ended })).toEqual([due]);
+    expect(await list({ licenseUuid, limit: 1, newestFirst: true, afterUuid: due })).toEqual([ended]);
+    expect((await list({ limit: 1, newestFirst: true }))[0]).toBe(due);
+  });
+
+  test("shows a restricted reader only machines of licenses with a key that it may see", async () => {
+    const license = await licenseWith(database, { maxMachines: 1 });
+    const uuid = await place(license, "one");
+    const { licenseUuid } = license;
+    for (const restriction of [{ tiers: ["free"] }, { mode: "test" }] as const) {
+      expect(await list({ licenseUuid, restriction })).toEqual([]);
+      expect(await findMachine(database, uuid, { restriction })).toBeUndefined();
+      expect(sentenceOf(await releaseByOperator(database, uuid, { ...BY, restriction }))).toContain(
+        "there is no machine",
+      );
+    }
+    expect(await list({ licenseUuid, restriction: { tiers: ["research"], mode: "live" } })).toEqual([uuid]);
+    expect(await findMachine(database, uuid)).toMatchObject({ state: "active" });
+  });
+});
+
+describe("releaseByOperator()", () => {
+  async function findReleases(licenseUuid: string) {
+    return await database.query(
+      (sql) => sql`
+        select key_id as "keyUuid", account_id is not null as "hasAccount", before, after, reason
+          from audit where action = 'machine.release' and license_id = ${licenseUuid}::uuid order by id`,
+    );
+  }
+
+  test("frees the place at once, and notes who did it and why, with the newest key", async () => {
+    const license = await licenseWith(database, { maxMachines: 1 });
+    const change = { uuid: license.keyUuid, mode: "live", overlapMs: 0 } as const;
+    const rotated = await rotateKey(createLicenseChanges(database), change, {
+      actor: ACTOR,
+      now: NOW,
+      brand: BRAND,
+    });
+    const uuid = await place(license, "one");
+    const id = toId("mch", uuid);
+    expect(await releaseByOperator(database, uuid, BY)).toEqual({
+      id,
+      state: "ended",
+      takenUntil: null,
+      isChanged: true,
+    });
+    expect(await findReleases(license.licenseUuid)).toEqual([
+      {
+        keyUuid: parseId("key", orThrow(rotated).id),
+        hasAccount: true,
+        before: { machine: id, state: "active" },
+        after: { machine: id, state: "ended" },
+        reason: "the laptop was lost",
+      },
+    ]);
+    await place(license, "two");
+  });
+
+  test("does not free the place while a license that was signed for the machine is valid", async () => {
+    const license = await licenseWith(database, { maxMachines: 1 });
+    const uuid = await place(license, "one");
+    await setEnd(uuid, "signed_until", 60);
+    const released = orThrow(await releaseByOperator(database, uuid, BY));
+    expect(released).toMatchObject({ state: "released", isChanged: true, takenUntil: expect.any(Date) });
+    await expect(place(license, "two")).rejects.toThrow("Every place");
+    expect(await releaseByOperator(database, uuid, BY)).toEqual({ ...released, isChanged: false });
+    const releases = await findReleases(license.licenseUuid);
+    expect(releases).toMatchObject([{ after: { state: "released", taken_until: expect.any(String) } }]);
+  });
+
+  test("refuses a machine that holds no place, and an unknown machine", async () => {
+    const { license, ended, due } = await inEveryState();
+    const before = await findReleases(license.licenseUuid);
+    for (const uuid of [ended, due]) {
+      expect(await releaseByOperator(database, uuid, BY)).toMatchObject({ code: "CONFLICT" });
+      expect(sentenceOf(await findReleasable(database, uuid))).toBe(
+        "Cannot release machine: it holds no place",
+      );
+    }
+    const unknown = await releaseByOperator(database, license.licenseUuid, BY);
+    expect(unknown).toMatchObject({ code: "NOT_FOUND" });
+    expect(await findReleases(license.licenseUuid)).toEqual(before);
+  });
+});
