@@ -21,6 +21,7 @@ export const STATEMENTS: Readonly<Record<FigureName, Statement>> = {
   near_quota: findNearQuota,
   expiring: findExpiring,
   unused: findUnused,
+  machines: countMachines,
 };
 
 function countKeys(sql: Sql, now: Date): PendingRows {
@@ -102,6 +103,26 @@ function findUnused(sql: Sql, now: Date): PendingRows {
        group by 1 order by 1
     )
     ${storeFigure(sql, "unused", { now, value: sql`jsonb_build_object('rows', ${rowsOf(sql, "counted")})` })}`;
+}
+
+/** Counts the places that are taken now by the clock of the database, which is the clock of the places. */
+function countMachines(sql: Sql, now: Date): PendingRows {
+  return sql`
+    with counted as materialized (
+      select l.id as license, l.account_id as account, l.tier, l.max_machines as "limit", count(m.id) as used
+        from licenses l
+        left join machines m on m.license_id = l.id and m.ended_at is null
+                            and greatest(m.active_until, m.signed_until) > now()
+       where l.max_machines is not null
+       group by l.id
+    ),
+    tiers as (
+      select tier, count(*) as licenses, sum("limit") as places, sum(used) as taken,
+             count(*) filter (where used >= "limit") as "full"
+        from counted group by tier order by tier
+    ),
+    first as (select * from counted where used >= "limit" order by license limit ${LISTED})
+    ${storeFigure(sql, "machines", { now, value: sql`jsonb_build_object('tiers', ${rowsOf(sql, "tiers")}, 'rows', ${rowsOf(sql, "first")})` })}`;
 }
 
 /**

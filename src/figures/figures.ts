@@ -62,6 +62,20 @@ export interface Figures {
   readonly unused: AsOf & {
     readonly rows: readonly { readonly days: (typeof UNUSED_DAYS)[number]; readonly count: number }[];
   };
+  /** The licenses that count machines. */
+  readonly machines: AsOf & {
+    /** Every tier that has such licenses. */
+    readonly tiers: readonly {
+      readonly tier: Tier;
+      readonly licenses: number;
+      readonly places: number;
+      readonly taken: number;
+      /** The licenses whose places are all taken. */
+      readonly full: number;
+    }[];
+    /** The licenses whose places are all taken: at most a hundred, the oldest first. */
+    readonly rows: readonly (LicenseOfFigures & { readonly limit: number; readonly used: number })[];
+  };
 }
 
 /** An account with its present names. */
@@ -77,7 +91,7 @@ export interface LicenseOfFigures extends Customer {
 }
 
 /** The names of the stored figures. */
-export const FIGURES = ["keys", "consumers", "near_quota", "expiring", "unused"] as const;
+export const FIGURES = ["keys", "consumers", "near_quota", "expiring", "unused", "machines"] as const;
 
 export type FigureName = (typeof FIGURES)[number];
 
@@ -94,8 +108,8 @@ export async function readFigures(database: Database): Promise<Figures | undefin
     { isRead: true },
   );
   const named = new Map(stored.map((figure) => [figure.name, figure]));
-  const [keys, consumers, nearQuota, expiring, unused] = FIGURES.map((name) => named.get(name));
-  if (!keys || !consumers || !nearQuota || !expiring || !unused) return undefined;
+  const [keys, consumers, nearQuota, expiring, unused, machines] = FIGURES.map((name) => named.get(name));
+  if (!keys || !consumers || !nearQuota || !expiring || !unused || !machines) return undefined;
   return {
     asOf: new Date(Math.min(...stored.map(({ asOf }) => asOf.getTime()))),
     keys: toFigure(keys),
@@ -103,6 +117,7 @@ export async function readFigures(database: Database): Promise<Figures | undefin
     nearQuota: toFigure(nearQuota),
     expiring: toFigure(expiring),
     unused: toFigure(unused),
+    machines: toFigure(machines),
   };
 }
 

@@ -1,11 +1,11 @@
 import { toTimestamp } from "../calendar.ts";
-import type { Customer, Figures, LicenseOfFigures } from "./figures.ts";
+import { type Customer, FIGURES, type Figures, type LicenseOfFigures } from "./figures.ts";
 
 /** Renders the stored figures as JSON. Metrics have the same names: `claviger_keys`, with the labels `tier` and `state`. */
 export function renderFigures(figures: Figures | undefined) {
   if (figures === undefined)
-    return { as_of: null, keys: null, consumers: null, near_quota: null, expiring: null, unused: null };
-  const { keys, consumers, nearQuota, expiring, unused } = figures;
+    return { as_of: null, ...Object.fromEntries(FIGURES.map((name) => [name, null])) };
+  const { keys, consumers, nearQuota, expiring, unused, machines } = figures;
   const at = ({ asOf }: { readonly asOf: Date }) => ({ as_of: toTimestamp(asOf) });
   return {
     ...at(figures),
@@ -34,6 +34,11 @@ export function renderFigures(figures: Figures | undefined) {
       })),
     },
     unused: { ...at(unused), data: unused.rows.map(({ days, count }) => ({ days, keys: count })) },
+    machines: {
+      ...at(machines),
+      tiers: machines.tiers,
+      data: machines.rows.map(({ limit, used, ...row }) => ({ ...license(row), max_machines: limit, used })),
+    },
   };
 }
 

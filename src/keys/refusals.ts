@@ -24,12 +24,13 @@ const INTERVAL_MS = 10_000;
 /** The longest pause between two tries while the database does not answer. */
 const MAX_PAUSE_MS = 300_000;
 
-/** The codes that are recorded. A key has at most nine rows with them, because `INVALID_KEY` has two reasons. */
+/** The codes that are recorded. A key has at most ten rows with them, because `INVALID_KEY` has two reasons. */
 const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
   "INVALID_KEY",
   "KEY_EXPIRED",
   "KEY_NOT_FOUND",
   "LICENSE_REQUIRED",
+  "MACHINE_LIMIT_REACHED",
   "NOT_CONFIGURED",
   "NOT_FOUND",
   "QUOTA_EXCEEDED",
@@ -109,7 +110,7 @@ export async function listRefusals(database: Database, keyUuid: string): Promise
         from refusals
        where key_id = ${keyUuid}::uuid
        order by last_at desc, code collate "C", reason collate "C"
-       -- A bound, in case an earlier or later version records other codes: this version has at most nine rows a key.
+       -- A bound, in case an earlier or later version records other codes: this version has at most ten rows a key.
        limit 50`,
     { isRead: true },
   );

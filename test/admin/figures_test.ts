@@ -31,6 +31,7 @@ describe("before the first computation", () => {
       near_quota: null,
       expiring: null,
       unused: null,
+      machines: null,
     });
     expect(demands).toBe(before + 1);
   });

@@ -81,6 +81,22 @@ async function compareAll(figures: Figures) {
        from unnest('{30,90,180,365}'::integer[]) as days order by days`,
   );
   expect(figures.unused.rows).toEqual(unused as never);
+  const taken = `(select count(*) from machines m where m.license_id = l.id and ended_at is null
+                     and (active_until > now() or signed_until > now()))`;
+  const counting = `from (select l.*, ${taken} as taken from licenses l where max_machines > 0) l`;
+  expect(figures.machines.tiers).toEqual(
+    (await count(
+      `select tier, count(*) as licenses, sum(max_machines) as places, sum(taken)::integer as taken,
+              sum((taken >= max_machines)::integer) as "full" ${counting} group by tier order by tier collate "C"`,
+    )) as never,
+  );
+  const full = await count<{ id: string }>(
+    `select 'lic_' || replace(id::text, '-', '') as id, max_machines as "limit", taken::integer as used ${counting}
+      where taken >= max_machines order by l.id limit 100`,
+  );
+  expect(figures.machines.rows.map(({ licenseId, limit, used }) => ({ id: licenseId, limit, used }))).toEqual(
+    full as never,
+  );
   await compareLists();
 }
 
@@ -100,6 +116,22 @@ async function compareLists() {
   );
 }
 
+/** Gives every third license two places, and machines that hold them, held them, or hold them for a signed license. */
+async function makeMachines() {
+  await count(
+    "update licenses set max_machines = 2, seat_minutes = 30 where right(id::text, 1) in ('0', '3', '6', '9', 'c')",
+  );
+  await count(
+    `insert into machines (id, license_id, fingerprint, activated_at, last_seen_at, active_until, signed_until, ended_at)
+     select gen_random_uuid(), l.id, sha256((l.id || n::text)::bytea), now(), now(),
+            case when n = 1 then 'infinity' when n = 2 then now() + interval '1 hour' else now() - interval '1 hour' end,
+            case when n = 3 and right(l.id::text, 1) = '3' then 'infinity' else '-infinity' end::timestamptz,
+            case when n = 4 then now() end
+       from licenses l, generate_series(1, 4) as n
+      where max_machines = 2 and (n <> 2 or right(l.id::text, 1) <> '6')`,
+  );
+}
+
 describe("computeFigures()", () => {
   test("stores figures of an empty database", async () => {
     expect(await readFigures(server.database)).toBeUndefined();
@@ -110,12 +142,16 @@ describe("computeFigures()", () => {
       nearQuota: { asOf: NOW, keys: 0, licenses: 0, rows: [] },
       expiring: { asOf: NOW, licenses: 0, rows: [] },
       unused: { asOf: NOW, rows: [30, 90, 180, 365].map((days) => ({ days, count: 0 })) },
+      machines: { asOf: NOW, tiers: [], rows: [] },
     } as Figures);
   });
 
   test("stores what SQL counts in the same moment, also after all has changed", async () => {
     await makeRandomCustomers(server.database, { licenses: 700, now: NOW });
+    await makeMachines();
     const before = await readNow();
+    expect(before.machines.tiers).toHaveLength(4);
+    expect(before.machines.rows.length).toBeGreaterThan(20);
     for (const { licenses } of [before.nearQuota, before.expiring]) expect(licenses).toBeGreaterThan(100);
     expect(before.keys.rows).toHaveLength(16);
     expect(before.unused.rows.every((row) => row.count > 20)).toBe(true);
@@ -126,11 +162,12 @@ describe("computeFigures()", () => {
       "update keys set last_used_at = '2026-11-20' where left(id::text, 1) < '6'",
       "update keys set last_used_at = created_at where left(id::text, 1) > '8'",
       "update keys set state = 'suspended' where state = 'active' and left(id::text, 1) between '3' and '7'",
+      "update machines set ended_at = now() where left(license_id::text, 1) > 'c'",
       "update licenses set expires_at = expires_at + interval '30 days', tier = 'free' where left(id::text, 1) > '8'",
     ])
       await count(text);
     const after = await readNow();
-    for (const name of ["keys", "consumers", "nearQuota", "expiring", "unused"] as const)
+    for (const name of ["keys", "consumers", "nearQuota", "expiring", "unused", "machines"] as const)
       expect(after[name]).not.toEqual(before[name] as never);
     await compareAll(after);
   });
@@ -186,7 +223,7 @@ describe("createFigureComputer()", () => {
       return (await runs())[0]?.took;
     };
     await count(`insert into figure_run (began_at) values ('${clock.now().toISOString()}')`);
-    expect(await demandAfter(330_000)).toBeNull();
+    expect(await demandAfter(396_000)).toBeNull();
     expect(await demandAfter(6_000)).toBeNumber();
     await count("update figure_run set began_at = began_at + interval '2 years', took_ms = null");
     expect(await demandAfter(6_000)).toBeNumber();

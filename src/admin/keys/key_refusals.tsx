@@ -10,6 +10,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   KEY_EXPIRED: "The key had expired.",
   KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
   LICENSE_REQUIRED: "The client asked for a model of a higher tier.",
+  MACHINE_LIMIT_REACHED: "Every place for machines was taken.",
   NOT_CONFIGURED: "The service has no repository token: the page Health says more.",
   NOT_FOUND: "The client asked for a model that does not exist, or that the account cannot see.",
   QUOTA_EXCEEDED: "The quota of the month was used up.",

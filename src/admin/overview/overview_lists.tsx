@@ -73,6 +73,8 @@ const CAUSES: Partial<Record<Code, string>> = {
   QUOTA_EXCEEDED: "the month's quota is used up",
   RATE_LIMIT_EXCEEDED: "too many requests in a minute",
   LICENSE_REQUIRED: "the model needs a higher tier",
+  MACHINE_LIMIT_REACHED: "every place for machines is taken",
+  MACHINE_NOT_FOUND: "the machine is not active any more",
   MISSING_KEY: "a request without a key",
   INVALID_FORMAT: "the text is no key",
   INVALID_REQUEST: "a field has a wrong value",

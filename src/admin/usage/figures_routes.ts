@@ -63,6 +63,21 @@ export const getFigures = route("GET /figures", "usage:read", {
       unused: figure("Keys that were neither used nor issued for this many days", {
         data: v.array(v.object({ days: count(1), keys: count() })),
       }),
+      machines: figure("The licenses that count machines, and those of them whose places are all taken", {
+        tiers: v.array(
+          v.object({
+            tier: oneOfThese(TIERS),
+            licenses: count(1),
+            places: count(1),
+            taken: count(),
+            full: v.pipe(count(), v.description("The licenses whose places are all taken")),
+          }),
+        ),
+        data: v.pipe(
+          v.array(v.object({ ...LICENSE, max_machines: count(1), used: count(1) })),
+          v.description("At most a hundred licenses whose places are all taken, the oldest first"),
+        ),
+      }),
     }),
     description: "The last figures",
   },

@@ -145,6 +145,11 @@ function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
       sentence: "The last refusal was for a model of a higher tier. Give the license that tier:",
       command: `keys tier ${key.id} TIER`,
     },
+    MACHINE_LIMIT_REACHED: {
+      sentence:
+        "The last refusal was for a machine, because every place of the license was taken. See who holds them:",
+      command: `machines list --license ${key.licenseId}`,
+    },
     NOT_FOUND: {
       sentence:
         "The last refusal was for a model that does not exist, or that this account cannot see. List the models:",

@@ -10,9 +10,11 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
   demand();
   const figures = latest();
   if (figures === undefined) return {};
-  const { keys, nearQuota, expiring, unused, asOf } = figures;
+  const { keys, nearQuota, expiring, unused, machines, asOf } = figures;
   const keysOf = (tier: string, state: string) =>
     keys.rows.find((row) => row.tier === tier && row.state === state)?.count ?? 0;
+  const byTier = (name: "places" | "taken" | "full") =>
+    machines.tiers.map(({ tier, [name]: value }) => ({ labels: { tier }, value }));
   return {
     claviger_keys: [
       "Keys by tier and state, as they were counted last",
@@ -32,6 +34,9 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
       "Licenses that expire within 90 days and have a key that is not revoked",
       expiring.licenses,
     ],
+    claviger_machine_places: ["Places for machines that licenses have, by tier", byTier("places")],
+    claviger_machine_places_taken: ["Places for machines that are taken, by tier", byTier("taken")],
+    claviger_full_licenses: ["Licenses whose places for machines are all taken, by tier", byTier("full")],
     claviger_figures_as_of_seconds: [
       "When the oldest of the stored figures was counted, in seconds since 1970",
       asOf.getTime() / 1_000,
