@@ -76,16 +76,7 @@ export const SPAN: Rule<number> = {
 };
 
 /** A calendar month, UTC: the period of a quota. */
-export interface Month {
-  /** Months since year 0; later months have greater numbers. */
-  readonly index: number;
-  /** `2026-11-01`, as a `date` in SQL. */
-  readonly firstDay: string;
-  /** The start of the next month, as the contract's `resets_at`. */
-  readonly resetsAt: string;
-  readonly beginsAtMs: number;
-  readonly endsAtMs: number;
-}
+export type Month = Readonly<ReturnType<typeof toMonth>>;
 
 /** The rule for a calendar month. */
 export const MONTH: Rule<Month> = {
@@ -134,12 +125,15 @@ export function daysOf({ firstDay, beginsAtMs, endsAtMs }: Month): string[] {
 }
 
 /** Returns the month with that index: `toMonth(month.index + 1)` is the next month. */
-export function toMonth(index: number): Month {
+export function toMonth(index: number) {
   const begins = new Date(Date.UTC(Math.floor(index / 12), index % 12, 1));
   const ends = new Date(Date.UTC(Math.floor((index + 1) / 12), (index + 1) % 12, 1));
   return {
+    /** Months since year 0; later months have greater numbers. */
     index,
+    /** `2026-11-01`, as a `date` in SQL. */
     firstDay: toDay(begins),
+    /** The start of the next month, as the contract's `resets_at`. */
     resetsAt: toTimestamp(ends),
     beginsAtMs: begins.getTime(),
     endsAtMs: ends.getTime(),

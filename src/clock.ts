@@ -15,16 +15,13 @@ export const systemClock: Clock = {
 };
 
 /** Work that is repeated. */
-export interface Repetition {
-  /** Stops the repetition. Work in progress continues to its end. */
-  stop(): void;
-}
+export type Repetition = ReturnType<typeof repeat>;
 
 /**
  * Runs work after `firstMs`, and again after the pause that the work returns. Two runs never overlap. The work ends the
  * repetition by returning undefined. It must not throw.
  */
-export function repeat(firstMs: number, work: () => Promise<number | undefined>): Repetition {
+export function repeat(firstMs: number, work: () => Promise<number | undefined>) {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isStopped = false;
   function schedule(afterMs: number) {
@@ -35,7 +32,8 @@ export function repeat(firstMs: number, work: () => Promise<number | undefined>)
   }
   schedule(firstMs);
   return {
-    stop() {
+    /** Stops the repetition. Work in progress continues to its end. */
+    stop(): void {
       isStopped = true;
       clearTimeout(timer);
     },

@@ -1,15 +1,11 @@
-import { closeSync, constants, fstatSync, openSync, read, readSync, type Stats } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, read, readSync } from "node:fs";
 import { promisify } from "node:util";
 import { FILE_REASONS, type Reasons } from "./system_error.ts";
 
 /** The limit for a file of certificates. All public authorities together need a fifth of it. */
 export const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
 
-export interface OpenFile {
-  readonly fd: number;
-  readonly stat: Stats;
-  close(): void;
-}
+export type OpenFile = ReturnType<typeof openNamedFile>;
 
 /**
  * Opens a regular file for reading. Throws if another user put something else at the path: reading a named pipe could
@@ -24,7 +20,7 @@ export function openRegularFile(path: string, flags = 0): OpenFile {
 }
 
 /** Opens a file that the operator named; it may be a pipe. */
-export function openNamedFile(path: string, flags = 0): OpenFile {
+export function openNamedFile(path: string, flags = 0) {
   // Examined after opening: if it were examined before, another user could exchange the file in between.
   const fd = openSync(path, constants.O_RDONLY | flags);
   const close = () => closeSync(fd);

@@ -7,20 +7,7 @@ import type { Log } from "../log.ts";
 import type { Platform } from "../platform/mod.ts";
 import { reasonOf } from "../system_error.ts";
 
-export interface Notifier {
-  /** Whether there is a service manager to report to. */
-  readonly hasManager: boolean;
-  ready(status: string): void;
-  status(status: string): void;
-  /** Reports that the settings are read again; the caller must call `ready` afterwards, also after a failure. */
-  reloading(): void;
-  stopping(status: string): void;
-  /**
-   * Sends two watchdog messages in each period of the manager's watchdog, while `isAlive` returns true. Returns a
-   * function that ends this.
-   */
-  watch(isAlive: () => boolean): () => void;
-}
+export type Notifier = ReturnType<typeof createNotifier>;
 
 export interface NotifierOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -35,7 +22,7 @@ const MIN_WATCHDOG_MS = 50;
 /** The longest time that a timer accepts. */
 const MAX_WATCHDOG_MS = 0x7fff_ffff;
 
-export function createNotifier({ env, platform, log, pid }: NotifierOptions): Notifier {
+export function createNotifier({ env, platform, log, pid }: NotifierOptions) {
   const socket = env.NOTIFY_SOCKET || undefined;
   const hasManager = socket !== undefined && platform.sendDatagram !== undefined;
   let hasFailed = false;
@@ -56,12 +43,18 @@ export function createNotifier({ env, platform, log, pid }: NotifierOptions): No
   const statusLine = (status: string) => `STATUS=${status.replaceAll(/\s+/g, " ")}`;
 
   return {
+    /** Whether there is a service manager to report to. */
     hasManager,
-    ready: (status) => send("READY=1", statusLine(status)),
-    status: (status) => send(statusLine(status)),
+    ready: (status: string) => send("READY=1", statusLine(status)),
+    status: (status: string) => send(statusLine(status)),
+    /** Reports that the settings are read again; the caller must call `ready` afterwards, also after a failure. */
     reloading: () => send("RELOADING=1", `MONOTONIC_USEC=${platform.monotonicUsec?.() ?? 0}`),
-    stopping: (status) => send("STOPPING=1", statusLine(status)),
-    watch(isAlive) {
+    stopping: (status: string) => send("STOPPING=1", statusLine(status)),
+    /**
+     * Sends two watchdog messages in each period of the manager's watchdog, while `isAlive` returns true. Returns a
+     * function that ends this.
+     */
+    watch(isAlive: () => boolean): () => void {
       const periodMs = watchdogMs(env, pid);
       if (!hasManager || periodMs === undefined) return () => {};
       const beat = () => {

@@ -17,35 +17,24 @@ export interface RowForms<Row> {
 }
 
 /** Prints the result of a command: for people, or with `--json` as one document for programs. */
-export interface Printer {
-  /** Prints the fields of one thing; programs also get `more`. */
-  fields(fields: Fields, more?: Fields): void;
-  /** Prints a table; programs get the document, by default the rows. */
-  table(rows: readonly Fields[], document?: unknown): void;
-  /** Prints the rows of a long list page by page, as `table` prints them: the rows, or their documents for programs. */
-  rows<Row>(pages: Pages<Row>, forms: RowForms<Row>): Promise<void>;
-  /** Prints one line; programs get the document, if there is one. */
-  line(text: string, document?: Fields): void;
-  /** Prints the document, with or without `--json`. */
-  document(value: unknown): void;
-  /** Prints a note for people to standard error, so that it is not a part of the command's result. */
-  note(text: string): void;
-  /** Prints a note for people to standard error, also with `--json`. */
-  warn(text: string): void;
-}
+export type Printer = ReturnType<typeof createPrinter>;
 
 /** Creates the printer of a command. */
-export function createPrinter(invocation: Invocation, isJson: boolean): Printer {
+export function createPrinter(invocation: Invocation, isJson: boolean) {
   const { out, err } = invocation;
   // Control characters are escaped, so that a terminal can show the texts of strangers without harm.
   const toJsonText = (value: unknown) => escapeJson(JSON.stringify(value, null, 2));
   const printDocument = (value: unknown) => out(`${toJsonText(value)}\n`);
   const warn = (text: string) => err(`${escapeControls(text)}\n`);
   return {
-    fields: (fields, more) =>
+    /** Prints the fields of one thing; programs also get `more`. */
+    fields: (fields: Fields, more?: Fields): void =>
       isJson ? printDocument({ ...fields, ...more }) : printFields(invocation, fields),
-    table: (rows, document = rows) => (isJson ? printDocument(document) : printTable(invocation, rows)),
-    async rows(pages, { toCells, toJson }) {
+    /** Prints a table; programs get the document, by default the rows. */
+    table: (rows: readonly Fields[], document: unknown = rows): void =>
+      isJson ? printDocument(document) : printTable(invocation, rows),
+    /** Prints the rows of a long list page by page, as `table` prints them: the rows, or their documents for programs. */
+    async rows<Row>(pages: Pages<Row>, { toCells, toJson }: RowForms<Row>): Promise<void> {
       const addToTable = createTable(invocation);
       let isEmpty = true;
       for await (const rows of pages) {
@@ -58,12 +47,16 @@ export function createPrinter(invocation: Invocation, isJson: boolean): Printer 
       if (isJson) out(isEmpty ? "[]\n" : "\n]\n");
       else if (isEmpty) printTable(invocation, []);
     },
-    line(text, document) {
+    /** Prints one line; programs get the document, if there is one. */
+    line(text: string, document?: Fields): void {
       if (!isJson) out(`${escapeControls(text)}\n`);
       else if (document !== undefined) printDocument(document);
     },
+    /** Prints the document, with or without `--json`. */
     document: printDocument,
-    note: (text) => (isJson ? undefined : warn(text)),
+    /** Prints a note for people to standard error, so that it is not a part of the command's result. */
+    note: (text: string): void => (isJson ? undefined : warn(text)),
+    /** Prints a note for people to standard error, also with `--json`. */
     warn,
   };
 }

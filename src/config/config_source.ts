@@ -12,12 +12,10 @@ export interface Unseen {
   readonly remedy: string;
 }
 
-/** The values of flags, by the names of their settings. */
-export type Flags = Readonly<Record<string, string | undefined>>;
-
 export interface ConfigSource {
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly flags?: Flags;
+  /** The values of flags, by the names of their settings. */
+  readonly flags?: Readonly<Record<string, string | undefined>>;
   /** The settings file; by default `/etc/claviger/claviger.env`, if it exists. */
   readonly envFile?: string | undefined;
   readonly workingFolder: string;

@@ -27,11 +27,7 @@ import type { DatabaseAddress } from "./database_url.ts";
 import { parseDatabaseUrl } from "./database_url.ts";
 import type { Sql } from "./sql.ts";
 
-export interface Pool {
-  readonly sql: Sql;
-  /** Settles all statements and closes all connections at once. */
-  destroy(): Promise<void>;
-}
+export type Pool = ReturnType<typeof openPool>;
 
 export interface PoolOptions {
   readonly servers: Servers;
@@ -61,7 +57,7 @@ const IDLE_SECONDS = 1;
 const CHECK_SECONDS = 0.25;
 
 /** Opens a pool. It connects with its first statement. */
-export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
+export function openPool(address: DatabaseAddress, options: PoolOptions) {
   const { servers } = options;
   const sockets = new Set<Socket>();
   let recentlyOpened = 0;
@@ -101,7 +97,8 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
   const sql: Sql = tls ? postgres(tls.href, { ...driverOptions, ssl: tls.ssl }) : postgres(driverOptions);
   return {
     sql,
-    async destroy() {
+    /** Settles all statements and closes all connections at once. */
+    async destroy(): Promise<void> {
       destroyed = true;
       await sql.end({ timeout: 0 });
       for (const socket of sockets) socket.destroy();

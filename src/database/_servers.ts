@@ -6,29 +6,24 @@
 
 import type { DatabaseUnavailable } from "./errors.ts";
 
-export interface Servers {
-  readonly count: number;
-  /** The index of the server that new connections go to. */
-  readonly current: number;
-  readonly target: Target;
-  /** Moves to the next server, unless another caller has moved on since `from` was the current index. */
-  moveOn(from: number): void;
-}
+export type Servers = ReturnType<typeof createServers>;
 
 export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
 /** Creates the memory; at first the first server is taken for the primary. */
-export function createServers(targets: readonly Target[]): Servers {
+export function createServers(targets: readonly Target[]) {
   let current = 0;
   return {
     count: targets.length,
-    get current() {
+    /** The index of the server that new connections go to. */
+    get current(): number {
       return current;
     },
     get target() {
       return targets[current] as Target;
     },
-    moveOn(from) {
+    /** Moves to the next server, unless another caller has moved on since `from` was the current index. */
+    moveOn(from: number): void {
       if (from === current) current = (current + 1) % targets.length;
     },
   };

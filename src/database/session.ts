@@ -8,14 +8,7 @@ import { type DatabaseAddress, serversOf } from "./database_url.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
-export interface DatabaseSession extends AsyncDisposable {
-  readonly sql: Sql;
-  /** Connects. Throws {@linkcode DatabaseUnavailable} if the server does not let the session in. */
-  connect(): Promise<void>;
-  /** Runs `work` in one transaction: all of it takes effect, or nothing. Connects first if needed. */
-  transaction<Result>(work: (sql: Sql) => Promise<Result>): Promise<Result>;
-  close(): Promise<void>;
-}
+export type DatabaseSession = ReturnType<typeof openSession>;
 
 const CONNECT_DEADLINE_MS = 5_000;
 
@@ -31,7 +24,7 @@ export function openSession(
     statementTimeoutMs,
     connectDeadlineMs = CONNECT_DEADLINE_MS,
   }: { readonly statementTimeoutMs: number; readonly connectDeadlineMs?: number },
-): DatabaseSession {
+) {
   let lose: (reason: DatabaseUnavailable) => void = () => {};
   const lost = new Promise<never>((_, reject) => {
     lose = reject;
@@ -79,8 +72,10 @@ export function openSession(
 
   return {
     sql: pool.sql,
+    /** Connects. Throws {@linkcode DatabaseUnavailable} if the server does not let the session in. */
     connect,
-    async transaction(work) {
+    /** Runs `work` in one transaction: all of it takes effect, or nothing. Connects first if needed. */
+    async transaction<Result>(work: (sql: Sql) => Promise<Result>): Promise<Result> {
       await connect();
       // The driver's own `begin` never settles when its connection is lost, and throws an error that no caller can
       // catch.

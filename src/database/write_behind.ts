@@ -1,13 +1,7 @@
 /** Parts that gather rows in memory and write them together later, so that a request does not wait for a write. */
 import { type Repetition, repeat } from "../clock.ts";
 
-export interface WriteBehind {
-  start(): Promise<void>;
-  /** Writes what is due. What cannot be written is kept for the next time. */
-  flush(): Promise<void>;
-  /** Stops the timer and writes everything. */
-  stop(): Promise<void>;
-}
+export type WriteBehind = ReturnType<typeof createWriteBehind>;
 
 interface WriteBehindOptions {
   /** The time from the start to the first work. */
@@ -22,14 +16,16 @@ interface WriteBehindOptions {
 }
 
 /** Creates the part, which repeats its work from `start` to `stop`. */
-export function createWriteBehind(options: WriteBehindOptions): WriteBehind {
+export function createWriteBehind(options: WriteBehindOptions) {
   const { intervalMs, pauseMs = () => intervalMs, flush, work = flush, writeAll = flush } = options;
   let repetition: Repetition | undefined;
   return {
     async start() {
       repetition = repeat(intervalMs, () => work().then(pauseMs));
     },
+    /** Writes what is due. What cannot be written is kept for the next time. */
     flush,
+    /** Stops the timer and writes everything. */
     async stop() {
       repetition?.stop();
       await writeAll();

@@ -13,16 +13,7 @@ import { reasonOf } from "../system_error.ts";
 import { STATEMENTS } from "./_figure_statements.ts";
 import { FIGURES, type Figures, readFigures } from "./figures.ts";
 
-export interface FigureComputer {
-  /** Has the figures computed if they are due. Returns at once. */
-  demand(): void;
-  /** Resolves when a computation that was demanded in this process has ended. */
-  settled(): Promise<void>;
-  /** The figures as this process saw them after its last demand; undefined before the first. */
-  latest(): Figures | undefined;
-  /** Ends a computation in progress. */
-  stop(): Promise<void>;
-}
+export type FigureComputer = ReturnType<typeof createFigureComputer>;
 
 export interface FigureComputerOptions {
   readonly address: DatabaseAddress;
@@ -44,7 +35,7 @@ const ABANDONED_MS = Math.ceil(FIGURES.length * DEADLINE_MS);
 /** A stop has little time. */
 const LAST_DEADLINE_MS = 1_000;
 
-export function createFigureComputer({ address, clock, log }: FigureComputerOptions): FigureComputer {
+export function createFigureComputer({ address, clock, log }: FigureComputerOptions) {
   let running: Promise<void> | undefined;
   let database: Database | undefined;
   let lookedMs = Number.NEGATIVE_INFINITY;
@@ -94,16 +85,20 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
   }
 
   return {
-    demand() {
+    /** Has the figures computed if they are due. Returns at once. */
+    demand(): void {
       if (isStopping || running !== undefined || clock.monotonicMs() - lookedMs < LOOK_PAUSE_MS) return;
       lookedMs = clock.monotonicMs();
       running = refresh().finally(() => {
         running = undefined;
       });
     },
+    /** Resolves when a computation that was demanded in this process has ended. */
     settled: async () => running,
+    /** The figures as this process saw them after its last demand; undefined before the first. */
     latest: () => latest,
-    async stop() {
+    /** Ends a computation in progress. */
+    async stop(): Promise<void> {
       isStopping = true;
       await database?.close();
       await running;

@@ -7,16 +7,6 @@
 import { lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-export interface FollowedPath {
-  /** Where the path leads, or the nearest folder on the way that exists. */
-  readonly found: string;
-  readonly uid: number;
-  /** Whether the path itself exists. */
-  readonly exists: boolean;
-  /** The first folder or link on the way that a user who is not trusted can change. */
-  readonly changeable: ChangeableStep | undefined;
-}
-
 export interface ChangeableStep {
   readonly path: string;
   /** The owner; undefined if the mode lets other users write. */
@@ -34,8 +24,12 @@ const MAX_LINKS = 40;
 const OTHERS_WRITE = 0o022;
 const STICKY = 0o1000;
 
-/** Follows an absolute path name by name, as the kernel does. Throws the errors of the file system. */
-export function followPath(path: string, { isTrusted, isFolder = false }: PathOptions): FollowedPath {
+/**
+ * Follows an absolute path name by name, as the kernel does. Throws the errors of the file system. `found` is where the
+ * path leads, or the nearest folder on the way that exists; `exists` tells whether the path itself does; `changeable` is
+ * the first folder or link on the way that a user who is not trusted can change.
+ */
+export function followPath(path: string, { isTrusted, isFolder = false }: PathOptions) {
   let changeable: ChangeableStep | undefined;
   const judge = (at: string, { uid, mode }: Stats, mayBeSticky: boolean) => {
     if (changeable !== undefined) return;

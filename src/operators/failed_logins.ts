@@ -7,13 +7,9 @@
 import { auditCte } from "../audit/mod.ts";
 import { HOUR_MS, toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import { createWaitingRows, createWriteBehind, type Database, type WriteBehind } from "../database/mod.ts";
+import { createWaitingRows, createWriteBehind, type Database } from "../database/mod.ts";
 
-/** Its `flush` writes the counts of the hours that have ended. */
-export interface FailedLogins extends WriteBehind {
-  /** Counts a login that failed, by the group of addresses that it came from. */
-  note(group: string): void;
-}
+export type FailedLogins = ReturnType<typeof createFailedLogins>;
 
 interface Failures {
   readonly hourMs: number;
@@ -28,8 +24,8 @@ const MOST_ROWS = 1_000;
 const MOST_GROUPS = MOST_ROWS - 1;
 const OTHERS = "others";
 
-/** Creates the counter. `start` begins to write. */
-export function createFailedLogins(database: Pick<Database, "query">, clock: Clock): FailedLogins {
+/** Creates the counter. `start` begins to write; `flush` writes the counts of the hours that have ended. */
+export function createFailedLogins(database: Pick<Database, "query">, clock: Clock) {
   const rows = createWaitingRows<Failures>({
     idOf: ({ hourMs, group }) => `${hourMs} ${group}`,
     merge: (one, { count }) => ({ ...one, count: one.count + count }),
@@ -44,7 +40,10 @@ export function createFailedLogins(database: Pick<Database, "query">, clock: Clo
       flush: () => rows.flush(({ hourMs }) => hourMs + HOUR_MS <= clock.nowMs()),
       writeAll: () => rows.flush(),
     }),
-    note: (group) => rows.add({ hourMs: Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS, group, count: 1 }),
+    /** Counts a login that failed, by the group of addresses that it came from. */
+    note(group: string): void {
+      rows.add({ hourMs: Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS, group, count: 1 });
+    },
   };
 }
 

@@ -7,14 +7,10 @@ const CODE_LIFE_MS = 10 * 60_000;
 /** A longer text is no code, whatever stands between its digits. */
 export const MOST_OF_CODE = 100;
 
-export interface NewCode {
-  /** The code itself, 32 hexadecimal digits. It is not stored, so it cannot be shown again. */
-  readonly code: string;
-  readonly expiresAt: Date;
-}
+export type NewCode = Readonly<ReturnType<typeof makeCode>>;
 
-/** Makes a code from the system's random source. */
-export function makeCode(now: Date): NewCode {
+/** Makes a code of 32 hexadecimal digits from the system's random source. It is not stored, so it cannot be shown again. */
+export function makeCode(now: Date) {
   return { code: randomDigits(CODE_BITS), expiresAt: new Date(now.getTime() + CODE_LIFE_MS) };
 }
 

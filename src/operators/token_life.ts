@@ -6,14 +6,7 @@ import { type Database, type Fragment, type Sql, toTextArray } from "../database
 import { type Refusal, refuse } from "../refusal.ts";
 import { hashOf } from "./_secret_text.ts";
 import { SCOPES_OF_RESTRICTED, SCOPES_RULE } from "./scopes.ts";
-import {
-  generateToken,
-  type IssuedToken,
-  type Token,
-  type TokenColumns,
-  tokenColumns,
-  toToken,
-} from "./tokens.ts";
+import { generateToken, type Token, type TokenColumns, tokenColumns, toToken } from "./tokens.ts";
 
 /** `disabled`: restored from a backup, until it is resumed. `expired` tokens can be renewed; `revoked` is final. */
 export type TokenState = "active" | "disabled" | "expired" | "revoked";
@@ -58,7 +51,7 @@ export async function renewToken(
   database: Database,
   { name, expiresAt }: { readonly name: string; readonly expiresAt?: Date | null | undefined },
   { brand, actor, now }: By & { readonly brand: Brand },
-): Promise<(IssuedToken & { readonly state: TokenState }) | Refusal> {
+): Promise<{ readonly token: string; readonly state: TokenState } | Refusal> {
   const token = generateToken(brand);
   const [row] = await database.query<RenewedRow>(
     (sql) => sql`

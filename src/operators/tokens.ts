@@ -27,11 +27,6 @@ export interface TokenRequest extends Pick<Token, "name" | "scopes" | "restricti
   readonly expiresAt?: Date | undefined;
 }
 
-export interface IssuedToken {
-  /** The token itself. It is not stored, so it cannot be shown again. */
-  readonly token: string;
-}
-
 /** Returns the pattern of tokens: `svc_op_` and 48 lowercase hexadecimal digits, with the brand's name as prefix. */
 export function tokenPattern(brand: Brand): RegExp {
   return new RegExp(`^${brand.name}_op_[0-9a-f]{48}$`);
@@ -47,13 +42,14 @@ export const MAX_SOURCES = 32;
 
 /**
  * Issues a token. Refuses a name that was used before or has a wrong form, no scope, a scope that a restricted token
- * cannot have, an expiry that has passed, and sources that are not addresses or networks.
+ * cannot have, an expiry that has passed, and sources that are not addresses or networks. The text of the token is not
+ * stored, so it cannot be shown again.
  */
 export async function issueToken(
   database: Database,
   request: TokenRequest,
   { brand, actor, now }: By & { readonly brand: Brand },
-): Promise<IssuedToken | Refusal> {
+): Promise<{ readonly token: string } | Refusal> {
   const { name, scopes, restriction, sources, expiresAt } = request;
   const wrong = findWrong(request, now);
   if (wrong !== undefined) return refuse("INVALID_REQUEST", `Cannot issue token: ${wrong}`);

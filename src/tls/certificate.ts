@@ -15,22 +15,10 @@ export interface CertificateOptions {
   readonly log: Log;
 }
 
-export interface Certificate {
-  /** Starts to warn in the log when the certificate must be renewed. */
-  start(): Promise<void>;
-  /** Stops: the listeners get no other certificate from now on. */
-  stop(): Promise<void>;
-  /** When the certificate that new connections get expires. */
-  expiresAt(): Date;
-  /** Reads the files again. If they cannot be used, the old certificate stays. The log has the outcome. */
-  reload(): Promise<void>;
-}
+export type Certificate = ReturnType<typeof createCertificate>;
 
 /** Creates the part that warns before the certificate expires, and replaces it on request. */
-export function createCertificate(
-  first: TlsIdentity,
-  { files, listeners, clock, log }: CertificateOptions,
-): Certificate {
+export function createCertificate(first: TlsIdentity, { files, listeners, clock, log }: CertificateOptions) {
   let shown = first;
   let isStopped = false;
 
@@ -70,13 +58,17 @@ export function createCertificate(
     log.error("The certificate was not changed: the one before is kept", { reason });
   }
   return {
+    /** Starts to warn in the log when the certificate must be renewed. */
     async start() {
       warn();
     },
+    /** Stops: the listeners get no other certificate from now on. */
     async stop() {
       isStopped = true;
     },
+    /** When the certificate that new connections get expires. */
     expiresAt: () => shown.expiresAt,
+    /** Reads the files again. If they cannot be used, the old certificate stays. The log has the outcome. */
     reload,
   };
 }

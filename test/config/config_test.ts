@@ -89,6 +89,7 @@ test("readConfig() returns the defaults of the contract if nothing is set", () =
     adminUrl: undefined,
     secret: undefined,
     gitHubApp: undefined,
+    unseen: undefined,
   });
 });
 

@@ -2,18 +2,18 @@
 import { mkdtempSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-export interface Layout {
-  readonly dataDir: string;
-  /** The lock file. The process that uses the folder locks it and writes its own name into it. */
-  readonly lock: string;
-  /** PGDATA. It is created under another name and renamed when it is whole. */
-  readonly cluster: string;
-}
+export type Layout = Readonly<ReturnType<typeof layoutOf>>;
 
 /** Returns the paths in a data folder. */
-export function layoutOf(dataDir: string): Layout {
+export function layoutOf(dataDir: string) {
   const folder = resolve(dataDir);
-  return { dataDir: folder, lock: join(folder, "lock"), cluster: join(folder, "postgres") };
+  return {
+    dataDir: folder,
+    /** The lock file. The process that uses the folder locks it and writes its own name into it. */
+    lock: join(folder, "lock"),
+    /** PGDATA. It is created under another name and renamed when it is whole. */
+    cluster: join(folder, "postgres"),
+  };
 }
 
 /**

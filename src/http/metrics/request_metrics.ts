@@ -76,24 +76,20 @@ function indexOf(outcome: Outcome): number {
   return explained ?? (INDEXES.get(code) as number);
 }
 
-export interface RequestMetrics {
-  /** Returns the counters of the endpoint with that name, and creates them at the first call. */
-  endpoint(name: string): EndpointMetrics;
-  entries(): readonly (readonly [name: string, metrics: EndpointMetrics])[];
-  /** Returns every outcome of every endpoint that was counted. */
-  answers(): (OutcomeCount & { readonly endpoint: string })[];
-}
+export type RequestMetrics = ReturnType<typeof createRequestMetrics>;
 
 /** Creates the counters of all endpoints. */
-export function createRequestMetrics(): RequestMetrics {
+export function createRequestMetrics() {
   const endpoints = new Map<string, EndpointMetrics>();
   return {
-    endpoint(name) {
+    /** Returns the counters of the endpoint with that name, and creates them at the first call. */
+    endpoint(name: string): EndpointMetrics {
       const metrics = endpoints.get(name) ?? new EndpointMetrics();
       endpoints.set(name, metrics);
       return metrics;
     },
     entries: () => [...endpoints],
+    /** Returns every outcome of every endpoint that was counted. */
     answers: () =>
       [...endpoints].flatMap(([endpoint, metrics]) =>
         metrics.outcomes().flatMap((outcome) => (outcome.count === 0 ? [] : [{ endpoint, ...outcome }])),
