@@ -21,16 +21,13 @@ export function createBrand(
   name = "svc",
   options: { readonly installerHost?: string; readonly modelTypes?: readonly string[] } = {},
 ): Brand {
+  const typePrefix = name.charAt(0).toUpperCase() + name.slice(1);
   return {
     name,
     installerHost: options.installerHost ?? "repo",
-    modelTypes: options.modelTypes ?? MODEL_KINDS.map((kind) => toTypePrefix(name) + kind),
+    modelTypes: options.modelTypes ?? MODEL_KINDS.map((kind) => typePrefix + kind),
   };
 }
 
 /** The kinds of models in the registry. The state-space kind exists only in the client. */
 const MODEL_KINDS = ["LDA", "QDA", "Probit"];
-
-function toTypePrefix(name: string): string {
-  return name.charAt(0).toUpperCase() + name.slice(1);
-}

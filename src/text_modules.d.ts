@@ -18,8 +18,3 @@ declare module "*.csv" {
   const text: string;
   export default text;
 }
-
-declare module "*.txt" {
-  const text: string;
-  export default text;
-}

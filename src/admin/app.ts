@@ -9,7 +9,7 @@
  */
 import { Hono } from "hono";
 import { refuse } from "../refusal.ts";
-import { pathOf } from "../wire/mod.ts";
+import { discardBody, pathOf } from "../wire/mod.ts";
 import { answerRefusal } from "./frame/answer.ts";
 import { createApi } from "./frame/api/app.ts";
 import { renderDocument } from "./frame/api/document.ts";
@@ -41,6 +41,10 @@ export function createAdminApp(given: AdminAppOptions): Hono<AdminEnv> {
   });
   app.use(logRequests(options));
   app.use(refuseMisdirected(options));
+  app.use(async (c, next) => {
+    await next();
+    await discardBody(c.req.raw);
+  });
   for (const path of ["/", "/console"]) app.get(path, (c) => c.redirect("/console/", 303));
   app.route("/admin/v1", createApi(options, ROUTES));
   app.route("/console/", createConsole(options, THINGS));

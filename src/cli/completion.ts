@@ -47,7 +47,8 @@ function commandsOf(command: Command, words: readonly string[]): Completed[] {
         description: option.description,
         value: followingOf(option),
       })),
-    arguments: visible.length > 0 ? [visible.map(nameOf)] : command.registeredArguments.map(valuesOf),
+    arguments:
+      visible.length > 0 ? [visible.map((child) => child.name())] : command.registeredArguments.map(valuesOf),
   };
   return [own, ...visible.flatMap((child) => commandsOf(child, [...words, child.name()]))];
 }
@@ -67,10 +68,6 @@ function followingOf({ argChoices, required, optional, flags }: Option): Complet
   if (argChoices !== undefined) return argChoices;
   if (!(required || optional)) return "none";
   return /<(?:file|dir|folder|path)>/i.test(flags) ? "file" : "text";
-}
-
-function nameOf(command: Command): string {
-  return command.name();
 }
 
 function valuesOf(argument: Argument): readonly string[] | "file" {

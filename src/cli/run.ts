@@ -164,8 +164,7 @@ export async function withDatabase<Result>(
   const { reason, config = readSettings(invocation, options), ifStopped } = options;
   return await withInstallation(invocation, { config, create: false, ifStopped }, async (opened) => {
     const { address, log } = opened;
-    const refusal = checkSchema(await migrationStatus(address, migrations));
-    if (refusal !== undefined) throw new CommandRefused(refusal.sentence);
+    orRefuse(checkSchema(await migrationStatus(address, migrations)));
     await using database = openDatabase(address, {
       clock,
       log,

@@ -27,16 +27,10 @@ const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
  * `#` or `;` are skipped, quotes around a value are removed.
  */
 export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string, FileSetting> {
-  return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
-}
-
-/** Returns the settings files to read: the named file, or without a name, the standard files that exist. */
-function settingsFilesOf({
-  envFile,
-  unitFiles = [],
-}: Pick<SettingsFileSource, "envFile" | "unitFiles">): readonly string[] {
+  const { envFile, unitFiles = [] } = source;
   const standard = unitFiles.length > 0 ? unitFiles : [DEFAULT_ENV_FILE];
-  return envFile === undefined ? standard.filter((path) => !isMissing(path)) : [envFile];
+  const paths = envFile === undefined ? standard.filter((path) => !isMissing(path)) : [envFile];
+  return new Map(paths.flatMap((path) => [...readOne(path, source)]));
 }
 
 /** Also returns false if this user may not look into the folder. Reading the file then fails with that reason. */

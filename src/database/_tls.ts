@@ -22,7 +22,11 @@ export function tlsOf(url: DatabaseUrl) {
   return {
     href,
     ssl: {
-      ca: rootCertFile === undefined ? systemCertificates() : [certificatesOf(rootCertFile)],
+      // Without a file: the authorities that the runtime trusts and the authorities that the host's administrator added.
+      ca:
+        rootCertFile === undefined
+          ? [...nodeTls.getCACertificates("default"), ...nodeTls.getCACertificates("system")]
+          : [certificatesOf(rootCertFile)],
       rejectUnauthorized: true,
       checkServerIdentity(name: string, certificate: nodeTls.PeerCertificate): Error | undefined {
         // For a numeric address the driver passes no name, and Node then checks for `localhost`.
@@ -32,11 +36,6 @@ export function tlsOf(url: DatabaseUrl) {
       },
     },
   };
-}
-
-/** Returns the authorities that the runtime trusts and the authorities that the host's administrator added. */
-function systemCertificates(): string[] {
-  return [...nodeTls.getCACertificates("default"), ...nodeTls.getCACertificates("system")];
 }
 
 const read = new Map<string, string>();

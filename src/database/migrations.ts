@@ -65,42 +65,38 @@ export async function migrate(
     log = silentLog,
   }: { readonly lockDeadlineMs?: number; readonly deadlineMs?: number; readonly log?: Log } = {},
 ): Promise<{ readonly applied: readonly Migration[] } | Refusal> {
-  const session = openSession(address, { statementTimeoutMs: MIGRATION_DEADLINE_MS });
+  await using session = openSession(address, { statementTimeoutMs: MIGRATION_DEADLINE_MS });
   const untilMs = performance.now() + deadlineMs;
-  try {
-    await session.connect();
-    const refusal = (await checkVersion(session.sql)) ?? (await tryServer(address, session.sql));
-    if (refusal !== undefined) return refusal;
-    if (!(await takeLock(session, lockDeadlineMs))) {
-      return refuse(
-        "SERVICE_UNAVAILABLE",
-        "Cannot migrate the database: another process has held the migration lock for " +
-          `${lockDeadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
-      );
-    }
-    const found = await findTable(session.sql);
-    if (isRefusal(found)) return found;
-    await session.sql`
+  await session.connect();
+  const refusal = (await checkVersion(session.sql)) ?? (await tryServer(address, session.sql));
+  if (refusal !== undefined) return refusal;
+  if (!(await takeLock(session, lockDeadlineMs))) {
+    return refuse(
+      "SERVICE_UNAVAILABLE",
+      "Cannot migrate the database: another process has held the migration lock for " +
+        `${lockDeadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
+    );
+  }
+  const found = await findTable(session.sql);
+  if (isRefusal(found)) return found;
+  await session.sql`
       create table if not exists schema_migrations (
         number integer constraint schema_migrations_pkey primary key,
         name text not null,
         checksum text not null,
         applied_at timestamptz not null default now()
       )`;
-    const status = compare(await listApplied(session.sql), migrations);
-    if (status.refusal !== undefined) return status.refusal;
-    for (const migration of status.pending) {
-      if (await applyBefore(untilMs, { session, migration, log })) continue;
-      return refuse(
-        "SERVICE_UNAVAILABLE",
-        `Cannot migrate the database: another process, such as a backup, used the tables of ${migration.name} for ` +
-          `${deadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
-      );
-    }
-    return { applied: status.pending };
-  } finally {
-    await session.close();
+  const status = compare(await listApplied(session.sql), migrations);
+  if (status.refusal !== undefined) return status.refusal;
+  for (const migration of status.pending) {
+    if (await applyBefore(untilMs, { session, migration, log })) continue;
+    return refuse(
+      "SERVICE_UNAVAILABLE",
+      `Cannot migrate the database: another process, such as a backup, used the tables of ${migration.name} for ` +
+        `${deadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
+    );
   }
+  return { applied: status.pending };
 }
 
 /** Applies a migration as soon as its tables can be locked; returns false if that was not possible in time. */
@@ -154,17 +150,13 @@ export async function migrationStatus(
   address: DatabaseAddress,
   migrations: readonly Migration[],
 ): Promise<MigrationStatus> {
-  const session = openSession(address, { statementTimeoutMs: 10_000 });
-  try {
-    await session.connect();
-    const refusal = await checkVersion(session.sql);
-    if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
-    const found = await findTable(session.sql);
-    if (isRefusal(found)) return { applied: [], pending: migrations, refusal: found };
-    return compare(found === "ours" ? await listApplied(session.sql) : [], migrations);
-  } finally {
-    await session.close();
-  }
+  await using session = openSession(address, { statementTimeoutMs: 10_000 });
+  await session.connect();
+  const refusal = await checkVersion(session.sql);
+  if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
+  const found = await findTable(session.sql);
+  if (isRefusal(found)) return { applied: [], pending: migrations, refusal: found };
+  return compare(found === "ours" ? await listApplied(session.sql) : [], migrations);
 }
 
 /** Refuses a database that does not have exactly this schema. For one-shot commands, which do not migrate. */
@@ -173,15 +165,12 @@ export function checkSchema(status: MigrationStatus): Refusal | undefined {
   if (status.pending.length === 0) return undefined;
   const have = status.applied.at(-1)?.number ?? 0;
   const want = have + status.pending.length;
-  return cannot(
+  return refuse(
+    "INVALID_REQUEST",
     have === 0
       ? "The database is empty: no Claviger has served from it yet; run `claviger serve` or `claviger migrate` first"
       : `The database has schema ${have} and this program needs ${want}: run \`claviger migrate\`, or restart the service with this version`,
   );
-}
-
-function cannot(sentence: string): Refusal {
-  return refuse("INVALID_REQUEST", sentence);
 }
 
 /** Finds the table schema_migrations. Other migration tools use a table of this name too; never touch theirs. */
@@ -193,7 +182,8 @@ async function findTable(sql: Sql): Promise<"ours" | "none" | Refusal> {
                and attname in ('number', 'name', 'checksum', 'applied_at')) as columns`;
   if (!table?.found) return "none";
   if (table.columns === 4) return "ours";
-  return cannot(
+  return refuse(
+    "INVALID_REQUEST",
     "Cannot use this database: its table schema_migrations is another program's; make a database for Claviger " +
       "alone, and name that one in DATABASE_URL",
   );
@@ -229,7 +219,8 @@ function compare(applied: readonly AppliedMigration[], migrations: readonly Migr
   if (fault === undefined || runsBeside(applied, migrations)) return { applied, pending };
   const program = fault.isNewer ? "the newer Claviger" : "the Claviger";
   const remedy = `start ${program} that migrated it, or restore a backup from before`;
-  return { applied, pending, refusal: cannot(`Cannot use this database: ${fault.why}; ${remedy}`) };
+  const refusal = refuse("INVALID_REQUEST", `Cannot use this database: ${fault.why}; ${remedy}`);
+  return { applied, pending, refusal };
 }
 
 /** Tells whether a newer program migrated the database, and programs like this one may go on running on its schema. */

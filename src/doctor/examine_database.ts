@@ -7,7 +7,7 @@ import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
 import { backupCheck } from "./examine_backup.ts";
-import { APP_REMEDY } from "./examine_host.ts";
+import { APP_REMEDY, examineDisk } from "./examine_host.ts";
 import { modelFilesCheck } from "./examine_model_files.ts";
 import { rateLimitsCheck } from "./examine_rate_limits.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
@@ -53,6 +53,16 @@ export async function examineDatabase(
     ...more,
   ]);
   return [...server, ...content];
+}
+
+/**
+ * Examines the disk, the database server, the schema, the model files, the rate limits and the last backup. The running
+ * service can do this without further rights, and without requests to other hosts but that of the bucket.
+ */
+export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
+  const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);
+  const server = await examineServer(context);
+  return [...disk, ...server, ...(await examine(context, [modelFilesCheck, rateLimitsCheck, backupCheck]))];
 }
 
 async function examineTokens({ database, clock }: DatabaseContext): Promise<CheckResult> {

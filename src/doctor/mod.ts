@@ -6,8 +6,7 @@
  * `examineBriefly` is for the running service.
  */
 export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
-export { examineBriefly } from "./examine_briefly.ts";
-export { type DatabaseContext, examineDatabase } from "./examine_database.ts";
+export { type DatabaseContext, examineBriefly, examineDatabase } from "./examine_database.ts";
 export { examineHost } from "./examine_host.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";

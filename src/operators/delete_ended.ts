@@ -1,7 +1,7 @@
 import { deleteInBatches, type TaskContext, type UpkeepTask } from "../upkeep/mod.ts";
-import { isLiveSession } from "./_is_live_session.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 import { deleteEndedCodes } from "./login_codes.ts";
+import { isLiveSession } from "./sessions.ts";
 
 /** Runs seldom: ended rows have no effect, and there are few. */
 export const operatorsUpkeep: UpkeepTask = {

@@ -6,9 +6,9 @@ import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { matching } from "../rule.ts";
-import { isLiveSession } from "./_is_live_session.ts";
 import { deleteCodesOf, insertCode, makeCode, type NewCode } from "./login_codes.ts";
 import { ROLES, type Role } from "./scopes.ts";
+import { isLiveSession } from "./sessions.ts";
 
 export interface Operator {
   readonly name: string;

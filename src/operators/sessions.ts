@@ -3,10 +3,9 @@
  * hours, by logout, or with its operator. Codes and cookies are stored as hashes.
  */
 import { type Actor, auditCte, type By } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { newUuid, parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { isLiveSession } from "./_is_live_session.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { takeCode } from "./login_codes.ts";
 import type { Role } from "./scopes.ts";
@@ -17,13 +16,8 @@ export interface Session {
   readonly id: string;
   readonly operator: string;
   readonly role: Role;
-  readonly proof: Proof;
-}
-
-/** How and when the person of a session proved who they are. */
-export interface Proof {
-  readonly how: "login code";
-  readonly at: Date;
+  /** How and when the person proved who they are. */
+  readonly proof: { readonly how: "login code"; readonly at: Date };
 }
 
 export interface BegunSession extends Omit<Session, "proof"> {
@@ -32,6 +26,10 @@ export interface BegunSession extends Omit<Session, "proof"> {
 }
 
 const COOKIE_BITS = 256;
+/** A session times out after this time without a request. */
+const IDLE_MINUTES = 30;
+/** A session times out this long after its log-in, also if requests arrive. */
+const SESSION_HOURS = 12;
 /** Lasting access is given only by somebody whose proof is at most this old. */
 const FRESH_PROOF_MS = 5 * 60_000;
 
@@ -167,4 +165,10 @@ export async function listSessions(
     { isRead: true },
   );
   return rows.map(({ uuid, ...row }) => ({ id: toId("ses", uuid), ...row }));
+}
+
+/** Returns the condition that the session `s` has not timed out. */
+export function isLiveSession(sql: Sql, now: Date): Fragment {
+  return sql`(s.last_seen_at > ${now}::timestamptz - ${IDLE_MINUTES} * interval '1 minute'
+              and s.created_at > ${now}::timestamptz - ${SESSION_HOURS} * interval '1 hour')`;
 }

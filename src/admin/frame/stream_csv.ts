@@ -15,9 +15,7 @@ const PARTS_BETWEEN_COLLECTIONS = 3;
 const TOO_MANY = refuse(
   "RATE_LIMIT_EXCEEDED",
   "Too many lists are being downloaded as CSV: wait as Retry-After says",
-  {
-    retryAfterSeconds: 5,
-  },
+  { retryAfterSeconds: 5 },
 );
 
 /** Creates the bound of the answers in progress. */

@@ -5,12 +5,10 @@ import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";
 
 /** Refuses to start a database in a build without PostgreSQL. */
-export function noPostgres(): Refusal {
-  return refuse(
-    "INVALID_REQUEST",
-    "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
-  );
-}
+export const NO_POSTGRES = refuse(
+  "INVALID_REQUEST",
+  "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
+);
 
 /** Refuses a folder without data. */
 export function noData({ dataDir }: Layout): Refusal {

@@ -61,22 +61,13 @@ function parseServerLine(line: string): ServerLine | undefined {
   return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
 }
 
-function levelOf(line: ServerLine): "warn" | "error" | undefined {
-  const fromClient = line.process === "client backend";
-  switch (line.severity) {
-    case "PANIC":
-      return "error";
-    case "FATAL":
-      return fromClient ? "warn" : "error";
-    case "ERROR":
-    case "WARNING":
-      return fromClient ? undefined : "warn";
-    case "LOG":
-      // The postmaster reports a crash of one of its processes with these words.
-      return /terminated by signal|terminating any other/.test(line.text) ? "warn" : undefined;
-    default:
-      return undefined;
-  }
+function levelOf({ process, severity, text }: ServerLine): "warn" | "error" | undefined {
+  const fromClient = process === "client backend";
+  if (severity === "PANIC") return "error";
+  if (severity === "FATAL") return fromClient ? "warn" : "error";
+  if (severity === "ERROR" || severity === "WARNING") return fromClient ? undefined : "warn";
+  // The postmaster reports a crash of one of its processes with these words.
+  return severity === "LOG" && /terminated by signal|terminating any other/.test(text) ? "warn" : undefined;
 }
 
 const DAMAGED = "The data is damaged: restore the data folder from a backup";

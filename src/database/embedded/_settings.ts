@@ -46,7 +46,6 @@ export const initialSettings: Readonly<Record<string, string>> = {
 };
 
 const MEGABYTE = 1024 * 1024;
-const CONF_LIMIT_BYTES = MEGABYTE;
 
 /**
  * Returns the setting by which PostgreSQL keeps an eighth of the memory for its pages, from 128 MB to 2 GB; nothing if
@@ -56,7 +55,7 @@ const CONF_LIMIT_BYTES = MEGABYTE;
 export function sharedBuffers(cluster: string, memoryBytes = hostMemoryBytes()): Record<string, string> {
   try {
     const valuesIn = (file: string) => {
-      const text = readRegularFile(join(cluster, file), CONF_LIMIT_BYTES, constants.O_NOFOLLOW);
+      const text = readRegularFile(join(cluster, file), MEGABYTE, constants.O_NOFOLLOW);
       return [...text.matchAll(/^\s*shared_buffers\s*=?\s*'?([^'\s#]+)/gim)].map(([, value]) => value);
     };
     const values = ["postgresql.conf", "postgresql.auto.conf"].flatMap(valuesIn);

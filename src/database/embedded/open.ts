@@ -28,7 +28,7 @@ import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
-import { inUse, noData, noPostgres, toRefusal } from "./_refusals.ts";
+import { inUse, NO_POSTGRES, noData, toRefusal } from "./_refusals.ts";
 import { sharedBuffers } from "./_settings.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
 import { supervise } from "./_supervisor.ts";
@@ -86,7 +86,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   const { clock } = options;
   try {
     // Checked before the folder is created, so that a build without PostgreSQL leaves no folder behind.
-    if ((await options.platform.postgresArchive()) === undefined) return noPostgres();
+    if ((await options.platform.postgresArchive()) === undefined) return NO_POSTGRES;
     if (!options.create && !isThere(layout.dataDir)) return noData(layout);
     const firstMade = (options.create ? makeDataFolder : refuseForeignFolder)(layout.dataDir);
     if (isRefusal(firstMade)) return firstMade;
@@ -207,7 +207,7 @@ async function findBinaries(
   { platform, postgresBin, binariesParent }: EmbeddedOptions,
 ): Promise<Binaries | Refusal> {
   const archive = await platform.postgresArchive();
-  if (archive === undefined) return noPostgres();
+  if (archive === undefined) return NO_POSTGRES;
   if (postgresBin !== undefined) {
     return useOperatorBinaries(postgresBin, { inside: versionOf(archive), account });
   }

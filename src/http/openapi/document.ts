@@ -6,10 +6,17 @@
  * endpoint may answer, are in `operations.ts`.
  */
 import type { ClientCode } from "../../refusal.ts";
-import { COMMON_CONDITIONS, type DescribedOperation, type Json, renderOpenApi } from "../../wire/mod.ts";
+import {
+  COMMON_CONDITIONS,
+  COMMON_HEADERS,
+  type DescribedOperation,
+  header,
+  type Json,
+  optionalNumber,
+  renderOpenApi,
+} from "../../wire/mod.ts";
 import type { AppOptions } from "../app_options.ts";
 import { API_VERSION } from "../health_routes.ts";
-import { HEADERS } from "./headers.ts";
 import type { EndpointOperation } from "./operation.ts";
 import { operations } from "./operations.ts";
 import { createSchemas } from "./schemas.ts";
@@ -40,6 +47,21 @@ const CONDITIONS: Readonly<Record<ClientCode, string>> = {
   QUOTA_EXCEEDED: "The monthly quota is used up",
   NOT_CONFIGURED:
     "The service has no repository token at present; without `Retry-After`, the operator must act first",
+};
+
+/** The description of each header of answers, by its name. */
+const HEADERS = {
+  ...COMMON_HEADERS,
+  "Retry-After": optionalNumber(
+    "Whole seconds to wait; never with `QUOTA_EXCEEDED`; with `NOT_CONFIGURED` only if waiting can help",
+    1,
+  ),
+  "Accept-Ranges": header("Tells that ranges of bytes can be requested", { const: "bytes" }),
+  "Content-Range": header(
+    "The range of bytes in this answer and the size of the file; with a 416, only the size",
+    { pattern: "^bytes (\\d+-\\d+|\\*)/\\d+$" },
+  ),
+  "Content-Disposition": header("The name to save the file under"),
 };
 
 /** The groups of operations, by the second segment of the path; operations without a limit are in `service`. */

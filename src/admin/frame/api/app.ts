@@ -2,7 +2,6 @@
 import { type Context, Hono } from "hono";
 import { isRefusal, refuse } from "../../../refusal.ts";
 import {
-  discardBody,
   type JsonObject,
   NO_BODY,
   readJson,
@@ -20,10 +19,6 @@ import { perform, type Route } from "./route.ts";
 /** Creates the app of `/admin/v1`. */
 export function createApi(options: AdminOptions, all: readonly Route[]): Hono<AdminEnv> {
   const api = new Hono<AdminEnv>();
-  api.use(async (c, next) => {
-    await next();
-    await discardBody(c.req.raw);
-  });
   api.use(authenticate(options));
   for (const route of all) api.on(route.method, route.path, (c) => serve(c, route, options));
   for (const [path, routes] of Map.groupBy(all, (route) => route.path)) {

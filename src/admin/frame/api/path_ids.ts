@@ -23,28 +23,20 @@ export const keyFor = idIn("key", {
   description: "The key's identifier, which is not the key",
 });
 /** Reads the UUID of the license in the path. */
-export const licenseFor = idIn("lic", {
-  holder: "a license",
-  code: "NOT_FOUND",
-  description: "The license's identifier",
-});
+export const licenseFor = idIn("lic", { holder: "a license", description: "The license's identifier" });
 /** Reads the UUID of the account in the path. */
-export const accountFor = idIn("usr", {
-  holder: "an account",
-  code: "NOT_FOUND",
-  description: "The account's identifier",
-});
+export const accountFor = idIn("usr", { holder: "an account", description: "The account's identifier" });
 /** Reads the name of the model in the path. */
 export const modelFor = modelIn("name");
 /** Reads the name and the version of the model in the path. */
 export const modelVersionFor = modelIn("name", "version");
 
-interface IdOptions extends Pick<PathReader<object>, "code"> {
+interface IdOptions extends Partial<Pick<PathReader<object>, "code">> {
   readonly holder: string;
   readonly description: string;
 }
 
-function idIn(kind: IdKind, { holder, code, description }: IdOptions) {
+function idIn(kind: IdKind, { holder, code = "NOT_FOUND", description }: IdOptions) {
   const { keywords, parse } = idRule(kind);
   const why = `the path must hold ${holder}'s id, ${idForm(kind)}`;
   const parameters = [parameter("id", description, keywords)];

@@ -8,7 +8,7 @@
 import { type Context, Hono } from "hono";
 import type { Session } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
-import { discardBody, statusOf, toWireCode } from "../../../wire/mod.ts";
+import { statusOf, toWireCode } from "../../../wire/mod.ts";
 import { logFailure } from "../log_failure.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import type { Thing } from "../thing.ts";
@@ -49,10 +49,6 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   }
 
   app.use(setHeaders(options));
-  app.use(async (c, next) => {
-    await next();
-    await discardBody(c.req.raw);
-  });
   app.get("/assets/:name", serveAsset);
   app.use(refuseForeignForms(options, showRefusal));
   app.get("/enter", (c) => {

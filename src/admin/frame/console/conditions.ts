@@ -38,8 +38,3 @@ export function readConditions<const Entries extends v.ObjectEntries>(
 export function fieldOf({ entered, values }: Asked<v.ObjectEntries>, name: string) {
   return { name, value: entered[name] ?? "", error: isRefusal(values) ? hintOf(values, name) : undefined };
 }
-
-/** Returns the code of the page, whose answer gets 400, if a condition cannot be read. */
-export function codeOf({ values }: Asked<v.ObjectEntries>) {
-  return isRefusal(values) ? { code: values.code } : {};
-}

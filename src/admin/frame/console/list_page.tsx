@@ -14,7 +14,7 @@ import { Notice } from "./components/layout.tsx";
 import { Pages, ROWS, takePage, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
-import { type Asked, codeOf, readConditions } from "./conditions.ts";
+import { type Asked, readConditions } from "./conditions.ts";
 import type { FieldsOf } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
@@ -83,71 +83,56 @@ async function listPage<Entries extends WithAfter, Row>(
   list: List<Entries, Row>,
   visit: Visit,
 ): Promise<Page> {
+  const { script, Fields, columns, nameRows, order, sumUp, noneMeets, toAfter, csv } = list;
   const asked = readConditions(visit.query, list.entries);
-  const { after } = isRefusal(asked.values) ? {} : (asked.values as { readonly after?: string });
-  const found = isRefusal(asked.values) ? asked.values : await list.find(visit, asked.values);
-  const shown = isRefusal(found) ? found : { ...found, rows: await found.read(after, ROWS + 1) };
-  return {
-    title: list.title,
-    beside: list.beside?.(visit),
-    ...(list.script && { script: list.script }),
-    ...codeOf(asked),
-    body: <ListBody list={list} visit={visit} asked={asked} found={shown} isFirst={after === undefined} />,
-  };
-}
-
-interface BodyProps<Entries extends WithAfter, Row> {
-  readonly list: List<Entries, Row>;
-  readonly visit: Visit;
-  readonly asked: Asked<Entries>;
-  /** One row more than a page has shows that there is a next page. */
-  readonly found: (Pick<Found<Row>, "warning" | "note"> & { readonly rows: readonly Row[] }) | Refusal;
-  readonly isFirst: boolean;
-}
-
-function ListBody<Entries extends WithAfter, Row>({
-  list,
-  visit,
-  asked,
-  found,
-  isFirst,
-}: BodyProps<Entries, Row>) {
-  const { Fields, columns, nameRows, order, sumUp, noneMeets, toAfter, csv } = list;
-  const path = `/console${list.path}`;
-  const isFiltered = Object.keys(asked.entered).length > 0;
-  const { warning, note, rows: read } = isRefusal(found) ? { warning: found.sentence, rows: [] } : found;
+  const { values, entered } = asked;
+  const { after } = isRefusal(values) ? {} : (values as { readonly after?: string });
+  const found = isRefusal(values) ? values : await list.find(visit, values);
+  // One row more than a page has shows that there is a next page.
+  const { warning, note, read } = isRefusal(found)
+    ? { warning: found.sentence, read: [] }
+    : { ...found, read: await found.read(after, ROWS + 1) };
   const { rows, last } = takePage(read);
+  const path = `/console${list.path}`;
+  const isFirst = after === undefined;
+  const isFiltered = Object.keys(entered).length > 0;
   const isEmpty = rows.length === 0 && isFirst && !isFiltered;
   const named = `${nameRows(rows, last !== undefined || !isFirst)}, ${order}`;
   const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
-  return (
-    <>
-      {Fields && (
-        <form class={list.hasManyFields ? "filters many" : "filters"} action={path} aria-label="Conditions">
-          {Fields(asked)}
-          <div class="actions">
-            <button type="submit">Show</button>
-            {isFiltered && <a href={path}>Show all</a>}
-          </div>
-        </form>
-      )}
-      {warning && (
-        <Notice kind="warning">
-          <Foreign text={`${warning}.`} />
-        </Notice>
-      )}
-      {note}
-      {rows.length > 0 ? (
-        <Table caption={caption} columns={columns(visit)} rows={rows} />
-      ) : isRefusal(found) ? null : (
-        <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
-      )}
-      <Pages path={path} conditions={asked.entered} after={last && toAfter(last)} isFirst={isFirst}>
-        {csv && rows.length > 0 && <a href={toAddress(`${path}.csv`, asked.entered)}>Download as CSV</a>}
-      </Pages>
-      {list.below?.(visit, isEmpty)}
-    </>
-  );
+  return {
+    title: list.title,
+    beside: list.beside?.(visit),
+    ...(script && { script }),
+    ...(isRefusal(values) && { code: values.code }),
+    body: (
+      <>
+        {Fields && (
+          <form class={list.hasManyFields ? "filters many" : "filters"} action={path} aria-label="Conditions">
+            {Fields(asked)}
+            <div class="actions">
+              <button type="submit">Show</button>
+              {isFiltered && <a href={path}>Show all</a>}
+            </div>
+          </form>
+        )}
+        {warning && (
+          <Notice kind="warning">
+            <Foreign text={`${warning}.`} />
+          </Notice>
+        )}
+        {note}
+        {rows.length > 0 ? (
+          <Table caption={caption} columns={columns(visit)} rows={rows} />
+        ) : isRefusal(found) ? null : (
+          <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
+        )}
+        <Pages path={path} conditions={entered} after={last && toAfter(last)} isFirst={isFirst}>
+          {csv && rows.length > 0 && <a href={toAddress(`${path}.csv`, entered)}>Download as CSV</a>}
+        </Pages>
+        {list.below?.(visit, isEmpty)}
+      </>
+    ),
+  };
 }
 
 /** Answers the rows of all pages as CSV. */

@@ -34,12 +34,7 @@ export function renderPage(page: Page, place: Place): string {
   return `<!doctype html>${<Frame page={page} place={place} />}`;
 }
 
-interface FrameProps {
-  readonly page: Page;
-  readonly place: Place;
-}
-
-function Frame({ page, place: { session, ...place } }: FrameProps) {
+function Frame({ page, place: { session, ...place } }: { readonly page: Page; readonly place: Place }) {
   const { title, beside, body, isNarrow, script } = page;
   const content = (
     <>
