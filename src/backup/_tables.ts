@@ -1,5 +1,5 @@
 /** Finds in PostgreSQL's catalogue which tables and columns a backup contains, and in which order. */
-import { toDay } from "../calendar.ts";
+import { monthOf } from "../calendar.ts";
 import type { Migration, Sql } from "../database/mod.ts";
 import type { BackedUpTable } from "./format.ts";
 
@@ -119,19 +119,13 @@ export async function renderCopiesOut(sql: Sql, table: BackedUpTable): Promise<s
   const order = order_by.map((column) => (isText(column) ? `${quoted(column)} collate "C"` : quoted(column)));
   const [by = ""] = order;
   const windows = months?.map(
-    (month) => `where ${by} >= '${month} 00:00Z' and ${by} < '${monthAfter(month)} 00:00Z'`,
+    (month) => `where ${by} >= '${month} 00:00Z' and ${by} < '${monthOf(Date.parse(month)).resetsAt}'`,
   ) ?? [""];
   return windows.map(
     (window) =>
       `copy (select ${columns.map(quoted).join(", ")} from ${quoted(name)} ${window} ` +
       `order by ${order.join(", ")}) to stdout`,
   );
-}
-
-function monthAfter(firstDay: string): string {
-  const month = new Date(`${firstDay}T00:00:00Z`);
-  month.setUTCMonth(month.getUTCMonth() + 1);
-  return toDay(month);
 }
 
 /** Quotes an identifier for SQL. */

@@ -41,18 +41,13 @@ export function tarPadding(size: number): Buffer {
 /** The end marker of a tar. */
 export const TAR_END = Buffer.alloc(2 * BLOCK_BYTES);
 
-export interface TarReader {
-  /** Reads the next entry's header; undefined at the end. Throws if bytes follow the end. */
-  next(): Promise<TarEntry | undefined>;
-  /** Yields the content of the current entry. Read it to its end before the next call of `next`. */
-  bytes(): AsyncGenerator<Buffer>;
-}
+export type TarReader = ReturnType<typeof readTar>;
 
 /** Reads a tar. `onBytes` gets every byte of it in order, with the name of the entry that contains the byte. */
 export function readTar(
   source: AsyncIterable<Buffer>,
   onBytes: (bytes: Buffer, entry: string | undefined) => void,
-): TarReader {
+) {
   const chunks = source[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
   let entry: TarEntry | undefined;
@@ -81,7 +76,8 @@ export function readTar(
   }
 
   return {
-    async next() {
+    /** Reads the next entry's header; undefined at the end. Throws if bytes follow the end. */
+    async next(): Promise<TarEntry | undefined> {
       const header = await exactly(BLOCK_BYTES);
       if (isZero(header)) {
         if (!isZero(await exactly(BLOCK_BYTES)))
@@ -94,6 +90,7 @@ export function readTar(
       onBytes(header, entry.name);
       return entry;
     },
+    /** Yields the content of the current entry. Read it to its end before the next call of `next`. */
     async *bytes() {
       if (entry === undefined) return;
       const { name, size } = entry;

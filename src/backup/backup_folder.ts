@@ -35,14 +35,7 @@ export interface FolderOptions extends Omit<BackupOptions, "path" | "replace" | 
 
 export interface FolderBackup extends Backup {
   readonly path: string;
-  readonly removed: Removed;
-}
-
-export interface Removed {
-  readonly backups: number;
-  readonly models: number;
-  /** Sentences on files that cannot be read. Nobody knows what they need, so every model file stays. */
-  readonly warnings: readonly string[];
+  readonly removed: Awaited<ReturnType<typeof removeOld>>;
 }
 
 /** A data folder has at least one of these, and model files that no backup names. */
@@ -104,8 +97,11 @@ function demandOwnPath(besideFolder: string): void {
   );
 }
 
-/** Removes earlier backups of this installation that `keep` does not keep, and then the model files nobody needs. */
-async function removeOld(folder: string, keep: KeepRule | undefined, newest: Head): Promise<Removed> {
+/**
+ * Removes earlier backups of this installation that `keep` does not keep, and then the model files nobody needs. Warns of
+ * files that cannot be read: nobody knows what they need, so every model file stays.
+ */
+async function removeOld(folder: string, keep: KeepRule | undefined, newest: Head) {
   if (keep === undefined) return { backups: 0, models: 0, warnings: [] };
   const { found, warnings } = await listBackups(folder);
   // A backup of the future was made with a wrong clock. If it counted, it would displace the backups of now.
@@ -115,7 +111,7 @@ async function removeOld(folder: string, keep: KeepRule | undefined, newest: Hea
       name === nameOf(new Date(made_at)) &&
       made_at <= newest.made_at,
   );
-  const timeOf = ({ head }: FoundBackup) => Date.parse(head.made_at);
+  const timeOf = ({ head }: (typeof own)[number]) => Date.parse(head.made_at);
   const kept = selectKept(own.map(timeOf), keep);
   const old = own.filter((each) => !kept.has(timeOf(each)));
   for (const { name } of old) await rm(join(folder, name));
@@ -132,14 +128,9 @@ function nameOf(at: Date): string {
   return `claviger-${toTimestamp(at).replaceAll(":", "")}.tar.zst`;
 }
 
-interface FoundBackup {
-  readonly name: string;
-  readonly head: Head;
-}
-
 /** Lists the backups in a folder, also those that an operator renamed, and warns of those that cannot be read. */
 async function listBackups(folder: string) {
-  const found: FoundBackup[] = [];
+  const found: { readonly name: string; readonly head: Head }[] = [];
   const warnings: string[] = [];
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const { name } = entry;

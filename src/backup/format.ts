@@ -92,16 +92,20 @@ export const headSchema = v.strictObject({
   ),
 });
 
-export const sumsSchema = v.strictObject({
-  tables: v.array(v.strictObject({ name, rows: count, bytes: count, sha256: digest })),
-  models: v.array(modelFile),
-  sha256: digest,
-});
-
 export type BackedUpTable = v.InferOutput<typeof tableSchema>;
 export type Head = v.InferOutput<typeof headSchema>;
-export type Sums = v.InferOutput<typeof sumsSchema>;
-export type TableSum = Sums["tables"][number];
+
+/** The rows, bytes and SHA-256 of a table. */
+export interface TableSum extends v.InferOutput<typeof modelFile> {
+  readonly name: string;
+  readonly rows: number;
+}
+
+export interface Sums {
+  readonly tables: TableSum[];
+  readonly models: v.InferOutput<typeof modelFile>[];
+  sha256: string;
+}
 
 /** Renders a JSON file of the backup. Equal values give equal bytes. */
 export function renderJson(value: Head | Sums): Buffer {

@@ -90,12 +90,10 @@ export async function restoreBackup(
   }
   const prepared = await migrate(address, own);
   if (isRefusal(prepared)) return prepared;
-  let restored: Restored;
-  try {
-    restored = await inTransaction(address, (sql) => load(sql, own, options));
-  } catch (error) {
-    return toRefusal(error, proven.name, "restore");
-  }
+  const restored = await inTransaction(address, (sql) => load(sql, own, options)).catch((error) =>
+    toRefusal(error, proven.name, "restore"),
+  );
+  if (isRefusal(restored)) return restored;
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) return migrated;
   await finishRestore(address, options);
@@ -126,11 +124,11 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   if (contents !== undefined) throw new BackupFailure(notEmpty(options, contents));
   await makePartitions(sql, tables);
 
-  const triggers = await listInsertTriggers(sql, tables);
-  for (const { table, name } of triggers) await sql`alter table ${sql(table)} disable trigger ${sql(name)}`;
+  // A trigger could change or refuse a row. Those of foreign keys are not among these.
+  for (const { name } of tables) await sql`alter table ${sql(name)} disable trigger user`;
   await loadBeside(options);
   const sums = await loadSections(sql, options);
-  for (const { table, name } of triggers) await sql`alter table ${sql(table)} enable trigger ${sql(name)}`;
+  for (const { name } of tables) await sql`alter table ${sql(name)} enable trigger user`;
   if (sums?.sha256 !== proven.sums.sha256) {
     throw new Error(`${proven.name} was changed while it was read: restore again`);
   }
@@ -167,23 +165,6 @@ async function makePartitions(sql: Sql, tables: readonly BackedUpTable[]): Promi
     query: async (build: (sql: Sql) => PromiseLike<unknown>) => (await build(sql)) as never,
   };
   for (const month of months) await attachPartition(database, monthOf(Date.parse(month)));
-}
-
-interface Trigger {
-  readonly table: string;
-  readonly name: string;
-}
-
-/** Lists the triggers that could change or refuse inserted rows. The triggers of foreign keys are not among them. */
-async function listInsertTriggers(sql: Sql, tables: readonly BackedUpTable[]): Promise<Trigger[]> {
-  const INSERT = 4;
-  const names = tables.map(({ name }) => name);
-  const triggers = await sql<Trigger[]>`
-    select c.relname as table, t.tgname as name
-      from pg_trigger t join pg_class c on c.oid = t.tgrelid
-     where c.relnamespace = current_schema()::regnamespace and not c.relispartition
-       and not t.tgisinternal and t.tgenabled = 'O' and t.tgtype & ${INSERT}::integer <> 0`;
-  return triggers.filter(({ table }) => names.includes(table));
 }
 
 /** Loads the whole file, and returns its sums, which are proven again. */

@@ -99,14 +99,13 @@ export async function writeBackup(
       await keepModels(written.head, options);
       return written;
     };
-    let isVerified = false;
+    const isVerified = options.path !== "-";
     const written = await writeWhole(options.path, write, {
       ...options,
       // After the transaction, which holds back migrations.
       async check(path) {
         const proven = await verifyBackup(path, options.watch);
         if (isRefusal(proven)) throw new BackupFailure(`the written file is wrong: ${proven.sentence}`);
-        isVerified = true;
       },
     });
     const note = (sql: Sql) => noteBackup(sql, { takenAt: options.now, isVerified });

@@ -12,38 +12,15 @@ export interface BucketSettings extends Pick<Connection, "url" | "limitMs" | "si
   readonly caFile: string | undefined;
 }
 
-export interface BucketObject {
-  /** Below the prefix. */
-  readonly name: string;
-  readonly sizeBytes: number;
-  readonly changedAt: Date;
-}
-
-export type ReadPart = (first: number, length: number) => Promise<Uint8Array>;
-
 /** A bucket, or the part of it below a prefix. Each function throws a {@linkcode BucketFailure}. */
-export interface Bucket {
-  /** Its address, for messages. */
-  readonly url: string;
-  /** Returns the size of an object; undefined if there is none of that name. */
-  sizeOf(name: string): Promise<number | undefined>;
-  /** Reads an object of that size by ranges. */
-  read(name: string, sizeBytes: number): AsyncGenerator<Buffer>;
-  /**
-   * Writes an object by parts; it appears whole or not at all. The server checks the SHA-256 of each part. Read the
-   * object afterwards: the server may fail without saying so.
-   */
-  write(name: string, sizeBytes: number, readPart: ReadPart): Promise<void>;
-  remove(name: string): Promise<void>;
-  list(): AsyncGenerator<BucketObject>;
-}
+export type Bucket = ReturnType<typeof createBucket>;
+
+type ReadPart = (first: number, length: number) => Promise<Uint8Array>;
 
 /** The size of a part. All but the last one must have 5 MiB. Source: Amazon S3 user guide, multipart upload limits. */
 export const PART_BYTES = ANSWER_LIMIT_BYTES;
 const MOST_PARTS = 10_000;
-/** A list ends after so many objects, so that a server cannot answer without an end. */
-const MOST_OBJECTS = 1_000_000;
-/** A list ends after so many answers, each of which may have no object at all. */
+/** A list ends after so many answers, which have a million objects, so that a server cannot answer without an end. */
 const MOST_PAGES = 1_000;
 /** How long each of the tries to remove the parts of a failed upload may take. */
 const CLEAN_UP_LIMIT_MS = 1_000;
@@ -79,7 +56,7 @@ export function openBucket({ url, region, credentialsFile, caFile, ...bounds }: 
 }
 
 /** Creates a bucket on a connection. */
-export function createBucket(to: Connection): Bucket {
+export function createBucket(to: Connection) {
   const { origin, pathname } = new URL(to.url);
   const [, name = "", prefix = ""] = /^\/([^/]+)\/?(.*)$/.exec(pathname) ?? [];
   const bucketUrl = `${origin}/${name}`;
@@ -115,8 +92,10 @@ export function createBucket(to: Connection): Bucket {
   }
 
   return {
+    /** Its address, for messages. */
     url: to.url,
-    async sizeOf(object) {
+    /** Returns the size of an object; undefined if there is none of that name. */
+    async sizeOf(object: string): Promise<number | undefined> {
       // An answer to HEAD has no code. A list tells a missing object from a missing bucket, and names a wrong secret.
       const listed = `${bucketUrl}?list-type=2&prefix=${encodeURIComponent(start + object)}`;
       const explain = () => ask({ method: "GET", url: listed });
@@ -128,7 +107,8 @@ export function createBucket(to: Connection): Bucket {
       await explain();
       return undefined;
     },
-    async *read(object, sizeBytes) {
+    /** Reads an object of that size by ranges. */
+    async *read(object: string, sizeBytes: number) {
       for (let first = 0; first < sizeBytes; first += PART_BYTES) {
         const length = Math.min(PART_BYTES, sizeBytes - first);
         const headers = { range: `bytes=${first}-${first + length - 1}` };
@@ -138,23 +118,25 @@ export function createBucket(to: Connection): Bucket {
         yield body;
       }
     },
-    async write(object, sizeBytes, readPart) {
+    /**
+     * Writes an object by parts; it appears whole or not at all. The server checks the SHA-256 of each part. Read the
+     * object afterwards: the server may fail without saying so.
+     */
+    async write(object: string, sizeBytes: number, readPart: ReadPart) {
       if (sizeBytes > PART_BYTES) await writeParts(urlOf(object), sizeBytes, readPart);
       else await ask({ method: "PUT", url: urlOf(object), body: await readPart(0, sizeBytes) });
     },
-    async remove(object) {
+    async remove(object: string) {
       await ask({ method: "DELETE", url: urlOf(object) });
     },
+    /** Lists the objects, by their names below the prefix. */
     async *list() {
       let more = "";
-      let objects = 0;
-      for (let page = 0; page < MOST_PAGES && objects < MOST_OBJECTS; page++) {
+      for (let page = 0; page < MOST_PAGES; page++) {
         const query = `list-type=2&prefix=${encodeURIComponent(start)}${more}`;
         const text = (await ask({ method: "GET", url: `${bucketUrl}?${query}` })).body.toString();
         // Not by a pattern for a whole entry: with many beginnings and no end it would take minutes.
-        const entries = text.split("<Contents>").slice(1);
-        objects += entries.length;
-        for (const contents of entries) {
+        for (const contents of text.split("<Contents>").slice(1)) {
           yield {
             name: (textOf(contents, "Key") ?? "").slice(start.length),
             sizeBytes: Number(textOf(contents, "Size")),

@@ -48,7 +48,12 @@ export function isSha256(text: string): boolean {
 /** Creates the folder of a store, and removes the unfinished files of interrupted copies. */
 export async function prepareFolder(folder: string, now: Date): Promise<void> {
   await makeFolder(folder);
-  await sweepUnfinished(folder, now);
+  for (const name of await readdir(folder)) {
+    if (!UNFINISHED.test(name)) continue;
+    const path = join(folder, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found !== undefined && now.getTime() - found.mtimeMs > ABANDONED_MS) await rm(path, { force: true });
+  }
 }
 
 /**
@@ -162,15 +167,6 @@ export async function removeUnneeded(folder: string, needed: ReadonlySet<string>
 /** Tells whether a path below the store is that of a model file: Claviger made it. */
 export function isStoredAs(path: string): boolean {
   return isSha256(basename(path)) && pathOfFile("", basename(path)) === path;
-}
-
-async function sweepUnfinished(folder: string, now: Date): Promise<void> {
-  for (const name of await readdir(folder)) {
-    if (!UNFINISHED.test(name)) continue;
-    const path = join(folder, name);
-    const found = await stat(path).catch(() => undefined);
-    if (found !== undefined && now.getTime() - found.mtimeMs > ABANDONED_MS) await rm(path, { force: true });
-  }
 }
 
 export interface CopyOptions {

@@ -32,20 +32,14 @@ export function isHosted(found: FoundVersion): found is HostedFile {
   return found.sha256 !== null;
 }
 
-export interface FileDirectory {
-  /**
-   * Finds the version, listed or not, for a request from that address; null if the version does not exist or is retired.
-   * Throws `DatabaseUnavailable`.
-   */
-  find(wanted: Wanted, address: string, how?: LookUpOptions): Promise<FoundVersion | null>;
-}
+export type FileDirectory = ReturnType<typeof createFileDirectory>;
 
 type Wanted = Pick<FoundVersion, "name" | "version">;
 
 const MAX_FILES = 10_000;
 const MAX_AGE_MS = 60_000;
 
-export function createFileDirectory(database: Database, clock: Clock): FileDirectory {
+export function createFileDirectory(database: Database, clock: Clock) {
   const known = new LRUCache<string, FoundVersion>({
     max: MAX_FILES,
     ttl: MAX_AGE_MS,
@@ -60,7 +54,11 @@ export function createFileDirectory(database: Database, clock: Clock): FileDirec
     },
   });
   return {
-    async find(wanted, address, how) {
+    /**
+     * Finds the version, listed or not, for a request from that address; null if the version does not exist or is
+     * retired. Throws `DatabaseUnavailable`.
+     */
+    async find(wanted: Wanted, address: string, how?: LookUpOptions): Promise<FoundVersion | null> {
       const { name, version } = MODEL_RULES;
       if (name.parse(wanted.name) === undefined || version.parse(wanted.version) === undefined) return null;
       const id = idOf(wanted);

@@ -1,13 +1,6 @@
 import { basename } from "node:path";
-import type { Database } from "../database/mod.ts";
-import {
-  checkStoredFile,
-  type FileProblem,
-  isStoredAs,
-  type OnProgress,
-  pathOfFile,
-  type StoredFile,
-} from "./file_store.ts";
+import type { Database, Sql } from "../database/mod.ts";
+import { checkStoredFile, isStoredAs, type OnProgress, pathOfFile, type StoredFile } from "./file_store.ts";
 import {
   checkInBucket,
   listFiles,
@@ -16,16 +9,10 @@ import {
   openModelsBucket,
 } from "./model_files.ts";
 
-export interface CheckedFile extends StoredFile {
-  /** `name version` of each version that has this file. */
-  readonly versions: readonly string[];
-  /** The fault of the file; undefined if it is intact. */
-  readonly problem: FileProblem | "damaged in the cache" | undefined;
-}
-
 /**
  * Reads every stored file and compares it with the registry: with a bucket the file in it, and its copy in the folder
- * if there is one. Changes nothing. `unnamed` are the files that belong to no version.
+ * if there is one. Changes nothing. The `problem` of a file that is intact is undefined. `unnamed` are the files that
+ * belong to no version.
  */
 export async function verifyFiles(
   database: Database,
@@ -34,11 +21,11 @@ export async function verifyFiles(
 ) {
   // In this order, so that a file that is added in the meantime is not reported as unnamed.
   const stored = await listFiles(place);
-  const hosted = await listHosted(database);
+  const hosted = await database.query(selectHosted);
   const bucket = openModelsBucket(place);
   const total = hosted.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   let begun = 0;
-  const files: CheckedFile[] = [];
+  const files: ((typeof hosted)[number] & { readonly problem: string | undefined })[] = [];
   for (const file of hosted) {
     let done = begun;
     const onBytes = (bytes: number) => {
@@ -56,15 +43,14 @@ export async function verifyFiles(
   return { files, unnamed: stored.filter(({ path }) => !isNamed(path)) };
 }
 
-async function listHosted(database: Database): Promise<Omit<CheckedFile, "problem">[]> {
-  return await database.query<Omit<CheckedFile, "problem">>(
-    (sql) => sql`
-      select f.sha256, f.size_bytes as "sizeBytes",
-             json_agg(m.name || ' ' || v.version order by m.name collate "C", v.created_at) as versions
-        from model_files f
-        join model_versions v on v.file = f.sha256
-        join models m on m.id = v.model_id
-       group by f.sha256
-       order by min(m.name collate "C"), f.sha256`,
-  );
+/** Reads the registered files, each with `name version` of the versions that have it. */
+function selectHosted(sql: Sql) {
+  return sql<(StoredFile & { readonly versions: readonly string[] })[]>`
+    select f.sha256, f.size_bytes as "sizeBytes",
+           json_agg(m.name || ' ' || v.version order by m.name collate "C", v.created_at) as versions
+      from model_files f
+      join model_versions v on v.file = f.sha256
+      join models m on m.id = v.model_id
+     group by f.sha256
+     order by min(m.name collate "C"), f.sha256`;
 }

@@ -181,12 +181,12 @@ describe("verifyBackup()", () => {
     expect(sentenceOf(aFolder)).toBe(`Cannot read ${folder}: it is a folder; name a file`);
   });
 
-  test("names the table with wrong rows, and the format of a newer backup", async () => {
+  test("says that rows were changed, and names the format of a newer backup", async () => {
     const place = (await listPlaces()).find(({ name }) => name === "tables/licenses/000001.copy")!;
     const bytes = Buffer.from(tar);
     bytes[place.content + 3] = (bytes[place.content + 3] ?? 0) ^ 1;
     expect(await complaintOf(pack(bytes))).toBe(
-      `Cannot use the backup ${changed}: the rows of licenses were changed after the backup: it is damaged; ` +
+      `Cannot use the backup ${changed}: it was changed after the backup: it is damaged; ` +
         "use another copy or an earlier backup",
     );
     const newer = Buffer.from(tar);

@@ -263,11 +263,11 @@ describe("restoreBackup()", () => {
     const meddling: Migration = {
       number: migrations.length + 1,
       name: "meddling",
-      // An unexpected trigger that the restore does not disable, and that changes the stored rows.
-      text: `create function meddle() returns trigger language plpgsql as
-             $$ begin new.name := 'someone else'; return new; end $$;
-             create trigger meddle before insert on accounts for each row execute function meddle();
-             alter table accounts enable always trigger meddle;`,
+      // An unexpected trigger that the restore does not disable, and that changes the stored rows: it runs when the
+      // other triggers are enabled again.
+      text: `create function meddle() returns event_trigger language plpgsql as
+             $$ begin update accounts set name = concat(name, '!'); end $$;
+             create event trigger meddle on ddl_command_end when tag in ('ALTER TABLE') execute function meddle();`,
     };
     await using target = await createTestDatabase({ empty: true });
     const meddled = [...migrations, meddling];

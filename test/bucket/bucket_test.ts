@@ -29,8 +29,6 @@ const write = (name: string, bytes: Uint8Array) =>
   bucket.write(name, bytes.length, async (first, length) => bytes.subarray(first, first + length));
 const read = async (name: string, sizeBytes: number) =>
   Buffer.concat(await Array.fromAsync(bucket.read(name, sizeBytes)));
-const MANY = "<Contents><Key>a</Key></Contents>".repeat(20_000);
-const tokenOf = (page: number) => `<NextContinuationToken>${page}</NextContinuationToken>`;
 const listOf = (one: Bucket) => Array.fromAsync(one.list());
 async function failureOf(work: Promise<unknown>): Promise<string> {
   const error = await work.then(
@@ -75,15 +73,13 @@ describe("createBucket()", () => {
     expect(await failureOf(read("ab/part", PART_BYTES + 5))).toBe("its object is cut short");
   });
 
-  test.each([
-    ["a list without an end", (page: number) => `<IsTruncated>true</IsTruncated>${tokenOf(page)}`],
-    [
-      "an endless number of objects",
-      (page: number) => `${MANY}<IsTruncated>true</IsTruncated>${tokenOf(page)}`,
-    ],
-  ])("refuses %s", async (_what, answer) => {
+  test("refuses a list without an end", async () => {
     let pages = 0;
-    await using hostile = Bun.serve({ port: 0, fetch: () => new Response(answer(++pages)) });
+    const answer = () =>
+      new Response(
+        `<IsTruncated>true</IsTruncated><NextContinuationToken>${++pages}</NextContinuationToken>`,
+      );
+    await using hostile = Bun.serve({ port: 0, fetch: answer });
     const other = createBucket({ url: `http://127.0.0.1:${hostile.port}/models`, access });
     expect(await failureOf(listOf(other))).toBe("its list of objects does not end");
     expect(pages).toBeLessThan(1_100);
@@ -102,16 +98,6 @@ describe("createBucket()", () => {
     expect(performance.now() - began).toBeLessThan(1_000);
     status = 400;
     expect(await failureOf(listOf(other))).toBe("it answered 400");
-  });
-
-  test("leaves no part of an upload that was interrupted", async () => {
-    const work = bucket.write("ab/object", PART_BYTES + 5, async (first, length) => {
-      if (first > 0) throw new Error("stopped");
-      return testBytes(length);
-    });
-    expect(work).rejects.toThrow("stopped");
-    await work.catch(() => {});
-    expect([server.objects.size, server.uploads.size]).toEqual([0, 0]);
   });
 
   test.each(["none", "silent"] as const)(

@@ -194,12 +194,6 @@ describe("claviger models verify", () => {
     expect(unnamed).toEqual([]);
   });
 
-  test("shows a progress bar on a terminal", async () => {
-    const { status, err } = await line.here(["models", "verify"], { isTerminal: true });
-    expect(status).toBe(0);
-    expect(err).toEndWith("3 of 3 MB\n");
-  });
-
   test("ends with status 1, and names changed and missing files in its error and its output", async () => {
     await add({ name: "a", file });
     const path = storedPath(SHA256);

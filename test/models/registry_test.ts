@@ -62,11 +62,6 @@ describe("listFor()", () => {
       }),
     );
   });
-
-  test("listFor() returns the real size of a hosted file for which 0 was recorded", async () => {
-    await add({ downloadUrl: null, hostedBytes: 1_234, sizeMb: 0 });
-    expect(await list()).toMatchObject([{ size_mb: 0.001234 }]);
-  });
 });
 
 describe("addModel()", () => {

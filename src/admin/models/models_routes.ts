@@ -133,10 +133,7 @@ export const MODEL_ROUTES = [
       if (given.length === 1 || given.length === 2) return NEED_EACH_OTHER;
       const model = parseNewModel(
         {
-          name: body.name,
-          version: body.version,
-          type: body.type,
-          paradigm: body.paradigm,
+          ...body,
           nFeatures: body.n_features,
           nClasses: body.n_classes,
           sizeMb: size_mb ?? 0,

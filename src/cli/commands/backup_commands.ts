@@ -197,7 +197,7 @@ async function load(
       migrations,
       withoutSealed: plan.withoutSealed,
       models: opened.config,
-      place: placeOf(config),
+      place: config.databaseUrl === undefined ? config.dataDir : nameOfDatabase(config.databaseUrl),
       isExternal: config.databaseUrl !== undefined,
       actor: { kind: "command", name: userName },
       clock,
@@ -267,8 +267,4 @@ function adviseTokens(disabled: number): string[] {
       "`claviger tokens list` shows them, and `claviger tokens resume NAME` lets one in again, with the secret that it " +
       "had in the backup",
   ];
-}
-
-function placeOf(config: Config): string {
-  return config.databaseUrl === undefined ? config.dataDir : nameOfDatabase(config.databaseUrl);
 }

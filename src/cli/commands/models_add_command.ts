@@ -144,9 +144,9 @@ async function orFileRefusal(
   try {
     return orRefuse(await copy());
   } catch (error) {
-    if (error instanceof InputRefused) throw new CommandRefused(`Cannot add model: ${error.message}`);
     if (error instanceof CommandRefused) throw error;
-    if (error instanceof BucketFailure) throw new CommandRefused(`Cannot add model: ${error.message}`);
+    if (error instanceof InputRefused || error instanceof BucketFailure)
+      throw new CommandRefused(`Cannot add model: ${error.message}`);
     // The error names the path of the operator's file; every other error comes from the folder of the models.
     const isSource = error instanceof Error && "path" in error && error.path === source;
     const where = isSource ? source : `the folder ${modelsFolderOf(config)}`;
