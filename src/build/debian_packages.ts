@@ -2,8 +2,8 @@
  * The Debian packages whose files the image holds, and their download with apt-get: without root, and for each
  * architecture, in folders of its own.
  *
- * `debian_packages.txt` pins their versions and digests (package, source package, version, architecture, SHA-256), so
- * that the same source always gives the same image. They come from the package sources of the host that builds, which
+ * `debian_packages.txt` pins their versions and digests (package, source package, by which Debian names vulnerabilities,
+ * version, architecture or `all`, SHA-256), so that the same source always gives the same image. They come from the package sources of the host that builds, which
  * must be those of Debian 12.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -14,18 +14,10 @@ import { run } from "./run.ts";
 /** A machine by its name in Debian and in images. */
 export type Architecture = "amd64" | "arm64";
 
-export interface DebianPackage {
-  readonly name: string;
-  /** The name of the source package, by which Debian names vulnerabilities. */
-  readonly source: string;
-  readonly version: string;
-  /** `amd64`, `arm64`, or `all` for both. */
-  readonly architecture: string;
-  readonly sha256: string;
-}
+export type DebianPackage = ReturnType<typeof listDebianPackages>[number];
 
 /** Returns the packages in the image for a machine. */
-export function listDebianPackages(machine: Architecture): DebianPackage[] {
+export function listDebianPackages(machine: Architecture) {
   const lines = readFileSync(join(import.meta.dir, "debian_packages.txt"), "utf8")
     .trim()
     .split("\n");

@@ -8,21 +8,11 @@ import packageJson from "../../package.json" with { type: "json" };
 
 export const CHECKOUT = join(import.meta.dir, "../..");
 
-/** A part of the PostgreSQL inside. */
-export interface Part {
-  readonly name: string;
-  readonly version: string;
-  /** The name of the license in SPDX's list, or `LicenseRef-` and a name of our own. */
-  readonly license: string;
-  /** Vendor and product in the dictionary of the NVD, by which it names faults. */
-  readonly cpe: string;
-  /** The files in the package of PostgreSQL, under the names by which programs load them. */
-  readonly files: readonly string[];
-}
-
 /**
- * Each line has name, version, license, `vendor:product` and files, separated by spaces. `sbom_test.ts` compares the
- * versions with what the files say.
+ * Each line has name, version, license, `vendor:product` and files, separated by spaces. The license is a name in SPDX's
+ * list, or `LicenseRef-` and a name of our own; vendor and product are those in the dictionary of the NVD, by which it
+ * names faults; the files are those in the package of PostgreSQL, under the names by which programs load them.
+ * `sbom_test.ts` compares the versions with what the files say.
  */
 const PARTS = `
 postgresql 18.4 PostgreSQL postgresql:postgresql bin/postgres bin/initdb lib/libpq.so.5
@@ -34,7 +24,7 @@ zlib 1.2.11 Zlib zlib:zlib lib/libz.so.1
 `;
 
 /** PostgreSQL and the libraries beside it, all built on Ubuntu 18.04. */
-export const POSTGRES_PARTS: readonly Part[] = PARTS.trim()
+export const POSTGRES_PARTS = PARTS.trim()
   .split("\n")
   .map((line) => {
     const [name = "", version = "", license = "", cpe = "", ...files] = line.split(" ");

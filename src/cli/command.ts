@@ -10,10 +10,8 @@ import { type Parameters, toArgument, toOption, type ValuesOf } from "./paramete
 import { createPrinter, type Printer } from "./print.ts";
 import { type CommandContext, withDatabase } from "./run.ts";
 
-/** A command, or a group of commands, that can be added to the program or to a group. */
-export interface Definition {
-  define(parent: Command, invocation: Invocation): void;
-}
+/** Adds a command, or a group of commands, to the program or to a group. */
+export type Definition = (parent: Command, invocation: Invocation) => void;
 
 interface Specification<Arguments extends Parameters, Options extends Parameters, Values, Context> {
   readonly name: string;
@@ -46,24 +44,22 @@ export function command<
   const { name, description } = specification;
   const args: Parameters = specification.arguments ?? {};
   const options: Parameters = specification.options ?? {};
-  return {
-    define(parent, invocation) {
-      const defined = parent.command(name).description(description);
-      for (const [key, parameter] of Object.entries(args)) defined.addArgument(toArgument(key, parameter));
-      for (const [key, parameter] of Object.entries(options)) defined.addOption(toOption(key, parameter));
-      defined.action(async () => {
-        const given = Object.keys(args).map((key, index) => [key, defined.processedArgs[index]]);
-        const values = { ...Object.fromEntries(given), ...defined.opts() };
-        const why = specification.check?.(values);
-        if (why !== undefined) defined.error(`error: ${why}`);
-        await specification.run(values, {
-          invocation,
-          // The parent is the program itself, or a group of the program.
-          program: parent.parent ?? parent,
-          print: createPrinter(invocation, values.json),
-        });
+  return (parent, invocation) => {
+    const defined = parent.command(name).description(description);
+    for (const [key, parameter] of Object.entries(args)) defined.addArgument(toArgument(key, parameter));
+    for (const [key, parameter] of Object.entries(options)) defined.addOption(toOption(key, parameter));
+    defined.action(async () => {
+      const given = Object.keys(args).map((key, index) => [key, defined.processedArgs[index]]);
+      const values = { ...Object.fromEntries(given), ...defined.opts() };
+      const why = specification.check?.(values);
+      if (why !== undefined) defined.error(`error: ${why}`);
+      await specification.run(values, {
+        invocation,
+        // The parent is the program itself, or a group of the program.
+        program: parent.parent ?? parent,
+        print: createPrinter(invocation, values.json),
       });
-    },
+    });
   };
 }
 
@@ -95,10 +91,8 @@ export function databaseCommand<
 
 /** Defines a group of commands. */
 export function group(name: string, description: string, commands: readonly Definition[]): Definition {
-  return {
-    define(parent, invocation) {
-      const defined = parent.command(name).description(description);
-      for (const each of commands) each.define(defined, invocation);
-    },
+  return (parent, invocation) => {
+    const defined = parent.command(name).description(description);
+    for (const define of commands) define(defined, invocation);
   };
 }

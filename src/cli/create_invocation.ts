@@ -56,18 +56,14 @@ function createOutput(): Required<Pick<Invocation, "out" | "outputFault">> {
         try {
           rest = rest.subarray(writeSync(1, rest));
         } catch (error) {
-          if (hasCode(error, "EAGAIN")) waitForReader();
+          // A pipe in non-blocking mode is full: wait a little for its reader.
+          if (hasCode(error, "EAGAIN")) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
           else fault = error;
         }
       }
     },
     outputFault: () => fault,
   };
-}
-
-/** Waits a little: a pipe in non-blocking mode is full. */
-function waitForReader(): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
 }
 
 /** Finds the name by the user's number, because Bun uses $USER, which may be missing. */

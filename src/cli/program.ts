@@ -96,7 +96,7 @@ export function createProgram(invocation: Invocation): Command {
     // Otherwise `models add --version 2` would print the program's version.
     .enablePositionalOptions()
     .exitOverride();
-  for (const each of COMMANDS) each.define(program, invocation);
+  for (const define of COMMANDS) define(program, invocation);
   program.on("command:*", ([name = ""]) => refuseUnknown(program, name));
   setOutput(program, invocation, "claviger");
   refuseRepeated(program);

@@ -75,7 +75,16 @@ export async function runUntilStopped(
     const state = service.directory.isTrusted() ? "answers" : "does not answer";
     return `Serving at ${service.url}; the database ${state}`;
   };
-  signals.onHangUp = createReload(service, { notifier, status, log });
+  signals.onHangUp = () => {
+    const { reload } = service;
+    if (reload === undefined && !notifier.hasManager) return false;
+    notifier.reloading();
+    const done = reload === undefined ? Promise.resolve(log.warn(NOTHING_TO_RELOAD)) : reload();
+    done
+      .catch((error: unknown) => log.error("Cannot read the certificate again", { reason: String(error) }))
+      .finally(() => notifier.ready(status()));
+    return true;
+  };
   const endReports = reportState(notifier, service, status);
 
   const signal = await signals.stopped;
@@ -98,26 +107,6 @@ export async function runUntilStopped(
   endReports();
   if (isForced)
     throw new CommandRefused("Stopped at once by a second signal: requests in progress were cut off");
-}
-
-function createReload(
-  service: Service,
-  {
-    notifier,
-    status,
-    log,
-  }: { readonly notifier: Notifier; readonly status: () => string; readonly log: Log },
-): () => boolean {
-  const { reload } = service;
-  return () => {
-    if (reload === undefined && !notifier.hasManager) return false;
-    notifier.reloading();
-    const done = reload === undefined ? Promise.resolve(log.warn(NOTHING_TO_RELOAD)) : reload();
-    done
-      .catch((error: unknown) => log.error("Cannot read the certificate again", { reason: String(error) }))
-      .finally(() => notifier.ready(status()));
-    return true;
-  };
 }
 
 const NOTHING_TO_RELOAD =

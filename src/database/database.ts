@@ -43,19 +43,17 @@ export interface Database extends AsyncDisposable {
   ): Promise<Row[]>;
   /** Opens new connections for all further statements. Running statements may finish on the old connections. */
   renew(): void;
-  stats(): DatabaseStats;
+  stats(): {
+    /** The largest number of connections, not the number that is open. */
+    readonly connections: number;
+    readonly statements: number;
+    /** The statements that have no answer yet and have not reached their deadline. */
+    readonly running: number;
+    readonly deadlinesMissed: number;
+    readonly poolsReplaced: number;
+  };
   /** Closes all connections at once: statements that still run fail. */
   close(): Promise<void>;
-}
-
-export interface DatabaseStats {
-  /** The largest number of connections, not the number that is open. */
-  readonly connections: number;
-  readonly statements: number;
-  /** The statements that have no answer yet and have not reached their deadline. */
-  readonly running: number;
-  readonly deadlinesMissed: number;
-  readonly poolsReplaced: number;
 }
 
 export interface DatabaseOptions {

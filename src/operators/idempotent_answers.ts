@@ -76,7 +76,11 @@ async function findAnswer(
   { tokenUuid, key, request }: RepeatableRequest,
   { secrets, now }: { readonly secrets: Secrets; readonly now: Date },
 ): Promise<StoredAnswer | Refusal | undefined> {
-  const [row] = await database.query<AnswerRow>(
+  const [row] = await database.query<{
+    answer: StoredAnswer["answer"];
+    sealedApiKey: string;
+    isSame: boolean;
+  }>(
     (sql) => sql`
       with old as (
         delete from idempotent_answers
@@ -101,10 +105,4 @@ async function findAnswer(
 /** Returns the condition of an answer that is not repeated any more. */
 export function isOldAnswer(sql: Sql, now: Date): Fragment {
   return sql`(created_at <= ${now}::timestamptz - ${ANSWERS_KEPT_HOURS} * interval '1 hour')`;
-}
-
-interface AnswerRow {
-  readonly answer: StoredAnswer["answer"];
-  readonly sealedApiKey: string;
-  readonly isSame: boolean;
 }

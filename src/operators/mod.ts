@@ -46,6 +46,7 @@ export {
 } from "./token_life.ts";
 export {
   findTokens,
+  isSource,
   issueToken,
   MAX_SOURCES,
   type Token,

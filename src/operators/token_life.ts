@@ -53,7 +53,7 @@ export async function renewToken(
   { brand, actor, now }: By & { readonly brand: Brand },
 ): Promise<{ readonly token: string; readonly state: TokenState } | Refusal> {
   const token = generateToken(brand);
-  const [row] = await database.query<RenewedRow>(
+  const [row] = await database.query<TokenChange & { expiresAt: Date | null; isTooWide: boolean }>(
     (sql) => sql`
       with old as (
         select id, state, expires_at,
@@ -84,11 +84,6 @@ export async function renewToken(
   const kept = `it would be expired since ${toTimestamp(row.expiresAt ?? now)}`;
   const stem = `${cannot}: ${expiresAt === undefined ? kept : PAST_EXPIRY}`;
   return refuse("CONFLICT", stem, { remedy: { name: "extend_token" } });
-}
-
-interface RenewedRow extends TokenChange {
-  readonly expiresAt: Date | null;
-  readonly isTooWide: boolean;
 }
 
 function refuseForGood(cannot: string, why = "it is revoked, which is final"): Refusal {

@@ -40,6 +40,12 @@ export function generateToken(brand: Brand): string {
 /** The most networks of one token. */
 export const MAX_SOURCES = 32;
 
+/** Tells whether a text is one address or network from which a token can be accepted. */
+export function isSource(text: string): boolean {
+  const parsed = parseTrustedProxies(text);
+  return parsed.ok && parsed.proxies.length === 1;
+}
+
 /**
  * Issues a token. Refuses a name that was used before or has a wrong form, no scope, a scope that a restricted token
  * cannot have, an expiry that has passed, and sources that are not addresses or networks. The text of the token is not
@@ -84,11 +90,9 @@ function findWrong(request: TokenRequest, now: Date): string | undefined {
   if (sources.length === 0 || sources.length > MAX_SOURCES) {
     return `it can have 1 to ${MAX_SOURCES} addresses and networks, not ${sources.length}`;
   }
-  const networks = sources.map((source) => parseTrustedProxies(source));
-  const wrong = networks.findIndex((network) => !network.ok || network.proxies.length !== 1);
-  return wrong === -1
-    ? undefined
-    : `${JSON.stringify(sources[wrong])} is not an IP address or a network such as 10.0.0.0/8`;
+  const wrong = sources.find((source) => !isSource(source));
+  if (wrong === undefined) return undefined;
+  return `${JSON.stringify(wrong)} is not an IP address or a network such as 10.0.0.0/8`;
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { Child } from "hono/jsx";
 import type { ActivityCount } from "../../activity/mod.ts";
 import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
-import { LISTED_STATES, TIERS, type Tier } from "../../licensing/mod.ts";
+import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
@@ -129,12 +129,8 @@ const CUSTOMER = {
   ),
 };
 
-interface CustomerOfRow {
-  readonly userId: string;
-  readonly email: string;
-  readonly organization: string;
-  readonly tier?: Tier;
-}
+type CustomerOfRow = Pick<Ending, "userId" | "email" | "organization"> & Partial<Pick<Ending, "tier">>;
+type Ending = Figures["expiring"]["rows"][number];
 
 /** The accounts that used most in the month. */
 export function Consumers({ month, ...list }: Figures["consumers"] & Shown) {
@@ -171,8 +167,6 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
     </Top>
   );
 }
-
-type Ending = Figures["expiring"]["rows"][number];
 
 /** The licenses that expire soon. */
 export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {

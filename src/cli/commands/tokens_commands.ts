@@ -2,8 +2,8 @@
 import { InvalidArgumentError } from "commander";
 import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
 import { EXPIRY, MODES, TIERS } from "../../licensing/mod.ts";
-import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
+  isSource,
   issueToken,
   isTooWide,
   type ListedToken,
@@ -153,11 +153,7 @@ function listOf<Word extends string>(
 
 function networksOption(text: string, before: readonly string[] = []): readonly string[] {
   const networks = [...before, ...text.split(",").map((network) => network.trim())];
-  const isRight = (network: string) => {
-    const parsed = parseTrustedProxies(network);
-    return parsed.ok && parsed.proxies.length === 1;
-  };
-  if (networks.length <= MAX_SOURCES && networks.every(isRight)) return networks;
+  if (networks.length <= MAX_SOURCES && networks.every(isSource)) return networks;
   throw new InvalidArgumentError(
     `It must be at most ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8, separated by commas`,
   );

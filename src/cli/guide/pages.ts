@@ -1,4 +1,8 @@
-/** The pages of the manual, in the order of the list. A test compares this list with the folder. */
+/**
+ * The pages of the manual, in the order of the list. A test compares this list with the folder. The name of a page is the
+ * NAME in `claviger guide NAME`, and the name of its file without `.md`. Its text is Markdown, whose links to other pages
+ * are relative: `[restore](backups.md#restore)`.
+ */
 import accounts from "./accounts.md" with { type: "text" };
 import backups from "./backups.md" with { type: "text" };
 import changes from "./changes.md" with { type: "text" };
@@ -23,16 +27,7 @@ import systemd from "./systemd.md" with { type: "text" };
 import troubleshooting from "./troubleshooting.md" with { type: "text" };
 import verify from "./verify.md" with { type: "text" };
 
-export interface GuidePage {
-  /** The NAME in `claviger guide NAME`, and the file's name without `.md`. */
-  readonly name: string;
-  /** One line for the list of pages. */
-  readonly summary: string;
-  /** Markdown. Links to other pages are relative: `[restore](backups.md#restore)`. */
-  readonly text: string;
-}
-
-export const PAGES: readonly GuidePage[] = [
+export const PAGES = [
   { name: "first-key", summary: "from the file to a first key, in five minutes", text: firstKey },
   { name: "verify", summary: "check who made a release, and what is in it", text: verify },
   { name: "service", summary: "a service with TLS, a model and an hourly backup", text: service },
@@ -59,6 +54,6 @@ export const PAGES: readonly GuidePage[] = [
 ];
 
 /** Returns the page of that name; undefined if there is none. */
-export function findPage(name: string): GuidePage | undefined {
+export function findPage(name: string) {
   return PAGES.find((page) => page.name === name);
 }

@@ -69,14 +69,8 @@ Control characters, line breaks and marks of writing direction in texts of other
 ${commands.join("\n")}`;
 }
 
-/** A command without subcommands, with its whole name. */
-export interface Leaf {
-  readonly path: string;
-  readonly command: Command;
-}
-
-/** Returns all commands that have no commands below them, in the order of their definition. */
-export function leavesOf(command: Command, path = command.name()): Leaf[] {
+/** Returns all commands that have no commands below them, with their whole names, in the order of their definition. */
+export function leavesOf(command: Command, path = command.name()): { path: string; command: Command }[] {
   if (command.commands.length === 0) return [{ path, command }];
   return command.commands.flatMap((child) => leavesOf(child, `${path} ${child.name()}`));
 }

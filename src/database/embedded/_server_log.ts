@@ -46,16 +46,13 @@ export function followServerLog(
   };
 }
 
-interface ServerLine {
-  /** The kind of process that wrote it, such as `checkpointer`; empty before the settings are read. */
-  readonly process: string;
-  readonly severity: string;
-  /** Severity and message. */
-  readonly text: string;
-}
+type ServerLine = NonNullable<ReturnType<typeof parseServerLine>>;
 
-/** Parses a line; undefined for a blank line or a continuation line. */
-function parseServerLine(line: string): ServerLine | undefined {
+/**
+ * Parses a line; undefined for a blank line or a continuation line. `process` is the kind of process that wrote it, such
+ * as `checkpointer`, and is empty before the settings are read; `text` is severity and message.
+ */
+function parseServerLine(line: string) {
   if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
   const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
   return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };

@@ -71,7 +71,7 @@ export function Bars({ caption, columnName, parts, series, id = "", limit, empty
 
 type Stack = Required<Pick<BarsProps, "id" | "parts" | "series">>;
 
-function Legend({ id, parts, limit, hasLine }: LegendProps) {
+function Legend({ id, parts, limit, hasLine }: Stack & Pick<BarsProps, "limit"> & { hasLine: boolean }) {
   if (parts.length === 1 && limit === undefined) return null;
   return (
     <ul class="legend">
@@ -97,11 +97,6 @@ function Legend({ id, parts, limit, hasLine }: LegendProps) {
       )}
     </ul>
   );
-}
-
-interface LegendProps extends Stack {
-  readonly limit: BarsProps["limit"];
-  readonly hasLine: boolean;
 }
 
 interface PlotProps extends Stack {
