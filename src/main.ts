@@ -2,11 +2,8 @@
 import { createInvocation, runCommandLine } from "./cli/mod.ts";
 import { bunPlatform } from "./platform/bun/mod.ts";
 
-const invocation = createInvocation({ platform: bunPlatform, programName: nameOfProgram() });
-process.exit(await runCommandLine(process.argv.slice(2), invocation));
-
+const [, script = ""] = process.argv;
 /** The executable as the user called it; from source, Bun and this file. */
-function nameOfProgram(): string {
-  const [, script = ""] = process.argv;
-  return script.startsWith("/$bunfs/") ? process.argv0 : `bun ${script}`;
-}
+const programName = script.startsWith("/$bunfs/") ? process.argv0 : `bun ${script}`;
+const invocation = createInvocation({ platform: bunPlatform, programName });
+process.exit(await runCommandLine(process.argv.slice(2), invocation));

@@ -3,7 +3,7 @@ import { isAdminTls, isLoopback, originOf } from "../endpoints.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import { createLicenseChanges } from "../licensing/mod.ts";
 import { createUploads, type UploadOptions } from "../models/mod.ts";
-import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
+import type { ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { LicenseSigner } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
@@ -24,11 +24,6 @@ export interface OperatorsListenerOptions
   readonly tls: TlsPair | undefined;
 }
 
-export interface OperatorsListener extends Listener {
-  /** Its own address, such as `http://127.0.0.1:8081`. */
-  readonly origin: string;
-}
-
 /** Longer than the deadline of a client's statement: operators can wait for a list. */
 const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 
@@ -41,7 +36,7 @@ const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 export async function listenForOperators(
   addresses: readonly Pick<ListenOptions, "host" | "port">[],
   options: OperatorsListenerOptions,
-): Promise<OperatorsListener | Refusal | undefined> {
+) {
   let refusal: Refusal | undefined;
   for (const address of addresses) {
     const listener = await listenAt(address, options);
@@ -54,7 +49,7 @@ export async function listenForOperators(
 async function listenAt(
   { host, port }: Pick<ListenOptions, "host" | "port">,
   options: OperatorsListenerOptions,
-): Promise<OperatorsListener | Refusal> {
+) {
   const { platform, databaseAddress, clock, log, maxBodyBytes, idleTimeoutSeconds } = options;
   const tls = isAdminTls({ host }, options) ? options.tls : undefined;
   const database = openDatabase(databaseAddress, { clock, log, ...POOL });
@@ -87,8 +82,9 @@ async function listenAt(
   }
   return {
     ...listener,
+    /** Its own address, such as `http://127.0.0.1:8081`. */
     origin: originOf(listener, tls !== undefined),
-    async stop(deadlineMs) {
+    async stop(deadlineMs: number): Promise<void> {
       await listener.stop(deadlineMs);
       await database.close();
     },

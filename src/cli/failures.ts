@@ -56,7 +56,8 @@ export function refuseDatabaseFailure(error: unknown, config: Config): Refusal |
   const cause = causeOf(error);
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
-  const isWrongParameter = WRONG_PARAMETER.test(code) && isFatal(cause);
+  const isFatal = cause instanceof Error && "severity" in cause && cause.severity === "FATAL";
+  const isWrongParameter = WRONG_PARAMETER.test(code) && isFatal;
   const kind = isWrongParameter || NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE";
   if (cause instanceof Error && cause.name === "PostgresError") {
     const remedy = isWrongParameter
@@ -77,10 +78,6 @@ export function refuseDatabaseFailure(error: unknown, config: Config): Refusal |
     );
   }
   return undefined;
-}
-
-function isFatal(error: unknown): boolean {
-  return error instanceof Error && "severity" in error && error.severity === "FATAL";
 }
 
 /** Renders any other exception as one line. */

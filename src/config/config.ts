@@ -16,7 +16,6 @@ import { readGitHubApp } from "./github_app.ts";
 import { SettingError } from "./setting_error.ts";
 import { settingOf } from "./settings.ts";
 
-/** All settings. */
 export type Config = Readonly<ReturnType<typeof read>>;
 
 const DEFAULT_ROOT_FOLDER = "/var/lib/claviger";

@@ -75,8 +75,9 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
 
   /** Without it, all processes would wait until the computation is taken for abandoned. */
   async function endLast(own: Database) {
-    if (tookMs === undefined) return;
-    await endRun(own, tookMs);
+    const lastMs = tookMs;
+    if (lastMs === undefined) return;
+    await own.query((sql) => sql`update figure_run set took_ms = ${lastMs}::double precision`);
     tookMs = undefined;
   }
 
@@ -141,8 +142,4 @@ async function takeRun(database: Database, clock: Clock): Promise<boolean> {
       returning true as taken`,
   );
   return taken.length > 0;
-}
-
-async function endRun(database: Database, tookMs: number): Promise<void> {
-  await database.query((sql) => sql`update figure_run set took_ms = ${tookMs}::double precision`);
 }

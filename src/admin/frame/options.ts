@@ -36,7 +36,6 @@ export interface AdminOptions {
   readonly publicUrl: string | undefined;
   /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
   readonly adminUrl: string | undefined;
-  /** True if the listener is on a loopback address. */
   readonly isLoopback: boolean;
   /** True if the listener serves https itself. */
   readonly isTls: boolean;
@@ -84,7 +83,6 @@ export interface AdminEnv {
     token: Token;
     /** Tells whether the token is still accepted, for a request that takes long. */
     isTokenAccepted: () => Promise<boolean>;
-    /** The session of a request of the console. */
     session: Session;
     /** The code of a refusal, for the log. */
     code: string | undefined;

@@ -7,6 +7,5 @@ export interface Thing {
   readonly label: string;
   /** The pages and forms of the console. Nobody sees the entry whose role may not open the first page. */
   readonly pages: readonly [ConsoleRoute, ...ConsoleRoute[]];
-  /** The routes of the API. */
   readonly api: readonly Route[];
 }

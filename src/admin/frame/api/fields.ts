@@ -28,13 +28,8 @@ export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
   );
 }
 
-/** A tier. */
 export const TIER_FIELD = wordField(TIERS);
-
-/** The mode of a key. */
 export const MODE_FIELD = wordField(MODES);
-
-/** The expiry of a license. */
 export const EXPIRY_FIELD = parsedField(EXPIRY);
 
 /** The monthly limit of a license; null means the tier's own. */

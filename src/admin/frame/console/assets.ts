@@ -29,7 +29,6 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
 const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels];
-/** The path of the style. */
 export const stylePath = add("style.css", STYLES.join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),

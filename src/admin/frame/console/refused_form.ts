@@ -5,7 +5,6 @@ import type { Refusal } from "../../../refusal.ts";
 export const MOST_ENTERED = 2_000;
 
 export interface RefusedForm {
-  /** The name of the action. */
   readonly action: string;
   readonly form: URLSearchParams;
   readonly refusal: Refusal;

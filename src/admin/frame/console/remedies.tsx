@@ -78,13 +78,11 @@ export function refusalPage(refusal: Refusal, may: Visit["may"]): Page {
   };
 }
 
-interface UnreadOptions extends Pick<Page, "title"> {
-  /** The form of the conditions. */
-  readonly filters: Child;
-}
-
 /** The page whose conditions cannot be read: their form, and why nothing else is shown. */
-export function unreadPage({ code, sentence }: Refusal, { title, filters }: UnreadOptions): Page {
+export function unreadPage(
+  { code, sentence }: Refusal,
+  { title, filters }: Pick<Page, "title"> & { readonly filters: Child },
+): Page {
   return {
     title,
     code,

@@ -12,7 +12,6 @@ import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
 
 interface ActionsProps<Thing> {
-  /** The actions of the page. */
   readonly actions: readonly Action<Thing>[];
   /** The address of the page, below `/console`. */
   readonly address: string;

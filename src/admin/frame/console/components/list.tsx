@@ -25,7 +25,6 @@ export function toAddress(path: string, conditions: Conditions, after = ""): str
 }
 
 interface PagesProps {
-  /** The path of the list. */
   readonly path: string;
   readonly conditions?: Conditions;
   /** Where the next page begins, such as the id of the last row; undefined on the last page. */
