@@ -4,14 +4,12 @@
  * the service goes on. Source: sd_notify(3).
  */
 import type { Log } from "../log.ts";
-import type { Platform } from "../platform/mod.ts";
 import { reasonOf } from "../system_error.ts";
+import type { Invocation } from "./invocation.ts";
 
 export type Notifier = ReturnType<typeof createNotifier>;
 
-export interface NotifierOptions {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly platform: Platform;
+export interface NotifierOptions extends Pick<Invocation, "env" | "platform"> {
   readonly log: Log;
   /** The process id of this process: the watchdog may be for another process. */
   readonly pid: number;

@@ -84,26 +84,22 @@ const OUTPUT_REASONS: Reasons = {
 export function readSettings(
   invocation: Invocation,
   place: InstallationFlags,
-  options?: EnterOptions,
+  options?: { readonly inputFile?: string },
 ): Config {
   const config = orRefuse(readConfig(sourceOf(invocation, place)));
   orRefuse(enterDataFolder(invocation, config, options));
   return config;
 }
 
-interface EnterOptions {
-  /** The argument that names the file to read, or `-`. */
-  readonly inputFile?: string;
-}
-
 /**
  * Refuses a data folder of another user, with the line to type. Closes a folder of this user into which others can
- * write. Every command that works in the data folder calls it first.
+ * write. Every command that works in the data folder calls it first. `inputFile` is the argument that names the file to
+ * read, or `-`.
  */
 export function enterDataFolder(
   { programName, args = [], env, clock, err }: Invocation,
   { dataDir, logFormat }: Config,
-  { inputFile = "-" }: EnterOptions = {},
+  { inputFile = "-" }: { readonly inputFile?: string } = {},
 ): Refusal | undefined {
   // sudo does not pass the environment on.
   const place =

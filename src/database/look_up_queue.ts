@@ -18,12 +18,6 @@ export interface LookUpQueueOptions<Found> {
   readonly find: (texts: readonly string[]) => Promise<ReadonlyMap<string, Found>>;
 }
 
-export interface LookUpQueue<Found> {
-  /** Looks a text up; null if nothing is found. Rejects if `find` rejects or if the look-up is turned away. */
-  lookUp(text: string, address: string, how?: LookUpOptions): Promise<Found | null>;
-  stats(): LookUpStats;
-}
-
 export interface LookUpOptions {
   /** Whether the look-up waits for the next tenth of a second; false by default. */
   readonly isGathered?: boolean;
@@ -59,13 +53,14 @@ interface Waiter<Found> {
 }
 
 /** Creates the queue, in which gathered look-ups have lines of their own. */
-export function createLookUpQueue<Found>(options: LookUpQueueOptions<Found>): LookUpQueue<Found> {
+export function createLookUpQueue<Found>(options: LookUpQueueOptions<Found>) {
   const prompt = createLines(PROMPT, options);
   const gathered = createLines(GATHERED, options);
   return {
-    lookUp: (text, address, { isGathered = false } = {}) =>
+    /** Looks a text up; null if nothing is found. Rejects if `find` rejects or if the look-up is turned away. */
+    lookUp: (text: string, address: string, { isGathered = false }: LookUpOptions = {}) =>
       (isGathered ? gathered : prompt).lookUp(text, address),
-    stats() {
+    stats(): LookUpStats {
       const [one, other] = [prompt.stats(), gathered.stats()];
       return { waiting: one.waiting + other.waiting, turnedAway: one.turnedAway + other.turnedAway };
     },
@@ -76,7 +71,7 @@ export function createLookUpQueue<Found>(options: LookUpQueueOptions<Found>): Lo
 function createLines<Found>(
   { batchSize, batchesInFlight, pauseMs }: Pace,
   { find, clock }: LookUpQueueOptions<Found>,
-): LookUpQueue<Found> {
+) {
   /** The look-ups that wait, by address. No line in the map is empty. */
   const lines = new Map<string, Waiter<Found>[]>();
   let waiting = 0;
@@ -139,7 +134,7 @@ function createLines<Found>(
   }
 
   return {
-    lookUp(text, address) {
+    lookUp(text: string, address: string): Promise<Found | null> {
       return new Promise((resolve, reject) => {
         const line = lines.get(address) ?? [];
         if (waiting >= MAX_WAITING || line.length >= MAX_WAITING_PER_ADDRESS) return turnAway(reject);

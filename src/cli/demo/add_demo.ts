@@ -1,6 +1,6 @@
 /** Adds the data of `serve --demo` to an empty database. */
 import { Readable } from "node:stream";
-import { type Actor, nameOfActor } from "../../audit/mod.ts";
+import { type Actor, type By, nameOfActor } from "../../audit/mod.ts";
 import type { Brand } from "../../brand.ts";
 import type { Clock } from "../../clock.ts";
 import type { Config } from "../../config/mod.ts";
@@ -23,13 +23,6 @@ import { TABLES } from "./tables.ts";
 /** The mark of the demo in the audit log and in the activity. */
 export const DEMO_REASON = "demo";
 export const DEMO_TOKEN = "demo-repository-token";
-
-export interface HistoryOptions {
-  readonly brand: Brand;
-  readonly keys: readonly DemoKey[];
-  readonly actor: Actor;
-  readonly now: Date;
-}
 
 /**
  * Adds customers with ninety days of use, a test key for each tier and for each other state, four models and a
@@ -69,7 +62,7 @@ export async function addDemo(
 /** Adds the customers with their history, in one statement. Nobody knows their keys, except for the given ones. */
 export async function addHistory(
   session: DatabaseSession,
-  { brand, keys, actor, now }: HistoryOptions,
+  { brand, keys, actor, now }: By & { readonly brand: Brand; readonly keys: readonly DemoKey[] },
 ): Promise<void> {
   const limits = Object.fromEntries(TIERS.map((tier) => [tier, monthlyLimitOf(tier)]));
   const customers = TABLES.customers.map((customer) => {
