@@ -8,7 +8,7 @@ import { Readable } from "node:stream";
 import { HOUR_MS } from "../../src/calendar.ts";
 import { type StoredFile, storeBytes } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { type BucketFault, objectOf } from "../support/bucket_stand_in.ts";
+import { objectOf } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";
 import { addTestModel } from "../support/models.ts";
 import { ON_NODE } from "../support/service.ts";
@@ -140,83 +140,84 @@ describe("GET /v1/models/download of a file in the bucket", () => {
     await storeBytes({ dataDir, modelsBucket: stage.bucket }, Readable.from([bytes]), options);
     expect(steps).toBeGreaterThan(4);
   });
-});
 
-// At once, because they wait for seconds.
-describe.concurrent("GET /v1/models/download of files in a bucket of its own", () => {
-  test("tells the first client to come again when the bucket is slow, and has the file a little later", async () => {
-    await using stage = await startBucketStage();
-    const sha256 = await stage.addElsewhere("slow", testBytes(6_000_000));
-    const before = readsOf(stage, sha256);
-    stage.server.delayMs = 3_400;
-    const began = performance.now();
-    const first = await stage.download("slow");
-    expect(performance.now() - began).toBeLessThan(5_000);
-    expect(first.status).toBe(503);
-    expect(Number(first.headers.get("retry-after"))).toBeGreaterThan(0);
-    stage.server.delayMs = 0;
-    await until(async () => (await stage.download("slow")).status === 200);
-    // Two ranges of one fetch.
-    expect(readsOf(stage, sha256) - before).toBe(2);
-  });
-
-  test("answers 503 within the bound and keeps nothing while the bucket is gone or fails, and serves when it is back", async () => {
-    await using stage = await startBucketStage();
-    const { server } = stage;
-    const refuses = async (name: string, why: string) => {
-      const sha256 = await stage.addElsewhere(name, testBytes(5_000, name.length));
-      if (name === "gone") await server.goAway();
-      else server.fault = name as BucketFault;
+  // At once, because they wait for seconds. All but the first have a bucket of their own.
+  describe.concurrent("that waits", () => {
+    test("tells the first client to come again when the bucket is slow, and has the file a little later", async () => {
+      const sha256 = await stage.addElsewhere("slow", testBytes(6_000_000, 7));
+      const before = readsOf(stage, sha256);
+      stage.server.delayMs = 3_400;
       const began = performance.now();
-      const answers = await Promise.all(Array.from({ length: 20 }, () => stage.download(name)));
+      const first = await stage.download("slow");
       expect(performance.now() - began).toBeLessThan(5_000);
-      for (const answer of answers) {
-        expect(answer.status).toBe(503);
-        expect(answer.headers.has("retry-after")).toBe(true);
-        expect(await answer.json()).toMatchObject({ code: "SERVICE_UNAVAILABLE" });
-      }
-      expect(stage.service.logLines.find((line) => line.includes(sha256))).toContain(why);
-      expect(stage.isCached(sha256)).toBe(false);
-      if (name === "gone") await server.comeBack();
-      server.fault = "none";
-      await until(async () => (await stage.download(name)).status === 200);
-      expect(stage.isCached(sha256)).toBe(true);
-    };
-    await refuses("gone", "nothing listens there");
-    await refuses("cut", "it closed the connection");
-    await refuses("failing", "it answered 500 InternalError");
-  });
+      expect(first.status).toBe(503);
+      expect(Number(first.headers.get("retry-after"))).toBeGreaterThan(0);
+      stage.server.delayMs = 0;
+      await until(async () => (await stage.download("slow")).status === 200);
+      // Two ranges of one fetch.
+      expect(readsOf(stage, sha256) - before).toBe(2);
+    });
 
-  test.skipIf(ON_NODE)("never loses a file that is being read, or was used a moment ago", async () => {
-    // Larger than what the system keeps of an answer that nobody reads.
-    const sizeBytes = 10_000_000;
-    await using stage = await startBucketStage({ modelsCacheBytes: 2.5 * sizeBytes });
-    const { add, load, age, has, refusalOf } = cacheOf(stage);
-    const [one, two, three] = [await add(sizeBytes), await add(sizeBytes), await add(sizeBytes)];
-    expect([await load(one), await load(two)]).toEqual([200, 200]);
-    // A client that has read a part of the answer and waits.
-    const { apiKey } = await stage.service.issue({ tier: "enterprise" });
-    const { hostname, port } = new URL(stage.service.url);
-    const reading = Promise.withResolvers<void>();
-    const socket = connect(Number(port), hostname, () => {
-      socket.write(
-        `GET /v1/models/download/${one.name}/1.0 HTTP/1.1\r\nHost: h\r\nX-API-Key: ${apiKey}\r\n\r\n`,
-      );
+    test.each([
+      ["gone", "nothing listens there"],
+      ["cut", "it closed the connection"],
+      ["failing", "it answered 500 InternalError"],
+    ] as const)(
+      "answers 503 within the bound and keeps nothing while the bucket is %s, and serves when it is back",
+      async (fault, why) => {
+        await using own = await startBucketStage();
+        const { server, service } = own;
+        const sha256 = await own.addElsewhere("m", testBytes(5_000));
+        if (fault === "gone") await server.goAway();
+        else server.fault = fault;
+        const began = performance.now();
+        const answers = await Promise.all(Array.from({ length: 20 }, () => own.download("m")));
+        expect(performance.now() - began).toBeLessThan(5_000);
+        for (const answer of answers) {
+          expect(answer.status).toBe(503);
+          expect(answer.headers.has("retry-after")).toBe(true);
+          expect(await answer.json()).toMatchObject({ code: "SERVICE_UNAVAILABLE" });
+        }
+        expect(service.logLines.find((line) => line.includes(sha256))).toContain(why);
+        expect(own.isCached(sha256)).toBe(false);
+        if (fault === "gone") await server.comeBack();
+        server.fault = "none";
+        await until(async () => (await own.download("m")).status === 200);
+        expect(own.isCached(sha256)).toBe(true);
+      },
+    );
+
+    test.skipIf(ON_NODE)("never loses a file that is being read, or was used a moment ago", async () => {
+      // Larger than what the system keeps of an answer that nobody reads.
+      const sizeBytes = 10_000_000;
+      await using own = await startBucketStage({ modelsCacheBytes: 2.5 * sizeBytes });
+      const { add, load, age, has, refusalOf } = cacheOf(own);
+      const [one, two, three] = [await add(sizeBytes), await add(sizeBytes), await add(sizeBytes)];
+      expect([await load(one), await load(two)]).toEqual([200, 200]);
+      // A client that has read a part of the answer and waits.
+      const { apiKey } = await own.service.issue({ tier: "enterprise" });
+      const { hostname, port } = new URL(own.service.url);
+      const reading = Promise.withResolvers<void>();
+      const socket = connect(Number(port), hostname, () => {
+        socket.write(
+          `GET /v1/models/download/${one.name}/1.0 HTTP/1.1\r\nHost: h\r\nX-API-Key: ${apiKey}\r\n\r\n`,
+        );
+      });
+      socket.once("data", () => {
+        socket.pause();
+        reading.resolve();
+      });
+      socket.on("error", () => {});
+      await reading.promise;
+      age(one, 1_000);
+      await until(() => statSync(own.pathOf(one.sha256)).mtimeMs > Date.now() - 5_000);
+      expect(await load(three)).toBe(503);
+      expect(refusalOf(three)).toContain("has no room for it beside the files that are being read");
+      age(two, 100);
+      expect(await load(three)).toBe(200);
+      expect(has([one, two])).toEqual([true, false]);
+      socket.destroy();
     });
-    socket.once("data", () => {
-      socket.pause();
-      reading.resolve();
-    });
-    socket.on("error", () => {});
-    await reading.promise;
-    age(one, 1_000);
-    await until(() => statSync(stage.pathOf(one.sha256)).mtimeMs > Date.now() - 5_000);
-    expect(await load(three)).toBe(503);
-    expect(refusalOf(three)).toContain("has no room for it beside the files that are being read");
-    age(two, 100);
-    expect(await load(three)).toBe(200);
-    expect(has([one, two])).toEqual([true, false]);
-    socket.destroy();
   });
 });
 
