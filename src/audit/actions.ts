@@ -8,6 +8,7 @@ export const ACTIONS = [
   "key.revoke",
   "license.tier",
   "license.limit",
+  "license.machines",
   "license.renew",
   "license.change",
   "license.export",

@@ -20,6 +20,7 @@ const NAMES = ["operator", "token", "session", "name", "version", "signing_key",
 const FIELDS: Readonly<Record<string, string>> = {
   expires_at: "expiry",
   own_expires_at: "expiry of this key",
+  max_machines: "machine limit",
   requires_license: "required tier",
   jti: "license file",
   claviger: "made by version",

@@ -85,7 +85,9 @@ function createCsvParser(header: string, brand: Brand): LineParser | undefined {
 }
 
 function toValue(name: string, cell: string): string | number {
-  return /^(monthly_limit|used)$/.test(name) && /^\d+$/.test(cell) ? Number(cell) : cell;
+  return /^(monthly_limit|max_machines|seat_minutes|used)$/.test(name) && /^\d+$/.test(cell)
+    ? Number(cell)
+    : cell;
 }
 
 async function* readFile(path: string): AsyncGenerator<Uint8Array> {

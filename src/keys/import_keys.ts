@@ -16,13 +16,18 @@ import {
   importedLicenseCtes,
   isErased,
   type KeyMode,
+  lacksPlaces,
+  MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
+  NEEDS_BOTH,
   nameFor,
   oneYearAfter,
+  SEAT_MINUTES,
   TEXTS,
   TIERS,
   withExternalId,
+  withPlaces,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { numberField, parsedField, wordField } from "../rule.ts";
@@ -46,6 +51,8 @@ const importLine = v.strictObject({
   /** By default one year after the import. */
   expires_at: v.nullish(parsedField(EXPIRY)),
   monthly_limit: v.nullish(numberField(MONTHLY_LIMIT)),
+  max_machines: v.nullish(numberField(MAX_MACHINES)),
+  seat_minutes: v.nullish(numberField(SEAT_MINUTES)),
   used: v.nullish(numberField(MONTHLY_LIMIT), 0),
   external_id: v.nullish(parsedField(TEXTS.external_id)),
 });
@@ -102,6 +109,8 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   if (apiKey !== undefined && mode !== undefined && mode !== modeOf(apiKey))
     return wrong("mode and api_key differ");
   if (isErased(rest)) return wrong(`email names no account: ${ERASED}`);
+  if (lacksPlaces({ maxMachines: rest.max_machines, seatMinutes: rest.seat_minutes }))
+    return wrong(NEEDS_BOTH);
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
     ...rest,
@@ -170,7 +179,8 @@ async function insertChunk(
     with line as (
       select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
-        organization text, tier text, expires_at timestamptz, monthly_limit bigint, used bigint, external_id text)
+        organization text, tier text, expires_at timestamptz, monthly_limit bigint, max_machines integer,
+        seat_minutes integer, used bigint, external_id text)
     ),
     ${importedLicenseCtes(sql, now)},
     key as (
@@ -183,7 +193,7 @@ async function insertChunk(
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
              jsonb_build_object('tier', line.tier, 'mode', line.mode,
                'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at)
-               ${withExternalId(sql, sql`line.external_id`)} as after
+               ${withPlaces(sql, sql`line`)} ${withExternalId(sql, sql`line.external_id`)} as after
         from line join license on license.id = line.license_id
     )
     ${auditCte(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;

@@ -7,15 +7,18 @@ import {
   isErased,
   type KeyMode,
   type LicenseRequest,
+  lacksPlaces,
   licenseCtes,
   mayJoin,
   type Restriction,
   refuseAccount,
   refuseNewKey,
   refusePastExpiry,
+  refuseSeatsWithoutPlaces,
   refuseTakenExternalId,
   UNRESTRICTED,
   withExternalId,
+  withPlaces,
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
@@ -45,11 +48,11 @@ interface Options {
 }
 
 /**
- * Issues a key: creates a license with the requested tier, limit and expiry, and its first key, under the account
- * with the e-mail address or under a new account. Refuses an expiry that has passed, a name or organization that
- * differs from those of an existing account, an erased account, and an external id that another license has. With a
- * restriction, also refuses another tier or mode, a limit or an expiry beyond the tier's defaults, and an existing
- * account, unless the restriction says that the key may join it.
+ * Issues a key: creates a license with the requested tier, limits and expiry, and its first key, under the account
+ * with the e-mail address or under a new account. Refuses an expiry that has passed, seat minutes without a machine
+ * limit, a name or organization that differs from those of an existing account, an erased account, and an external id
+ * that another license has. With a restriction, also refuses another tier or mode, a limit or an expiry beyond the
+ * tier's defaults, and an existing account, unless the restriction says that the key may join it.
  *
  * @example
  * ```ts
@@ -68,6 +71,7 @@ export async function issueKey(
   const restricted = refuseNewKey(restriction, request);
   if (restricted !== undefined) return restricted;
   if (request.expiresAt <= request.now) return refusePastExpiry("issue key");
+  if (lacksPlaces(request)) return refuseSeatsWithoutPlaces("issue key");
   // The e-mail alone tells it: the statement makes or finds the account with exactly this e-mail.
   if (isErased(request)) return refuseAccount(request.email, restriction);
   const key = generateApiKey(brand, request.mode);
@@ -131,7 +135,7 @@ function issueStatement(
              license.expires_at,
              jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
                'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at)
-               ${withExternalId(sql, sql`license.external_id`)} as after
+               ${withPlaces(sql, sql`license`)} ${withExternalId(sql, sql`license.external_id`)} as after
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})

@@ -9,6 +9,7 @@ import {
   type ListedState,
   listedState,
   monthlyLimitOf,
+  type Places,
   type Reading,
   type Tier,
   UNRESTRICTED,
@@ -17,7 +18,7 @@ import { isListed } from "./_listed_keys.ts";
 import { directionOf, type KeyFilter } from "./key_filter.ts";
 
 /** The data of a key for lists, without the key itself. */
-export interface KeySummary {
+export interface KeySummary extends Places {
   readonly id: string;
   readonly hint: string;
   readonly userId: string;
@@ -100,7 +101,8 @@ async function select(
       select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
              a.organization, l.external_id as "externalId", l.tier, k.mode,
              ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state,
-             l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
+             l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
+             l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
              ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt",
              k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
         from keys k

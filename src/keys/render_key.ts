@@ -1,5 +1,6 @@
 /** Renders keys as JSON, for `--json` of the commands and for the API. */
 import { toTimestamp } from "../calendar.ts";
+import { renderPlaces } from "../licensing/mod.ts";
 import type { KeyExplanation } from "./explain_key.ts";
 import type { KeySummary } from "./list_keys.ts";
 
@@ -18,6 +19,7 @@ export function renderKey(key: KeySummary) {
     mode: key.mode,
     state: key.state,
     monthly_limit: key.monthlyLimit,
+    ...renderPlaces(key),
     used: key.used,
     expires_at: toTimestamp(key.expiresAt),
     created_at: toTimestamp(key.createdAt),
@@ -52,6 +54,7 @@ export function renderExplanation(
       remaining: key.monthlyLimit === null ? null : Math.max(0, key.monthlyLimit - key.used),
       resets_at: resetsAt,
     },
+    ...renderPlaces(key),
     // Requests a minute; null means unlimited.
     limits: Object.fromEntries(Object.entries(limits).map(([endpoint, limit]) => [endpoint, limit || null])),
     last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),

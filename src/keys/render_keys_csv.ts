@@ -20,6 +20,8 @@ const COLUMNS = [
   "created_at",
   "last_used_at",
   "replaced_by",
+  "max_machines",
+  "seat_minutes",
 ] as const;
 
 /** Renders pages of a list of keys as CSV. No line contains a key itself. */

@@ -5,6 +5,7 @@ import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 import { oneYearAfter, refusePastExpiry, tierLimit } from "./licenses.ts";
+import { type RequestedPlaces, refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
 import {
   allowsMode,
   allowsTier,
@@ -17,8 +18,8 @@ import {
 import type { Tier } from "./tiers.ts";
 import { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";
 
-/** The new values of a license. A field that is undefined stays as it is. */
-export interface LicenseChange {
+/** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
+export interface LicenseChange extends RequestedPlaces {
   readonly tier?: Tier | undefined;
   /** Null: the tier's own limit. */
   readonly monthlyLimit?: number | null | undefined;
@@ -48,10 +49,11 @@ interface Row extends ChangedLicense {
 }
 
 /**
- * Changes tier, monthly limit, expiry and external id of a license, for all its keys: one change with one row in the
- * audit log. Every process applies the change within a second. Refuses an expiry in the past, an external id that
- * another license has, and a revoked key. If all keys of a license are revoked or its account is erased, only its
- * external id can change. The restriction must allow the old and the new tier, and all keys.
+ * Changes tier, monthly limit, machine limit, seat minutes, expiry and external id of a license, for all its keys: one
+ * change with one row in the audit log. Every process applies the change within a second. Refuses an expiry in the past,
+ * an external id that another license has, seat minutes without a machine limit, and a revoked key. If all keys of a
+ * license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
+ * the new tier, and all keys.
  */
 export async function changeLicense(
   changes: LicenseChanges,
@@ -65,7 +67,9 @@ export async function changeLicense(
   try {
     [row] = await changes.change<Row>((sql) => changeStatement(sql, name, { ...options, action }));
   } catch (error) {
-    if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
+    const constraint = constraintOf(error);
+    if (constraint === "seats_need_places") return refuseSeatsWithoutPlaces(what);
+    if (constraint !== EXTERNAL_ID_UNIQUE) throw error;
     return await refuseTakenExternalId(changes.database, what, {
       externalId: change.externalId,
       restriction: options.restriction,
@@ -80,13 +84,15 @@ export async function changeLicense(
   return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
 }
 
-/** A change of one value has its own action in the audit log. */
+/** A change of one value, or of the places, has its own action in the audit log. */
 function describeChange(change: LicenseChange): { readonly action: AuditAction; readonly what: string } {
   const fields = Object.entries(change).flatMap(([field, value]) => (value === undefined ? [] : [field]));
   const only = fields.length === 1 ? fields[0] : undefined;
   if (only === "tier") return { action: "license.tier", what: "change tier" };
   if (only === "monthlyLimit") return { action: "license.limit", what: "change monthly limit" };
   if (only === "expiresAt") return { action: "license.renew", what: "renew license" };
+  if (fields.every((field) => field === "maxMachines" || field === "seatMinutes"))
+    return { action: "license.machines", what: "change machines" };
   return { action: "license.change", what: "change license" };
 }
 
@@ -95,8 +101,11 @@ function changeStatement(
   name: LicenseName,
   { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: AuditAction },
 ) {
-  const { tier = null, monthlyLimit, expiresAt = null, externalId } = change;
-  const isForRevoked = tier === null && monthlyLimit === undefined && expiresAt === null;
+  const { tier = null, monthlyLimit, maxMachines, expiresAt = null, externalId } = change;
+  const { seatMinutes = maxMachines === null ? null : undefined } = change;
+  const isForRevoked = Object.entries(change).every(
+    ([field, to]) => field === "externalId" || to === undefined,
+  );
   return sql`
     with license as (
       ${selectLicense(sql, name)}
@@ -106,6 +115,10 @@ function changeStatement(
              coalesce(${tier}::text, tier) as new_tier,
              case when ${monthlyLimit !== undefined}::boolean then ${monthlyLimit ?? null}::bigint
                   else monthly_limit end as new_limit,
+             case when ${maxMachines !== undefined}::boolean then ${maxMachines ?? null}::integer
+                  else max_machines end as new_machines,
+             case when ${seatMinutes !== undefined}::boolean then ${seatMinutes ?? null}::integer
+                  else seat_minutes end as new_minutes,
              coalesce(${expiresAt}::timestamptz, expires_at) as new_expires_at,
              case when ${externalId !== undefined}::boolean then ${externalId ?? null}::text
                   else external_id end collate "C" as new_external_id
@@ -121,7 +134,10 @@ function changeStatement(
                -- A new tier is checked, too: a license may not keep the limit of a higher tier when it gets a lower tier.
                or (((new_tier, new_limit) is not distinct from (tier, monthly_limit)
                     or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
-                   and (new_expires_at = expires_at or new_expires_at <= ${oneYearAfter(now)}::timestamptz))
+                   and (new_expires_at = expires_at or new_expires_at <= ${oneYearAfter(now)}::timestamptz)
+                   -- Machines that are not counted are no privilege of a tier: every license begins without a limit.
+                   and (max_machines is null
+                        or coalesce(new_machines <= max_machines, false) and new_minutes is not distinct from seat_minutes))
                as is_within,
              key_id is not null or ${isForRevoked}::boolean as is_open,
              ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living
@@ -129,16 +145,19 @@ function changeStatement(
     ),
     changed as (
       update licenses l
-         set tier = new_tier, monthly_limit = new_limit, expires_at = new_expires_at, external_id = new_external_id
+         set tier = new_tier, monthly_limit = new_limit, max_machines = new_machines, seat_minutes = new_minutes,
+             expires_at = new_expires_at, external_id = new_external_id
         from judged old
        where l.id = old.id and is_allowed and is_within and is_open and is_living
-         and (new_tier, new_limit, new_expires_at, new_external_id)
-             is distinct from (old.tier, old.monthly_limit, old.expires_at, old.external_id)
+         and (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_external_id) is distinct from
+             (old.tier, old.monthly_limit, old.max_machines, old.seat_minutes, old.expires_at, old.external_id)
       returning l.account_id, l.id as license_id, old.key_id,
                 jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
-                  'expires_at', old.expires_at) ${withExternalId(sql, sql`old.external_id`)} as before,
+                  'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)}
+                  ${withExternalId(sql, sql`old.external_id`)} as before,
                 jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
-                  'expires_at', l.expires_at) ${withExternalId(sql, sql`l.external_id`)} as after
+                  'expires_at', l.expires_at) ${withPlaces(sql, sql`l`)}
+                  ${withExternalId(sql, sql`l.external_id`)} as after
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
     select id as "licenseUuid", is_allowed as "isAllowed", is_within as "isWithin", is_open as "isOpen",
@@ -152,7 +171,9 @@ function changeStatement(
  * else its newest key that is not revoked. So the history of a key contains the changes of its license.
  */
 function selectLicense(sql: Sql, name: LicenseName): Fragment {
-  const columns = sql`l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, l.external_id, k.id as key_id`;
+  const columns = sql`
+    l.id, l.account_id, l.tier, l.monthly_limit, l.max_machines, l.seat_minutes, l.expires_at, l.external_id,
+    k.id as key_id`;
   if ("keyUuid" in name) {
     return sql`
       select ${columns} from keys k join licenses l on l.id = k.license_id

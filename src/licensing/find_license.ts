@@ -3,11 +3,12 @@ import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { keyEnd, type ListedState, listedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
+import { type Places, renderPlaces } from "./places.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
 /** A license with its account and its keys. */
-export interface LicenseSummary {
+export interface LicenseSummary extends Places {
   readonly id: string;
   readonly userId: string;
   readonly email: string;
@@ -49,7 +50,8 @@ export async function findLicense(
   const [row] = await database.query<Row>(
     (sql) => sql`
       select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
-             l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
+             l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
+             l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
              l.expires_at as "expiresAt", l.created_at as "createdAt",
              (select coalesce(json_agg(newest), '[]')
                 from (select id as uuid, mode,
@@ -82,6 +84,7 @@ export function renderLicense(license: LicenseSummary) {
     external_id: license.externalId,
     tier: license.tier,
     monthly_limit: license.monthlyLimit,
+    ...renderPlaces(license),
     used: license.used,
     expires_at: toTimestamp(license.expiresAt),
     created_at: toTimestamp(license.createdAt),

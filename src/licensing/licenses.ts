@@ -3,6 +3,7 @@ import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { type Rule, wholeNumber } from "../rule.ts";
+import type { RequestedPlaces } from "./places.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
 /** The rule for the expiry of a license. */
@@ -34,7 +35,7 @@ export function oneYearAfter(now: Date): Date {
   return then;
 }
 
-export interface LicenseRequest {
+export interface LicenseRequest extends RequestedPlaces {
   /** As `parseEmail` returns it. */
   readonly email: string;
   /** For a new account the e-mail by default. */
@@ -81,18 +82,21 @@ export function licenseCtes(
       returning id, email, name, organization
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, expires_at, external_id, created_at)
+      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id,
+                            created_at)
       select ${newUuid()}::uuid, account.id, ${request.tier}, ${request.monthlyLimit ?? null}::bigint,
+             ${request.maxMachines ?? null}::integer, ${request.seatMinutes ?? null}::integer,
              ${request.expiresAt}::timestamptz, ${request.externalId ?? null}::text, ${request.now}::timestamptz
         from account
-      returning id, account_id, tier, monthly_limit, expires_at, external_id
+      returning id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id
     )`;
 }
 
 /**
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
- * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `expires_at` and `external_id`. A known
- * e-mail keeps its account unchanged. For a new e-mail, the first of its lines gives name and organization.
+ * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `max_machines`, `seat_minutes`,
+ * `expires_at` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
+ * gives name and organization.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
   return sql`
@@ -104,8 +108,10 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
       returning id, email
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, expires_at, external_id, created_at)
-      select line.license_id, account.id, tier, monthly_limit, expires_at, external_id, ${now}::timestamptz
+      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id,
+                            created_at)
+      select line.license_id, account.id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id,
+             ${now}::timestamptz
         from line join account using (email)
       returning id, account_id
     )`;

@@ -39,6 +39,17 @@ export {
   refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
+export {
+  describePlaces,
+  lacksPlaces,
+  MAX_MACHINES,
+  NEEDS_BOTH,
+  type Places,
+  refuseSeatsWithoutPlaces,
+  renderPlaces,
+  SEAT_MINUTES,
+  withPlaces,
+} from "./places.ts";
 export { findRenewable, type Renewable, renderRenewal, renewAccount } from "./renew_account.ts";
 export {
   allowsKey,

@@ -86,11 +86,11 @@ export function refuseAccount(email: string, restriction: Restriction): Refusal 
   return refuse("CONFLICT", `Cannot issue key: ${why}`);
 }
 
-/** Refuses a limit or an expiry that is beyond the defaults of the tier. */
+/** Refuses a limit or an expiry that is beyond the defaults of the tier, and more machines than an operator gave. */
 export function refuseBeyondDefaults(what: string): Refusal {
   return refuse(
     "NOT_ALLOWED",
-    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, or an expiry later than in a year`,
+    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, an expiry later than in a year, or more machines or other seats than the license has`,
   );
 }
 

@@ -45,6 +45,8 @@ const fields = {
   organization: "Engines",
   mode: "test",
   "monthly-limit": 9,
+  "max-machines": 30,
+  "seat-minutes": 15,
   "expires-at": "2099-01-01",
 };
 export const CHANGES: readonly (readonly [name: string, Change])[] = [
@@ -69,6 +71,14 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
   ["the same tier", onLicense(["tier", "research"], { tier: "research" })],
   ["limit", onLicense(["limit", "7"], { monthly_limit: 7 })],
   ["the tier's limit", onLicense(["limit", "none"], { monthly_limit: null })],
+  ["fewer machines", onLicense(["machines", "--max-machines", "29"], { max_machines: 29 })],
+  ["other seats", onLicense(["machines", "--seat-minutes", "30"], { seat_minutes: 30 })],
+  ["the same seats", onLicense(["machines", "--seat-minutes", "30"], { seat_minutes: 30 })],
+  ["node-locked machines", onLicense(["machines", "--seat-minutes", "none"], { seat_minutes: null })],
+  [
+    "machines that are not counted",
+    onLicense(["machines", "--max-machines", "none"], { max_machines: null }),
+  ],
   [
     "renewal of the account",
     {

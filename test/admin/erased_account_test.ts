@@ -177,6 +177,7 @@ describe("An erased account", () => {
       "renew",
       "tier",
       "limit",
+      "machines",
       "external-id",
       "rotate",
       "license",

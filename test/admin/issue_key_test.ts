@@ -38,6 +38,8 @@ describe("POST /admin/v1/keys", () => {
       mode: "test",
       expires_at: "2027-06-01T02:00:00+02:00",
       monthly_limit: 9,
+      max_machines: 30,
+      seat_minutes: 15,
       external_id: "order № 1",
     });
     expect(status).toBe(201);
@@ -63,6 +65,8 @@ describe("POST /admin/v1/keys", () => {
       tier: "commercial",
       mode: "test",
       monthlyLimit: 9,
+      maxMachines: 30,
+      seatMinutes: 15,
     });
   });
 
@@ -72,6 +76,8 @@ describe("POST /admin/v1/keys", () => {
       organization: null,
       expires_at: null,
       monthly_limit: null,
+      max_machines: null,
+      seat_minutes: null,
       external_id: null,
     };
     for (const body of [LICENSE, { ...LICENSE, ...nulls }]) {
@@ -89,11 +95,16 @@ describe("POST /admin/v1/keys", () => {
     expect({ status, leaks: JSON.stringify(body).includes("5555") }).toEqual({ status: 400, leaks: false });
   });
 
-  test("refuses an expiry in the past and another name for a known account", async () => {
+  test("refuses an expiry in the past, seat minutes alone, and another name for a known account", async () => {
     expect((await issue({ ...LICENSE, expires_at: "2020-01-01" })).body).toMatchObject({
       code: "INVALID_REQUEST",
       error: "Cannot issue key: the expiry lies in the past",
       details: [{ field: "expires_at", error: "the expiry lies in the past" }],
+    });
+    expect((await issue({ ...LICENSE, seat_minutes: 15 })).body).toMatchObject({
+      code: "INVALID_REQUEST",
+      error: "Cannot issue key: seat minutes need a machine limit, so give both",
+      details: [{ field: "seat_minutes" }],
     });
     expect((await issue(LICENSE)).status).toBe(201);
     const { status, body } = await issue({ ...LICENSE, name: "Somebody Else" });

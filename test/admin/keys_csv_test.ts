@@ -9,7 +9,7 @@ import { createConsoleClient } from "./console_client.ts";
 const MANY = 1_205;
 const HEADING =
   "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
-  "created_at,last_used_at,replaced_by";
+  "created_at,last_used_at,replaced_by,max_machines,seat_minutes";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -25,6 +25,8 @@ beforeAll(async () => {
     tier: "free",
     mode: "test",
     monthlyLimit: 12,
+    maxMachines: 30,
+    seatMinutes: 15,
     expiresAt: new Date("2027-03-01T00:00:00Z"),
   });
 });
@@ -51,6 +53,7 @@ describe("GET /keys.csv", () => {
     expect(line).toStartWith(`${hostile.id},svc_test_…`);
     expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
     expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
+    expect(line).toEndWith(",,,30,15");
     expect(text).not.toContain(hostile.apiKey.slice(-48));
   });
 

@@ -37,6 +37,8 @@ describe("GET /admin/v1/licenses/{id}", () => {
         external_id: "license-1",
         tier: "research",
         monthly_limit: 7,
+        max_machines: null,
+        seat_minutes: null,
         used: 0,
         expires_at: "9999-12-31T23:59:59Z",
         created_at: expect.any(String),
@@ -104,6 +106,55 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
       409,
       { error: "Cannot change license: another license has this external id", code: "ALREADY_EXISTS" },
     ]);
+  });
+
+  test("sets, lowers and removes the places of a license", async () => {
+    const key = await admin.issue();
+    const steps: [sent: object, places: object][] = [
+      [
+        { max_machines: 30, seat_minutes: 15 },
+        { max_machines: 30, seat_minutes: 15 },
+      ],
+      [{ max_machines: 29 }, { max_machines: 29, seat_minutes: 15 }],
+      [{ seat_minutes: null }, { max_machines: 29, seat_minutes: null }],
+      [{ seat_minutes: 5 }, { max_machines: 29, seat_minutes: 5 }],
+      [{ max_machines: null }, { max_machines: null, seat_minutes: null }],
+    ];
+    for (const [sent, places] of steps) {
+      const { status, body } = await patch(key, sent);
+      expect({ status, ...body }).toMatchObject({ status: 200, ...places, changed: true });
+      expect((await admin.call("GET", pathOf(key))).body).toMatchObject(places);
+      for (const path of [`/keys/${key.id}`, `/keys/${key.id}/why`])
+        expect((await admin.call("GET", path)).body).toMatchObject(places);
+    }
+    const error = "seat minutes need a machine limit, so give both";
+    expect(await patch(key, { seat_minutes: 5 })).toMatchObject({
+      status: 400,
+      body: {
+        error: `Cannot change machines: ${error}`,
+        code: "INVALID_REQUEST",
+        details: [{ field: "seat_minutes", error }],
+      },
+    });
+  });
+
+  test("lets a restricted token lower the machines of a license, and neither raise nor remove them", async () => {
+    const token = await admin.token({
+      scopes: ["keys:read", "keys:manage"],
+      restriction: { tiers: ["research"] },
+    });
+    const key = await admin.issue();
+    for (const allowed of [{ max_machines: 3 }, { max_machines: 2 }])
+      expect(await patch(key, allowed, token)).toMatchObject({ status: 200, body: allowed });
+    for (const refused of [{ max_machines: 3 }, { max_machines: null }, { seat_minutes: 5 }]) {
+      const { status, body } = await patch(key, refused, token);
+      expect({ refused, status, code: body.code }).toEqual({ refused, status: 403, code: "NOT_ALLOWED" });
+      expect(body.error).toEndWith("or more machines or other seats than the license has");
+    }
+    expect((await admin.call("GET", pathOf(key))).body).toMatchObject({
+      max_machines: 2,
+      seat_minutes: null,
+    });
   });
 
   test("refuses an expiry in the past", async () => {

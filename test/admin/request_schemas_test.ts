@@ -81,6 +81,8 @@ const FIELDS: readonly [method: Method, path: string, field: string, values: rea
   ["POST", "/keys/:id/rotate", "overlap", [...SPANS, 7, null]],
   ["POST", "/keys", "expires_at", [...EXPIRIES, 1_796_083_200, null]],
   ["PATCH", "/licenses/:id", "expires_at", [...EXPIRIES, 1_796_083_200, null]],
+  ["PATCH", "/licenses/:id", "max_machines", [-1, 0, 1, 1.5, 1_000_000, 1_000_001, "5", null]],
+  ["PATCH", "/licenses/:id", "seat_minutes", [4, 5, 7.5, 1_440, 1_441, "5", null]],
   ["POST", "/keys/find", "api_key", [...KEYS, 7, null]],
   ["POST", "/models", "paradigm", [...PARADIGMS, 300, null]],
   ["POST", "/models", "name", [...slugs(200), 7, null]],
@@ -109,6 +111,8 @@ describe("a field of a body", () => {
       "/licenses/:id": [
         { tier: "free" },
         { monthly_limit: null },
+        { max_machines: null },
+        { seat_minutes: null },
         { expires_at: "never" },
         { external_id: null },
       ],

@@ -54,6 +54,7 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "POST /keys/:id/renew": "editor",
   "POST /keys/:id/tier": "editor",
   "POST /keys/:id/limit": "editor",
+  "POST /keys/:id/machines": "editor",
   "POST /keys/:id/external-id": "editor",
   "POST /keys/:id/rotate": "editor",
   "POST /keys/:id/license": "editor",

@@ -78,42 +78,49 @@ async function importOf(content: string): Promise<string> {
 
 let made = 0;
 const newKey = () => ({ email: `rules-${++made}@example.org`, tier: "free" as const });
+/** Returns the field with those without which no text is right: seat minutes need a machine limit. */
+const fieldsOf = (field: string, text: string): Readonly<Record<string, string>> => ({
+  ...(field === "seat_minutes" && { max_machines: "3" }),
+  [field]: text,
+});
 const optionsOf = (fields: object) =>
   Object.entries(fields).map(([name, value]) => `--${name.replaceAll("_", "-")}=${value}`);
-const NUMBERS = ["monthly_limit", "n_features", "n_classes", "size_mb"];
+const NUMBERS = ["monthly_limit", "max_machines", "seat_minutes", "n_features", "n_classes", "size_mb"];
 /** In JSON a number is no text. */
 const toJson = (field: string, text: string) =>
   NUMBERS.includes(field) && /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+const bodyOf = (field: string, text: string) =>
+  Object.fromEntries(Object.entries(fieldsOf(field, text)).map(([name, of]) => [name, toJson(name, of)]));
 
 const IMPORT: Door = (field, text) => {
   const api_key = generateApiKey(BRAND, "live").apiKey;
-  return importOf(JSON.stringify({ api_key, ...newKey(), [field]: toJson(field, text) }));
+  return importOf(JSON.stringify({ api_key, ...newKey(), ...bodyOf(field, text) }));
 };
 
 const ISSUING: Readonly<Record<string, Door>> = {
-  "keys issue": (field, text) => command(["keys", "issue", ...optionsOf({ ...newKey(), [field]: text })]),
+  "keys issue": (field, text) =>
+    command(["keys", "issue", ...optionsOf({ ...newKey(), ...fieldsOf(field, text) })]),
   "POST /keys": (field, text) => {
-    const body = { ...newKey(), [field]: toJson(field, text) };
+    const body = { ...newKey(), ...bodyOf(field, text) };
     return call("POST", "/keys", { headers: newIdempotencyKey(), body });
   },
   "keys import of JSON": IMPORT,
 };
 const FORM: Door = (field, text) =>
-  page("/keys/issue", { ...newKey(), mode: "live", last_day: "2999-01-01", [field]: text });
+  page("/keys/issue", { ...newKey(), mode: "live", last_day: "2999-01-01", ...fieldsOf(field, text) });
 const CSV: Door = (field, text) => {
-  const fields = { api_key: generateApiKey(BRAND, "live").apiKey, ...newKey(), [field]: text };
+  const fields = { api_key: generateApiKey(BRAND, "live").apiKey, ...newKey(), ...fieldsOf(field, text) };
   const cells = Object.values(fields).map((cell) => `"${cell.replaceAll('"', '""')}"`);
   return importOf(`${Object.keys(fields).join(",")}\n${cells.join(",")}\n`);
 };
 
 const LINES = { "keys import of CSV": CSV };
-const PATCH: Door = (field, text) =>
-  call("PATCH", `/licenses/${licenseId}`, { body: { [field]: toJson(field, text) } });
+const PATCH: Door = (field, text) => call("PATCH", `/licenses/${licenseId}`, { body: bodyOf(field, text) });
 /** Returns the form of an action on a key. */
 const formOf =
   (action: string): Door =>
   (field, text) =>
-    page(`/keys/${keyId}/${action}`, { [field]: text });
+    page(`/keys/${keyId}/${action}`, fieldsOf(field, text));
 
 const MODEL = {
   type: "SvcLDA",
@@ -153,6 +160,14 @@ const NAMING: Readonly<Record<string, Door>> = {
   "form of an account": (field, text) =>
     page(`/accounts/${accountId}/change`, { name: "n", organization: "o", [field]: text }),
 };
+const OF_MACHINES: Readonly<Record<string, Door>> = {
+  ...ISSUING,
+  ...LINES,
+  form: FORM,
+  "keys machines": (field, text) => command(["keys", "machines", keyId, ...optionsOf(fieldsOf(field, text))]),
+  "PATCH /licenses/{id}": PATCH,
+  "form of a key": formOf("machines"),
+};
 const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
   name: NAMING,
   organization: NAMING,
@@ -189,6 +204,8 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     "PATCH /licenses/{id}": PATCH,
     "form of a key": formOf("limit"),
   },
+  max_machines: OF_MACHINES,
+  seat_minutes: OF_MACHINES,
   // The form has a day instead.
   expires_at: {
     ...ISSUING,
@@ -259,6 +276,8 @@ function issueToken(name: string, ...options: readonly string[]): Promise<string
 
 const TIME = "must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
 const NUMBER = "must be a whole number, at least 0";
+const MACHINES = "must be a whole number from 1 to 1000000";
+const MINUTES = "must be a whole number from 5 to 1440";
 const NAME = "must be one line of 1 to 200 characters, and no API key";
 const ORGANIZATION = "must be one line of at most 200 characters, and no API key";
 const EXTERNAL_ID = "must be 1 to 255 printable characters, and no API key";
@@ -319,6 +338,17 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
   ["monthly_limit", "1.5", NUMBER],
   ["monthly_limit", "9e3", NUMBER],
   ["monthly_limit", "never", NUMBER],
+  ["max_machines", "1", OK],
+  ["max_machines", "1000000", OK],
+  ["max_machines", "0", MACHINES],
+  ["max_machines", "1000001", MACHINES],
+  ["max_machines", "2.5", MACHINES],
+  ["max_machines", "many", MACHINES],
+  ["seat_minutes", "5", OK],
+  ["seat_minutes", "1440", OK],
+  ["seat_minutes", "4", MINUTES],
+  ["seat_minutes", "1441", MINUTES],
+  ["seat_minutes", "1h", MINUTES],
   ["expires_at", "never", OK],
   ["expires_at", "2999-01-31", OK],
   ["expires_at", "2999-01-31T00:00:00+02:00", OK],

@@ -33,7 +33,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "GET /keys": () => ({ path: "/keys?limit=2" }),
   "POST /keys": () => ({
     path: "/keys",
-    body: { email: `${randomUUID()}@example.org`, tier: "free", external_id: randomUUID() },
+    body: {
+      ...{ email: `${randomUUID()}@example.org`, tier: "free", external_id: randomUUID() },
+      ...{ max_machines: 30, seat_minutes: 15 },
+    },
     headers: newIdempotencyKey(),
   }),
   "POST /keys/find": async (admin) => ({
@@ -68,7 +71,7 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "GET /licenses/:id": async (admin) => ({ path: `/licenses/${licenseOf(await admin.issue())}` }),
   "PATCH /licenses/:id": async (admin) => ({
     path: `/licenses/${licenseOf(await admin.issue())}`,
-    body: { tier: "commercial", monthly_limit: 5, reason: "upgrade" },
+    body: { tier: "commercial", monthly_limit: 5, max_machines: 30, reason: "upgrade" },
   }),
 
   "GET /accounts": () => ({ path: "/accounts?limit=2" }),

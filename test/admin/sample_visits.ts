@@ -38,6 +38,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/:id/renew": async (admin) => onKey(await admin.issue(), "renew", { last_day: "2031-01-31" }),
   "POST /keys/:id/tier": async (admin) => onKey(await admin.issue(), "tier", { tier: "commercial" }),
   "POST /keys/:id/limit": async (admin) => onKey(await admin.issue(), "limit", { monthly_limit: "9" }),
+  "POST /keys/:id/machines": async (admin) =>
+    onKey(await admin.issue(), "machines", { max_machines: "30", seat_minutes: "15" }),
   "POST /keys/:id/external-id": async (admin) =>
     onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
   "POST /keys/:id/rotate": async (admin) => onKey(await admin.issue(), "rotate", { overlap_days: "7" }),

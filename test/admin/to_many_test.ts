@@ -31,6 +31,7 @@ test("these actions can be done to many things at once", () => {
     "/keys/:id/renew",
     "/keys/:id/tier",
     "/keys/:id/limit",
+    "/keys/:id/machines",
     "/keys/:id/license",
     "/keys/:id/revoke",
     "/models/:name/remove",

@@ -48,6 +48,10 @@ describe("describeChanges()", () => {
     expect(shown({ tier: "free", external_id: "order-1" }, { tier: "free" })).toEqual([
       ["external id", "order-1", undefined],
     ]);
+    expect(shown({ max_machines: 5 }, { max_machines: 1_000, seat_minutes: 30 })).toEqual([
+      ["machine limit", "5", "1,000"],
+      ["seat minutes", undefined, "30"],
+    ]);
     expect(shown({ listed_version: "1.0.0" }, { listed_version: null })).toEqual([
       ["listed version", "1.0.0", "none"],
     ]);

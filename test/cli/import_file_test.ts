@@ -20,10 +20,10 @@ async function read(text: string) {
 }
 
 describe("readImportFile()", () => {
-  const csv = `api_key,email,name,organization,tier,monthly_limit,used,expires_at
-${KEY},Ada@Example.org,Ada,"Example ""A"", Ltd.",research,70000,12,never
+  const csv = `api_key,email,name,organization,tier,monthly_limit,used,expires_at,max_machines,seat_minutes
+${KEY},Ada@Example.org,Ada,"Example ""A"", Ltd.",research,70000,12,never,30,15
 
-${OTHER},bo@example.org,,,free,,,
+${OTHER},bo@example.org,,,free,,,,,
 `;
   const json = [
     {
@@ -35,7 +35,10 @@ ${OTHER},bo@example.org,,,free,,,
     },
     { api_key: OTHER, email: "bo@example.org", tier: "free" },
   ];
-  const more = [{ monthly_limit: 70_000, used: 12, expires_at: "never" }, {}];
+  const more = [
+    { monthly_limit: 70_000, used: 12, expires_at: "never", max_machines: 30, seat_minutes: 15 },
+    {},
+  ];
 
   test("reads CSV as it reads JSON, with either end of a line and a byte order mark", async () => {
     const lines = json.map((fields, index) => JSON.stringify({ ...fields, ...more[index] }));
@@ -56,6 +59,14 @@ ${OTHER},bo@example.org,,,free,,,
     ['email,tier\n"ada@example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
     ['email,tier\nada"@example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
     [`api_key,email,tier,used\n${KEY},a@b.c,free,1e3\n`, "line 2: used must be a whole number"],
+    [
+      `api_key,email,tier,max_machines\n${KEY},a@b.c,free,0\n`,
+      "line 2: max_machines must be a whole number from 1",
+    ],
+    [
+      `api_key,email,tier,seat_minutes\n${KEY},a@b.c,free,5\n`,
+      "line 2: seat minutes need a machine limit, so give both",
+    ],
     [`api_key,email\n${KEY},a@b.c\n`, "line 2: tier is missing"],
     ['{"tier": 1}\n[]\n', "line 2: it is not a JSON object"],
   ])("refuses %j, and never repeats a key", async (text, why) => {

@@ -49,6 +49,7 @@ describe("claviger's commands that change a key refuse", () => {
     ["renew license", "keys renew KEY --expires-at never", REVOKED],
     ["change tier", "keys tier KEY free", REVOKED],
     ["change monthly limit", "keys limit KEY 7", REVOKED],
+    ["change machines", "keys machines KEY --max-machines 7", REVOKED],
     ["revoke key", "keys revoke KEY", "it is revoked already"],
     ["revoke key", "keys revoke KEY --dry-run", "it is revoked already"],
   ];
@@ -139,11 +140,46 @@ describe("claviger keys limit", () => {
   });
 });
 
+describe("claviger keys machines", () => {
+  test("sets, changes and removes the machine limit and the seat minutes", async () => {
+    const key = await issue("--max-machines", "30", "--seat-minutes", "15");
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ max_machines: 30, seat_minutes: 15 });
+    const machines = (...args: string[]) => line.json(["keys", "machines", key.id, ...args]);
+    const places = (max_machines: number | null, seat_minutes: number | null) => ({
+      ...{ max_machines, seat_minutes, changed: true },
+    });
+    expect(await machines("--max-machines", "29")).toMatchObject(places(29, 15));
+    expect(await machines("--seat-minutes", "none")).toMatchObject(places(29, null));
+    expect(await machines("--max-machines", "5", "--seat-minutes", "60")).toMatchObject(places(5, 60));
+    expect(await machines("--max-machines", "none")).toMatchObject(places(null, null));
+    const { out } = await line.here(["audit", "--key", key.id, "--limit", "2"]);
+    expect(out).toContain("license.machines  machine limit was 5; seat minutes was 60;");
+  });
+
+  test("shows the places in the explanation of a key whose machines are counted", async () => {
+    const whyOf = async (...args: string[]) =>
+      (await line.here(["keys", "why", (await issue(...args)).id])).out;
+    expect(await whyOf()).not.toContain("machines ");
+    expect(await whyOf("--max-machines", "1")).toContain("\nmachines     1 node-locked machine\n");
+    expect(await whyOf("--max-machines", "30", "--seat-minutes", "15")).toContain(
+      "\nmachines     30 floating seats of 15 minutes\n",
+    );
+  });
+
+  test("refuses seat minutes without a machine limit", async () => {
+    const key = await issue();
+    expect(refusalOf(await line.here(["keys", "machines", key.id, "--seat-minutes", "15"]))).toBe(
+      "Cannot change machines: seat minutes need a machine limit, so give both",
+    );
+  });
+});
+
 describe("claviger, a change that changes nothing", () => {
   const changes: [args: (id: string) => string[], what: string][] = [
     [(id) => ["keys", "tier", id, "commercial"], "tier"],
     [(id) => ["keys", "limit", id, "7"], "monthly limit"],
     [(id) => ["keys", "limit", id, "none"], "monthly limit"],
+    [(id) => ["keys", "machines", id, "--max-machines", "7"], "machine limit"],
     [(id) => ["keys", "renew", id, "--expires-at", "2099-01-01"], "expiry"],
   ];
 

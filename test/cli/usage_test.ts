@@ -126,6 +126,7 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["an impossible day", [...ISSUE, "--expires-at", "2027-02-30"], "It must be an ISO 8601 timestamp"],
   ["a bad key id", ["keys", "show", "usr_1"], "It must be key_ and 32 hexadecimal digits"],
   ["no file", ["keys", "import"], "missing required argument 'file'"],
+  ["no places", ["keys", "machines", `key_${"0".repeat(32)}`], "give --max-machines or --seat-minutes"],
   ["no change", ["accounts", "update", "ada@example.org"], "give --name or --organization"],
   [
     "a long reason",

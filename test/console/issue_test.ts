@@ -66,6 +66,8 @@ describe("Issue a key", () => {
       await page.getByLabel("Organization").fill("Compiler Labs");
       await page.getByLabel("External id").fill("order-4711");
       await page.getByLabel("Monthly limit").fill("1234");
+      await page.getByLabel("Machine limit").fill("30");
+      await page.getByLabel("Seat minutes").fill("15");
       await page.getByLabel("Last day").fill("2028-02-29");
       await page.getByLabel("test", { exact: true }).check();
       const [answer] = await Promise.all([
@@ -85,8 +87,11 @@ describe("Issue a key", () => {
         tier: "research",
         mode: "test",
         monthlyLimit: 1234,
+        maxMachines: 30,
+        seatMinutes: 15,
         expiresAt: new Date("2028-02-29T23:59:59Z"),
       });
+      await page.getByText("30 floating seats of 15 minutes").waitFor();
       // Without script the key can be selected by one click.
       expect(await page.getByRole("button", { name: "Copy the key" }).isVisible()).toBe(false);
     });

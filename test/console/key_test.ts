@@ -119,7 +119,7 @@ describe("An action", () => {
     await visit("editor", key, act, { script: false, width: 375 });
   });
 
-  test("changes expiry, tier, limit and external id of the license", async () => {
+  test("changes expiry, tier, limits and external id of the license", async () => {
     const key = await admin.issue({ expiresAt: new Date("2026-12-01T00:00:00Z") });
     await visit("editor", key, async (page) => {
       await page.locator("#renew summary").click();
@@ -143,6 +143,14 @@ describe("An action", () => {
       await change(page, "limit", { "Monthly limit": "" }, "Change the limit");
       await page.getByText("The license has its new monthly limit.").waitFor();
       expect(await find(key)).toMatchObject({ monthlyLimit: 500_000 });
+      await page.getByText("not counted", { exact: true }).waitFor();
+      const places = { "Machine limit": "30", "Seat minutes": "15" };
+      await change(page, "machines", places, "Change the machines");
+      await page.getByText("The license has its new machine limit.").waitFor();
+      await page.getByText("30 floating seats of 15 minutes").waitFor();
+      expect(await find(key)).toMatchObject({ maxMachines: 30, seatMinutes: 15 });
+      await page.goto(`${admin.url}/console/accounts/${key.userId}`);
+      await page.getByText("30 floating seats of 15 minutes").waitFor();
     });
   });
 
@@ -158,6 +166,14 @@ describe("An action", () => {
       await expectAccessible(page);
       for (const [action, label, wrong, submit, error] of [
         ["limit", "Monthly limit", "many", "Change the limit", "It must be a whole number"],
+        [
+          "machines",
+          "Machine limit",
+          "0",
+          "Change the machines",
+          "It must be a whole number from 1 to 1000000",
+        ],
+        ["machines", "Seat minutes", "5", "Change the machines", "seat minutes need a machine limit"],
         ["rotate", "Days of overlap", "-1", "Issue the new key", "It must be a whole number from 0 to 3650"],
         ["license", "Days of validity", "0", "Download the file", "It must be a whole number from 1 to 3650"],
         ["revoke", "Type the key id", "key_0", "Revoke the key", `It must be ${key.id}`],

@@ -36,6 +36,8 @@ describe("parseImportLine()", () => {
       organization: "Engines",
       expires_at: "2027-01-31T00:00:00Z",
       monthly_limit: 5,
+      max_machines: 1_000_000,
+      seat_minutes: 1_440,
       used: 6,
       external_id: "Bestellung № 7",
     };
@@ -70,6 +72,10 @@ describe("parseImportLine()", () => {
     [{ ...LINE, expires_at: 5 }, /^expires_at must be an ISO 8601 timestamp/],
     [{ ...LINE, monthly_limit: -1 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, monthly_limit: 2 ** 53 }, /^monthly_limit must be a whole number, at least 0$/],
+    [{ ...LINE, max_machines: 0 }, /^max_machines must be a whole number from 1 to 1000000$/],
+    [{ ...LINE, seat_minutes: 4 }, /^seat_minutes must be a whole number from 5 to 1440$/],
+    [{ ...LINE, seat_minutes: 5 }, /^seat minutes need a machine limit, so give both$/],
+    [{ ...LINE, max_machines: null, seat_minutes: 5 }, /^seat minutes need a machine limit, so give both$/],
     [{ ...LINE, used: 1.5 }, /^used must be a whole number, at least 0$/],
     [{ ...LINE, external_id: "" }, /^external_id must be 1 to 255 printable characters, and no API key$/],
     [{ ...LINE, external_id: 7 }, /^external_id must be 1 to 255 printable characters, and no API key$/],
@@ -117,6 +123,37 @@ describe("importKeys()", () => {
       (sql) => sql`select action, after from audit order by id desc limit 1`,
     );
     expect(row).toMatchObject({ action: "key.import", after: { tier: "free", used: 12 } });
+  });
+
+  test("importKeys() stores places, and the audit log has them only if machines are counted", async () => {
+    const key = (tag: string, places: object) =>
+      good({
+        ...places,
+        email: `${tag}@example.org`,
+        tier: "free",
+        api_key: generateApiKey(BRAND, "live").apiKey,
+      });
+    const all = [
+      key("plain", { max_machines: null }),
+      key("locked", { max_machines: 5 }),
+      key("floating", { max_machines: 30, seat_minutes: 15 }),
+    ];
+    expect(await importAll(all)).toEqual({ imported: 3 });
+    const found = await Promise.all(all.map(({ hash }) => findKey(server.database, { hash }, { now: NOW })));
+    expect(found).toMatchObject([
+      { maxMachines: null, seatMinutes: null },
+      { maxMachines: 5, seatMinutes: null },
+      { maxMachines: 30, seatMinutes: 15 },
+    ]);
+    const rows = await server.database.query<{ after: object }>(
+      (sql) => sql`select after from audit order by id desc limit 3`,
+    );
+    const [floating, locked, plain] = rows.map(({ after }) => after);
+    expect(plain).not.toHaveProperty("max_machines");
+    expect([locked, floating]).toEqual([
+      { ...plain, max_machines: 5 },
+      { ...plain, max_machines: 30, seat_minutes: 15 },
+    ]);
   });
 
   test("importKeys() puts lines with one e-mail into one account, with the name in the first line", async () => {

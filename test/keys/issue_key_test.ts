@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
-import { findKey, hashApiKey, keyPattern, listKeys, revokeKey } from "../../src/keys/mod.ts";
+import { findKey, hashApiKey, type IssuedKey, keyPattern, listKeys, revokeKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
@@ -30,6 +30,40 @@ describe("issueKey()", () => {
         after: { tier: "commercial", mode: "test", monthly_limit: null },
       },
     ]);
+  });
+
+  test("issueKey() stores places, and the audit log has them only if machines are counted", async () => {
+    const afterOf = async (key: IssuedKey) => {
+      const [row] = await server.database.query<{ after: object }>(
+        (sql) => sql`select after from audit where license_id = ${key.licenseUuid}::uuid`,
+      );
+      return row?.after;
+    };
+    const [plain, locked, floating] = [
+      await issue(server.database),
+      await issue(server.database, { maxMachines: 5, seatMinutes: null }),
+      await issue(server.database, { maxMachines: 30, seatMinutes: 15 }),
+    ];
+    const found = (key: IssuedKey) =>
+      findKey(server.database, { hash: hashApiKey(key.apiKey) }, { now: NOW });
+    expect(await found(plain)).toMatchObject({ maxMachines: null, seatMinutes: null });
+    expect(await found(locked)).toMatchObject({ maxMachines: 5, seatMinutes: null });
+    expect(await found(floating)).toMatchObject({ maxMachines: 30, seatMinutes: 15 });
+    const rest = await afterOf(plain);
+    expect(Object.keys(rest ?? {}).sort()).toEqual(["expires_at", "mode", "monthly_limit", "tier"]);
+    expect(await afterOf(locked)).toEqual({ ...rest, max_machines: 5 });
+    expect(await afterOf(floating)).toEqual({ ...rest, max_machines: 30, seat_minutes: 15 });
+  });
+
+  test("issueKey() refuses seat minutes without a machine limit, and writes nothing", async () => {
+    const before = await countRows(server.database);
+    const error = "seat minutes need a machine limit, so give both";
+    expect(await tryToIssue(server.database, { seatMinutes: 15 })).toMatchObject({
+      code: "INVALID_REQUEST",
+      sentence: `Cannot issue key: ${error}`,
+      fields: [{ field: "seat_minutes", error }],
+    });
+    expect(await countRows(server.database)).toEqual(before);
   });
 
   test("issueKey() shortens an e-mail of 254 characters to a name of 200", async () => {

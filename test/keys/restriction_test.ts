@@ -132,5 +132,6 @@ describe("issueKey() with a restriction", () => {
   test("issueKey() with a restriction issues what it allows, up to the tier's defaults", async () => {
     expect(isRefusal(await tryIt({ monthlyLimit: 10_000 }, { ...FREE, ...LIVE }))).toBe(false);
     expect(isRefusal(await tryIt({ tier: "enterprise", monthlyLimit: 10 ** 9 }, LIVE))).toBe(false);
+    expect(isRefusal(await tryIt({ maxMachines: 1_000_000, seatMinutes: 5 }, FREE))).toBe(false);
   });
 });

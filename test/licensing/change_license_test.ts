@@ -145,6 +145,96 @@ describe("changeLicense()", () => {
   });
 });
 
+describe("changeLicense() of places", () => {
+  const NEEDS_BOTH = "seat minutes need a machine limit, so give both";
+
+  test("changeLicense() sets, changes and removes the machine limit and the seat minutes, each with a row in the audit log", async () => {
+    const key = await issue(server.database);
+    const steps: [LicenseChange, maxMachines: number | null, seatMinutes: number | null][] = [
+      [{ maxMachines: 5 }, 5, null],
+      [{ seatMinutes: 30 }, 5, 30],
+      [{ maxMachines: 1_000_000, seatMinutes: 1_440 }, 1_000_000, 1_440],
+      [{ seatMinutes: null }, 1_000_000, null],
+      [{ maxMachines: 2, seatMinutes: 5 }, 2, 5],
+      [{ maxMachines: null }, null, null],
+    ];
+    for (const [step, maxMachines, seatMinutes] of steps) {
+      expect(await change(key, step)).toMatchObject({ isChanged: true });
+      expect(await find(key)).toMatchObject({ maxMachines, seatMinutes });
+      expect(await change(key, step)).toMatchObject({ isChanged: false });
+    }
+    const rest = { tier: "research", monthly_limit: null, expires_at: "9999-12-31T23:59:59+00:00" };
+    const places: object[] = [
+      {},
+      { max_machines: 5 },
+      { max_machines: 5, seat_minutes: 30 },
+      { max_machines: 1_000_000, seat_minutes: 1_440 },
+      { max_machines: 1_000_000 },
+      { max_machines: 2, seat_minutes: 5 },
+      {},
+    ];
+    expect(await auditOf(key)).toEqual(
+      steps.map((_, index) => ({
+        ...{ action: "license.machines", key_id: uuidOf(key) },
+        before: { ...rest, ...places[index] },
+        after: { ...rest, ...places[index + 1] },
+      })),
+    );
+  });
+
+  test("changeLicense() keeps the places in a change of other values", async () => {
+    const key = await issue(server.database, { maxMachines: 30, seatMinutes: 15 });
+    expect(await change(key, { tier: "commercial", maxMachines: undefined })).toMatchObject({
+      isChanged: true,
+    });
+    expect(await find(key)).toMatchObject({ tier: "commercial", maxMachines: 30, seatMinutes: 15 });
+    expect(await auditOf(key)).toMatchObject([
+      { action: "license.tier", after: { max_machines: 30, seat_minutes: 15 } },
+    ]);
+    await change(key, { monthlyLimit: 7, maxMachines: 31 });
+    expect((await auditOf(key))[1]).toMatchObject({ action: "license.change", after: { max_machines: 31 } });
+  });
+
+  test("changeLicense() refuses seat minutes without a machine limit, and changes nothing", async () => {
+    const [plain, floating] = [
+      await issue(server.database),
+      await issue(server.database, { maxMachines: 3, seatMinutes: 5 }),
+    ];
+    for (const [key, wanted] of [
+      [plain, { seatMinutes: 5 }],
+      [plain, { maxMachines: null, seatMinutes: 5 }],
+      [floating, { maxMachines: null, seatMinutes: 5 }],
+    ] as const) {
+      expect(await change(key, wanted)).toMatchObject({
+        code: "INVALID_REQUEST",
+        sentence: `Cannot change machines: ${NEEDS_BOTH}`,
+        fields: [{ field: "seat_minutes", error: NEEDS_BOTH }],
+      });
+      expect(await auditOf(key)).toEqual([]);
+    }
+    expect(await change(plain, { seatMinutes: null })).toMatchObject({ isChanged: false });
+  });
+
+  test("changeLicense() refuses seat minutes if the machine limit is removed at the same moment", async () => {
+    const key = await issue(server.database, { maxMachines: 3 });
+    const refused = await overtake(
+      server,
+      (sql) => sql`update licenses set max_machines = null where id = ${key.licenseUuid}::uuid`,
+      () => change(key, { seatMinutes: 5 }),
+    );
+    expect(refused).toMatchObject({ code: "INVALID_REQUEST" });
+    expect(await find(key)).toMatchObject({ maxMachines: null, seatMinutes: null });
+  });
+
+  test("changeLicense() refuses to change the places of a license whose keys are all revoked", async () => {
+    const key = await issue(server.database, { maxMachines: 3 });
+    await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, { actor: ACTOR, now: NOW });
+    for (const wanted of [{ maxMachines: 4 }, { maxMachines: null }, { seatMinutes: 5 }])
+      expect(await change(key, wanted)).toMatchObject({ code: "CONFLICT" });
+    expect(await find(key)).toMatchObject({ maxMachines: 3, seatMinutes: null });
+  });
+});
+
 describe("changeLicense() with a restriction", () => {
   const LOW: Restriction = { tiers: ["free", "research"] };
   const later = new Date(oneYearAfter(NOW).getTime() + 1_000);
@@ -159,6 +249,11 @@ describe("changeLicense() with a restriction", () => {
     ["a lower tier that would keep the limit", { monthlyLimit: 50_000 }, { tier: "free" }, LOW],
     ["an expiry after more than a year", {}, { expiresAt: later }, LOW],
     ["no expiry", { expiresAt: oneYearAfter(NOW) }, { expiresAt: NEVER_EXPIRES }, LOW],
+    ["more machines", { maxMachines: 3 }, { maxMachines: 4 }, LOW],
+    ["to stop counting machines", { maxMachines: 3 }, { maxMachines: null }, LOW],
+    ["floating seats in place of node-locked machines", { maxMachines: 3 }, { seatMinutes: 5 }, LOW],
+    ["other seats", { maxMachines: 3, seatMinutes: 5 }, { maxMachines: 2, seatMinutes: 6 }, LOW],
+    ["more machines, for a token with only a mode", { maxMachines: 3 }, { maxMachines: 4 }, { mode: "live" }],
     ["a limit, for a token with only a mode", { mode: "test" }, { monthlyLimit: 50_001 }, { mode: "test" }],
   ];
   for (const [what, held, wanted, restriction] of refused) {
@@ -182,6 +277,11 @@ describe("changeLicense() with a restriction", () => {
     const within = { tier: "research", monthlyLimit: 50_000, expiresAt: oneYearAfter(NOW) } as const;
     expect(await change(key, within, LOW)).toMatchObject({ isChanged: true });
     expect(await change(key, { tier: "free", monthlyLimit: null }, LOW)).toMatchObject({ isChanged: true });
+    // Machines that are not counted can be counted from now on, and fewer of them.
+    for (const places of [{ maxMachines: 30, seatMinutes: 15 }, { maxMachines: 29 }])
+      expect(await change(key, places, LOW)).toMatchObject({ isChanged: true });
+    expect(await change(key, { maxMachines: 29, seatMinutes: 15 }, LOW)).toMatchObject({ isChanged: false });
+    expect(await find(key)).toMatchObject({ maxMachines: 29, seatMinutes: 15 });
     const unlimited = await issue(server.database, { tier: "enterprise" });
     const enterprise = { tiers: ["enterprise"] } as const;
     expect(await change(unlimited, { monthlyLimit: 10 ** 9 }, enterprise)).toMatchObject({ isChanged: true });

@@ -3,7 +3,7 @@
 import { listAudit } from "../../audit/mod.ts";
 import { monthOf } from "../../calendar.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
-import { type Account, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
+import { type Account, describePlaces, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
@@ -133,7 +133,15 @@ function Licenses({ account, keys, now }: LicensesProps) {
                 />
               ),
             },
-            { label: "Tier", cell: ({ tier }) => tier },
+            {
+              label: "Tier",
+              cell: ({ tier, maxMachines, seatMinutes }) => (
+                <Lines
+                  text={tier}
+                  more={maxMachines !== null && describePlaces({ maxMachines, seatMinutes })}
+                />
+              ),
+            },
             numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
             { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
             { label: "Keys", cell: Keys },

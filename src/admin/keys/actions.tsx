@@ -17,6 +17,8 @@ import {
   expiryOf,
   LIMIT_ENTRY,
   LimitField,
+  PLACES_ENTRIES,
+  PlacesFields,
   TIER_CHOICES,
 } from "./license_fields.tsx";
 import { rotate } from "./rotate.tsx";
@@ -114,6 +116,25 @@ export const changeLimit: KeyAction = action({
   done: "The license has its new monthly limit.",
 });
 
+const changeMachines: KeyAction = action({
+  name: "machines",
+  scope: "keys:manage",
+  label: "Change machines",
+  submit: "Change the machines",
+  toMany: true,
+  fits: mayStay,
+  Form: ({ of, field }) => (
+    <>
+      <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it.`}</p>
+      <PlacesFields field={field} of={of.key} />
+    </>
+  ),
+  entries: PLACES_ENTRIES,
+  perform: ({ fields: { max_machines: maxMachines = null, seat_minutes: seatMinutes = null }, ...change }) =>
+    changeLicenseOf(change, { maxMachines, seatMinutes }),
+  done: "The license has its new machine limit.",
+});
+
 const changeExternalId: KeyAction = action({
   name: "external-id",
   scope: "keys:manage",
@@ -159,6 +180,7 @@ export const KEY_ACTIONS = [
   renew,
   changeTier,
   changeLimit,
+  changeMachines,
   changeExternalId,
   rotate,
   exportLicense,

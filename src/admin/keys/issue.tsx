@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
-import { MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
+import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
@@ -22,6 +22,8 @@ import {
   expiryOf,
   LIMIT_ENTRY,
   LimitField,
+  PLACES_ENTRIES,
+  PlacesFields,
   TIER_CHOICES,
 } from "./license_fields.tsx";
 
@@ -35,6 +37,7 @@ const ENTRIES = {
   mode: v.pipe(TEXT, MODE_FIELD),
   ...EXPIRY_ENTRIES,
   ...LIMIT_ENTRY,
+  ...PLACES_ENTRIES,
 };
 
 /** Parses the form, or refuses it with the first error of each wrong field. */
@@ -48,8 +51,10 @@ function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
     const count = wrong.length === 1 ? "a field needs" : `${wrong.length} fields need`;
     return refuse("INVALID_REQUEST", `No key was issued: ${count} a change`, { fields: wrong });
   }
-  const { email, tier, name, organization, mode, external_id: externalId, monthly_limit } = parsed.fields;
-  return { email, tier, name, organization, mode, externalId, monthlyLimit: monthly_limit, expiresAt, now };
+  const { email, tier, name, organization, mode, external_id: externalId } = parsed.fields;
+  const { monthly_limit: monthlyLimit, max_machines: maxMachines, seat_minutes: seatMinutes } = parsed.fields;
+  const places = { maxMachines, seatMinutes };
+  return { email, tier, name, organization, mode, externalId, monthlyLimit, ...places, expiresAt, now };
 }
 
 /** The form that issues a key. A link to it can fill some fields. */
@@ -72,6 +77,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
   if (isRefusal(issued)) return formPage(visit, {}, { action: "issue", form, refusal: issued });
   const { publicUrl } = options;
+  const { maxMachines = null, seatMinutes = null } = request;
   const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
   return {
     title: "Key issued",
@@ -101,6 +107,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
             request.externalId === undefined ? null : ["External id", <Foreign text={request.externalId} />],
             ["Tier, mode", `${request.tier}, ${request.mode}`],
             ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
+            maxMachines === null ? null : ["Machines", describePlaces({ maxMachines, seatMinutes })],
             ["Expires", <Day at={issued.expiresAt} now={now} />],
           ]}
         />
@@ -152,6 +159,7 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
             hint="Your own name for the license, such as an order number."
           />
           <LimitField field={fieldOf} label="Monthly limit (optional)" />
+          <PlacesFields field={fieldOf} />
           <ExpiryFields
             field={fieldOf}
             proposed={proposed.last_day}

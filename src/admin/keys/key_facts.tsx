@@ -1,5 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import type { KeyExplanation } from "../../keys/mod.ts";
+import { describePlaces } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Day, Foreign, KeyLink, Used } from "../frame/console/components/values.tsx";
@@ -35,6 +36,7 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
         ["Tier, mode", `${key.tier}, ${key.mode}`],
         ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
         ["Resets", <Day at={new Date(resetsAt)} now={now} />],
+        ["Machines", describePlaces(key)],
         ["Expires", <Day at={key.expiresAt} now={now} />],
         hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { OBSTACLES } from "../../keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { PLACES } from "../frame/api/fields.ts";
 import { titled } from "../frame/api/route.ts";
 
 const MODE = v.picklist(MODES);
@@ -25,6 +26,7 @@ export const KEY = titled("Key", {
   mode: MODE,
   state: STATE,
   monthly_limit: LIMIT,
+  ...PLACES,
   used: v.pipe(count(), v.description("Inferences of this month")),
   expires_at: timestamp(),
   created_at: timestamp(),
@@ -88,6 +90,7 @@ export const EXPLANATION = titled("KeyExplanation", {
     remaining: v.nullable(count()),
     resets_at: timestamp(),
   }),
+  ...PLACES,
   limits: v.pipe(
     v.record(v.string(), v.nullable(count())),
     v.description("Requests a minute for each endpoint; null means unlimited"),
@@ -121,6 +124,7 @@ const licenseFields = {
   external_id: EXTERNAL_ID,
   tier: v.picklist(TIERS),
   monthly_limit: LIMIT,
+  ...PLACES,
   used: v.pipe(count(), v.description("Inferences of this month")),
   expires_at: timestamp(),
   created_at: timestamp(),

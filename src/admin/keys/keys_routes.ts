@@ -24,6 +24,7 @@ import {
   LIMIT_FIELD,
   MODE_FIELD,
   MONTH_ENTRY,
+  PLACES_ENTRIES,
   TIER_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
@@ -41,6 +42,7 @@ const newKeyFields = v.strictObject({
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),
+  ...PLACES_ENTRIES,
   external_id: v.nullish(EXTERNAL_ID_FIELD),
 });
 
@@ -79,6 +81,8 @@ export const KEY_ROUTES = [
         organization: organization ?? undefined,
         expiresAt: expires_at ?? oneYearAfter(now),
         monthlyLimit: monthly_limit ?? undefined,
+        maxMachines: call.body.max_machines,
+        seatMinutes: call.body.seat_minutes,
         externalId: external_id ?? undefined,
       };
       const issued = await answerKeyOnce<IssuedKey>(options, call, {

@@ -2,7 +2,14 @@
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
 import { DAY, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
-import { MONTHLY_LIMIT, monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
+import {
+  MAX_MACHINES,
+  MONTHLY_LIMIT,
+  monthlyLimitOf,
+  type Places,
+  SEAT_MINUTES,
+  TIERS,
+} from "../../licensing/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
@@ -71,4 +78,30 @@ export function LimitField({ field, proposed, label }: FieldProps & { readonly l
 /** The field of a monthly limit: undefined for the tier's own. */
 export const LIMIT_ENTRY = {
   monthly_limit: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MONTHLY_LIMIT))),
+} as const;
+
+/** The machine limit and the seat minutes of a license; empty for none. */
+export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readonly of?: Places }) {
+  return (
+    <>
+      <TextField
+        {...field("max_machines", String(of?.maxMachines ?? ""))}
+        label="Machine limit (optional)"
+        inputmode="numeric"
+        hint="On how many machines the license may run; empty: they are not counted."
+      />
+      <TextField
+        {...field("seat_minutes", String(of?.seatMinutes ?? ""))}
+        label="Seat minutes (optional)"
+        inputmode="numeric"
+        hint="How long a floating seat lasts after its last heartbeat; empty: a machine keeps its place until it is released."
+      />
+    </>
+  );
+}
+
+/** The fields of the places: undefined for none. */
+export const PLACES_ENTRIES = {
+  max_machines: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MAX_MACHINES))),
+  seat_minutes: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SEAT_MINUTES))),
 } as const;

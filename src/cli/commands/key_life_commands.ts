@@ -1,4 +1,4 @@
-/** `claviger keys …`: the commands that change an issued key (suspend, resume, renew, tier, limit, rotate), and usage. */
+/** `claviger keys …`: the commands that change an issued key, and usage. */
 import { MONTH, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey, USUAL_OVERLAP } from "../../keys/mod.ts";
@@ -7,9 +7,13 @@ import {
   createLicenseChanges,
   EXPIRY,
   type LicenseChange,
+  MAX_MACHINES,
   MONTHLY_LIMIT,
+  renderPlaces,
+  SEAT_MINUTES,
   TIERS,
 } from "../../licensing/mod.ts";
+import type { NumberRule, ParsingRule } from "../../rule.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { demandKey } from "../find_named.ts";
@@ -59,13 +63,29 @@ const limit = databaseCommand({
   description: "give the key's license a monthly limit of its own",
   arguments: {
     ...KEY_ID,
-    n: required("inferences a month, or none for the tier's own limit", {
-      expects: MONTHLY_LIMIT.expects,
-      parse: (text) => (text === "none" ? null : MONTHLY_LIMIT.parse(text)),
-    }),
+    n: required("inferences a month, or none for the tier's own limit", orNone(MONTHLY_LIMIT)),
   },
   options: REASON,
-  run: ({ id, n }, call) => change(call, id, { what: "monthly limit", change: { monthlyLimit: n } }),
+  run: ({ id, n }, call) => change(call, id, { what: "monthly limit", change: { monthlyLimit: toValue(n) } }),
+});
+
+const machines = databaseCommand({
+  name: "machines",
+  description: "limit the machines of the key's license, and set how long a floating seat lasts",
+  arguments: KEY_ID,
+  options: {
+    ...REASON,
+    maxMachines: option("the most machines, or none: not counted", orNone(MAX_MACHINES), { as: "n" }),
+    seatMinutes: option("minutes of a seat, or none: node-locked", orNone(SEAT_MINUTES), { as: "n" }),
+  },
+  check: ({ maxMachines, seatMinutes }) =>
+    maxMachines === undefined && seatMinutes === undefined
+      ? "give --max-machines or --seat-minutes"
+      : undefined,
+  run({ id, ...given }, call) {
+    const places = { maxMachines: toValue(given.maxMachines), seatMinutes: toValue(given.seatMinutes) };
+    return change(call, id, { what: "machine limit", change: places });
+  },
 });
 
 const rotate = databaseCommand({
@@ -112,7 +132,17 @@ const usage = databaseCommand({
   },
 });
 
-export const keyLifeCommands = [suspend, resume, renew, tier, limit, rotate, usage];
+export const keyLifeCommands = [suspend, resume, renew, tier, limit, machines, rotate, usage];
+
+/** Returns the rule for a number or the word `none`. The word stays: an option whose value is null becomes an empty text. */
+function orNone({ expects, parse }: NumberRule): ParsingRule<number | "none"> {
+  return { expects, parse: (text) => (text === "none" ? text : parse(text)) };
+}
+
+/** Returns null for `none`, which removes a value. */
+function toValue<Given>(given: Given | "none"): Given | null {
+  return given === "none" ? null : given;
+}
 
 async function setState(
   { database, actor, now, print }: DatabaseCall,
@@ -142,6 +172,7 @@ async function change(
       license_id: key.licenseId,
       tier: key.tier,
       monthly_limit: monthlyLimit ?? "unlimited",
+      ...renderPlaces(key),
       state: key.state,
       expires_at: toTimestamp(key.expiresAt),
     },

@@ -8,7 +8,7 @@ import {
   type Obstacle,
   renderExplanation,
 } from "../../keys/mod.ts";
-import { monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
+import { describePlaces, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
@@ -49,6 +49,7 @@ function printPage(
     reason: change?.reason ?? "",
     expires: key.expiresAt >= NEVER_EXPIRES ? "never" : toTimestamp(key.expiresAt),
     quota: renderQuota(explanation),
+    machines: key.maxMachines === null ? "" : describePlaces(key),
     limits: renderLimits(limits),
     "last used":
       key.lastUsedAt === null ? "never (a use is recorded within a minute)" : toTimestamp(key.lastUsedAt),

@@ -21,9 +21,11 @@ import {
   createLicenseChanges,
   EXPIRY,
   LISTED_STATES,
+  MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
   oneYearAfter,
+  SEAT_MINUTES,
   TEXTS,
   TIERS,
 } from "../../licensing/mod.ts";
@@ -54,6 +56,8 @@ const issue = databaseCommand({
       as: "time",
     }),
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
+    maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
+    seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
     externalId: option("your own name for the license, such as an order number", TEXTS.external_id, {
       as: "id",
     }),
@@ -82,7 +86,7 @@ const importing = command({
   description: "import keys that customers already have: all lines of a file, or none",
   arguments: {
     file: required(
-      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used, external_id; - is standard input",
+      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, max_machines, seat_minutes, used, external_id; - is standard input",
       anyText,
     ),
   },

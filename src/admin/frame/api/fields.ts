@@ -5,14 +5,16 @@ import { MONTH } from "../../../calendar.ts";
 import {
   ACCOUNT,
   EXPIRY,
+  MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
   SEARCH_TEXT,
+  SEAT_MINUTES,
   TEXTS,
   TIERS,
   TOO_MANY_MATCH,
 } from "../../../licensing/mod.ts";
-import { inJsonSchema, numberField, parsedField, wordField } from "../../../rule.ts";
+import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../rule.ts";
 
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
@@ -32,11 +34,22 @@ export const TIER_FIELD = wordField(TIERS);
 export const MODE_FIELD = wordField(MODES);
 export const EXPIRY_FIELD = parsedField(EXPIRY);
 
+/** Returns the schema of a number or null; the description says what null means. */
+function numberOrNull(rule: NumberRule, description: string) {
+  return v.pipe(v.nullable(numberField(rule)), v.description(description));
+}
+
 /** The monthly limit of a license; null means the tier's own. */
-export const LIMIT_FIELD = v.pipe(
-  v.nullable(numberField(MONTHLY_LIMIT)),
-  v.description("Inferences a month; null means the tier's own limit"),
-);
+export const LIMIT_FIELD = numberOrNull(MONTHLY_LIMIT, "Inferences a month; null means the tier's own limit");
+
+/** The places of a license, in answers. */
+export const PLACES = {
+  max_machines: numberOrNull(MAX_MACHINES, "The most machines of the license; null: they are not counted"),
+  seat_minutes: numberOrNull(SEAT_MINUTES, "Minutes of a seat after its last heartbeat; null: node-locked"),
+} as const;
+
+/** The places of a license, in requests. Seat minutes need a machine limit; `licensing/` checks that. */
+export const PLACES_ENTRIES = v.partial(v.object(PLACES)).entries;
 
 /** The operator's own name for a license. */
 export const EXTERNAL_ID_FIELD = parsedField(TEXTS.external_id, {

@@ -1,0 +1,53 @@
+/** The places of a license: on how many machines it may run at one moment, node-locked or floating. */
+import type { Fragment, Sql } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { renderCount } from "../render_count.ts";
+import { wholeNumber } from "../rule.ts";
+
+/** The rule for the machine limit of a license. */
+export const MAX_MACHINES = wholeNumber(1, 1_000_000);
+
+/** The rule for the minutes of a floating seat. */
+export const SEAT_MINUTES = wholeNumber(5, 1_440);
+
+export interface Places {
+  /** Null: machines are not counted. */
+  readonly maxMachines: number | null;
+  /** Null: node-locked. */
+  readonly seatMinutes: number | null;
+}
+
+/** Places as a request names them. A value that is undefined is left out. */
+export type RequestedPlaces = { readonly [Name in keyof Places]?: Places[Name] | undefined };
+
+/** Says why seat minutes alone are refused. */
+export const NEEDS_BOTH = "seat minutes need a machine limit, so give both";
+
+/** Tells whether a new license would have seat minutes without a machine limit. */
+export function lacksPlaces({ maxMachines = null, seatMinutes = null }: RequestedPlaces): boolean {
+  return seatMinutes !== null && maxMachines === null;
+}
+
+/** Returns the refusal of seat minutes without a machine limit; `what` is what cannot be done, such as `issue key`. */
+export function refuseSeatsWithoutPlaces(what: string): Refusal {
+  const fields = [{ field: "seat_minutes", error: NEEDS_BOTH }];
+  return refuse("INVALID_REQUEST", `Cannot ${what}: ${NEEDS_BOTH}`, { fields });
+}
+
+/** Renders the places of a license as JSON, for every answer to operators that has the monthly limit of the license. */
+export function renderPlaces({ maxMachines, seatMinutes }: Places) {
+  return { max_machines: maxMachines, seat_minutes: seatMinutes };
+}
+
+/** Describes the places of a license for people, such as `30 floating seats of 15 minutes`. */
+export function describePlaces({ maxMachines, seatMinutes }: Places): string {
+  if (maxMachines === null) return "not counted";
+  const [count, plural] = [renderCount(maxMachines), maxMachines === 1 ? "" : "s"];
+  if (seatMinutes === null) return `${count} node-locked machine${plural}`;
+  return `${count} floating seat${plural} of ${renderCount(seatMinutes)} minutes`;
+}
+
+/** Returns SQL that adds the places of a license to a `jsonb` of the audit log, if its machines are counted. */
+export function withPlaces(sql: Sql, row: Fragment): Fragment {
+  return sql`|| jsonb_strip_nulls(jsonb_build_object('max_machines', ${row}.max_machines, 'seat_minutes', ${row}.seat_minutes))`;
+}
