@@ -110,14 +110,8 @@ function NoKeys({ mayIssue }: { readonly mayIssue: boolean }) {
   );
 }
 
-interface UseProps {
-  /** Undefined before the first count. */
-  readonly use: UsageDays | undefined;
-  readonly now: Date;
-}
-
-/** Use per day, by tier. */
-function Use({ use, now }: UseProps) {
+/** Use per day, by tier; undefined before the first count. */
+function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: Date }) {
   if (use === undefined) {
     return (
       <Notice kind="warning">

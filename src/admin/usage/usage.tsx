@@ -121,13 +121,7 @@ function Usage(props: UsageProps) {
   );
 }
 
-interface MonthsProps {
-  readonly value: string;
-  readonly error?: string | undefined;
-  readonly now: Date;
-}
-
-function Months({ value, error, now }: MonthsProps) {
+function Months({ value, error, now }: { value: string; error?: string | undefined; now: Date }) {
   const current = monthOf(now.getTime()).index;
   const choices = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago))).map(
     (text) => ({ value: text, label: text }),

@@ -136,19 +136,14 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps) {
   );
 }
 
-interface MarksProps extends Stack {
-  readonly column: Bar;
-  readonly index: number;
-  readonly top: number;
-}
-
 /** The share of a column's width that its bar takes. */
 const BAR_WIDTH = 0.8;
 /** A value above 0 is never invisible. */
 const LEAST_HEIGHT = 0.75;
 
 /** One column. Its title appears all over its height, because a low bar would be hard to point at. */
-function Marks({ id, parts, series, column, index, top }: MarksProps) {
+function Marks({ column, index, top, ...stack }: Stack & { column: Bar; index: number; top: number }) {
+  const { id, parts, series } = stack;
   const width = 100 / series.length;
   const x = percent(width * (index + (1 - BAR_WIDTH) / 2));
   let base = 100;
