@@ -2,13 +2,14 @@ import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { redactKeys } from "../secrets/mod.ts";
 import type { MachineName } from "./fingerprint.ts";
 import { firstActivation } from "./first_activation.ts";
 
 export interface Activation {
   readonly keyUuid: string;
   readonly machine: MachineName;
-  /** Texts for people; without them the earlier ones stay. */
+  /** Texts for people, stored without keys; without them the earlier ones stay. */
   readonly name?: string | undefined;
   readonly platform?: string | undefined;
   readonly actor: Actor;
@@ -39,7 +40,7 @@ export async function activateMachine(
     (sql) => sql`
       with taken as materialized (
         select * from take_place(${machine.licenseUuid}::uuid, ${`\\x${machine.hash}`}::text::bytea,
-                                 ${newUuid()}::uuid, ${name ?? null}::text, ${platform ?? null}::text, true, null)
+                                 ${newUuid()}::uuid, ${withoutKeys(name)}::text, ${withoutKeys(platform)}::text, true, null)
       ),
       first as (${firstActivation(sql, keyUuid)}),
       logged as (${auditCte(sql, { action: "machine.activate", actor, at: now, from: sql`first` })})
@@ -51,6 +52,10 @@ export async function activateMachine(
   const { roomInSeconds, ...activated } = row;
   if (activated.uuid !== null || activated.most === null) return activated;
   return refuseFull({ most: activated.most, used: activated.used, roomInSeconds });
+}
+
+function withoutKeys(text: string | undefined): string | null {
+  return text === undefined ? null : redactKeys(text);
 }
 
 interface Row extends ActivatedMachine {

@@ -8,6 +8,7 @@ import { clearInstallerToken } from "../../src/repository_token/mod.ts";
 import { addHostedModel, type HostingService, PUBLIC_URL, testBytes } from "../support/hosted.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
+import { setPlaces } from "../support/machines.ts";
 import { addTestModel } from "../support/models.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 
@@ -77,12 +78,18 @@ export async function createActors(service: HostingService): Promise<Actors> {
     for (let index = 0; index < count; index++) keys.push(register(await make(index)));
     return keys;
   };
+  /** Every second license counts machines; half of these have seats that end. */
+  async function issueActive(index: number): Promise<IssuedKey> {
+    const limits = { tier: TIERS[index % 4]!, mode: modes[index % 2]!, monthlyLimit: 1e9 };
+    const key = await service.issue(limits);
+    const seatMinutes = index % 4 === 1 ? 5 : null;
+    if (index % 2 === 1) await setPlaces(service.database, key.licenseUuid, { maxMachines: 2, seatMinutes });
+    return key;
+  }
   const TIERS = ["free", "research", "commercial", "enterprise"] as const;
   const modes = ["live", "test"] as const;
   const keys: Record<Role, string[]> = {
-    active: await many(ACTIVE, (index) =>
-      service.issue({ tier: TIERS[index % 4]!, mode: modes[index % 2]!, monthlyLimit: 1e9 }),
-    ),
+    active: await many(ACTIVE, (index) => issueActive(index)),
     hot: await many(1, () => service.issue({ tier: "enterprise" })),
     scarce: await many(8, (index) => service.issue({ monthlyLimit: 100 * (index + 1) })),
     usedUp: await many(3, () => issueUsedUp(service)),

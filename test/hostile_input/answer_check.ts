@@ -53,14 +53,21 @@ const STATUSES: Readonly<Record<string, readonly number[]>> = {
   LICENSE_REQUIRED: [403],
   OFFLINE_NOT_ALLOWED: [403],
   KEY_NOT_FOUND: [404],
+  MACHINE_NOT_FOUND: [404],
   NOT_FOUND: [404],
   METHOD_NOT_ALLOWED: [405],
+  MACHINE_LIMIT_REACHED: [409],
   PAYLOAD_TOO_LARGE: [413],
   UNSUPPORTED_MEDIA_TYPE: [415],
   RANGE_NOT_SATISFIABLE: [416],
   QUOTA_EXCEEDED: [429],
   RATE_LIMIT_EXCEEDED: [429],
   NOT_CONFIGURED: [503],
+};
+/** The fields of an error besides its sentence and its code. */
+const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
+  NOT_CONFIGURED: ["message"],
+  MACHINE_LIMIT_REACHED: ["machines"],
 };
 const MAX_WINDOW_SECONDS = 62;
 const NEEDS_RETRY_AFTER = new Set(["RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"]);
@@ -169,9 +176,11 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
     if (code === "SERVER_ERROR" || code === "SERVICE_UNAVAILABLE") return `the request failed with ${code}`;
     if (STATUSES[code]?.includes(status) !== true) return `${code} with the status ${status}`;
     if (code === "NOT_CONFIGURED" && options.isTokenSet()) return "NOT_CONFIGURED though a token is set";
-    const fields = code === "NOT_CONFIGURED" ? "error,code,message" : "error,code";
-    if (Object.keys(value as object).join() !== fields)
+    const more = MORE_FIELDS[code] ?? [];
+    if (Object.keys(value as object).join() !== ["error", "code", ...more].join())
       return `an error with the fields ${Object.keys(value as object)}`;
+    // Only for seats, which end by themselves.
+    if (code === "MACHINE_LIMIT_REACHED") return undefined;
     if (NEEDS_RETRY_AFTER.has(code) !== headers.has("retry-after")) return `Retry-After does not fit ${code}`;
     return undefined;
   }

@@ -51,6 +51,11 @@ export function checkExpectedAnswer(
       return expect(status === 202 || status === 422, "202");
     case "license":
       return expect(status === 200 || code === "OFFLINE_NOT_ALLOWED", "200 or OFFLINE_NOT_ALLOWED");
+    case "activate":
+      return expect(status === 200 || code === "MACHINE_LIMIT_REACHED", "200 or MACHINE_LIMIT_REACHED");
+    case "heartbeat":
+    case "release":
+      return expect(status === 200 || code === "MACHINE_NOT_FOUND", "200 or MACHINE_NOT_FOUND");
     case "download":
       return expect(status === 200 || status === 403 || status === 404, "200, 403 or 404");
     case "getToken":

@@ -27,6 +27,8 @@ interface State {
   readonly events: number;
   /** How many licenses were signed for clients. */
   readonly signed: number;
+  /** The UUIDs of machines. */
+  readonly machines: ReadonlySet<string>;
   /** The used units by license. */
   readonly used: Readonly<Record<string, number>>;
   readonly revoked: ReadonlySet<string>;
@@ -39,12 +41,12 @@ interface Entry {
 }
 
 /**
- * The tables without a digest. `compare()` counts the rows of `audit` and `claims`, and adds up those of `usage` and
- * `signed_licenses`. `usage_changes` holds messages to other processes for a minute. `refusals` is the only table that
+ * The tables without a digest. `compare()` counts the rows of `audit`, `claims` and `machines`, and adds up those of
+ * `usage` and `signed_licenses`. `usage_changes` holds messages to other processes for a minute. `refusals` is the only table that
  * a refused request may change. The service writes the others by itself every minute.
  */
 const ACCOUNTED = [
-  ...["audit", "claims", "usage", "signed_licenses", "usage_changes", "refusals"],
+  ...["audit", "claims", "usage", "signed_licenses", "machines", "usage_changes", "refusals"],
   ...["processes", "activity_hours", "activity_days", "usage_days", "usage_days_progress"],
 ];
 
@@ -58,6 +60,7 @@ export function createExpectedRows(
   let entries = new Map<string, Entry>();
   let revocations: (readonly string[])[] = [];
   let signed = 0;
+  let machines = new Set<string>();
   /** Earlier events: a request with a claimed Idempotency-Key gets the same event again. */
   const known = new Set<string>();
 
@@ -70,6 +73,7 @@ export function createExpectedRows(
       entries = new Map();
       revocations = [];
       signed = 0;
+      machines = new Set();
       begunAt = clock.now();
       before = await readState(database);
     },
@@ -80,6 +84,8 @@ export function createExpectedRows(
         for (const apiKey of request.apiKeys) actors.noteRevoked(apiKey);
       }
       if (isLicense(status, body)) signed++;
+      const machine = machineOf(status, body);
+      if (machine !== undefined) machines.add(machine);
       if (status !== 202) return;
       const id = parseId("evt", JSON.parse(body.toString()).event_id) ?? "";
       if (known.has(id)) return;
@@ -99,14 +105,16 @@ export function createExpectedRows(
           select id::text, key_id::text as "keyId", license_id::text as "licenseId", event_type as type
             from events where received_at >= ${begunAt}::timestamptz`,
       );
+      const activated = machines.difference(before.machines);
       return (
         compareEvents(rows, entries) ??
+        compareMachines(now.machines.difference(before.machines), activated) ??
         expectCount("events", now.events, before.events + entries.size) ??
         expectCount("signed licenses", now.signed, before.signed + signed) ??
         expectCount("claims", now.claims, before.claims + count(entries, ({ hasClaim }) => hasClaim)) ??
         compareUse(rows, { before: before.used, now: now.used }) ??
         compareRevoked(revocations, now.revoked.difference(before.revoked)) ??
-        expectCount("audit", now.audit, before.audit + revocations.length)
+        expectCount("audit", now.audit, before.audit + revocations.length + activated.size)
       );
     },
   };
@@ -123,6 +131,15 @@ function isLicense(status: number, body: Buffer): boolean {
   return status === 200 && body.toString("latin1", 0, LICENSE.length) === LICENSE;
 }
 const LICENSE = '{"license":"';
+
+/** Returns the UUID of the machine of a successful answer. */
+function machineOf(status: number, body: Buffer): string | undefined {
+  if (status !== 200) return undefined;
+  return (
+    parseId("mch", /^\{[^{}]*"machine_id":"(mch_[0-9a-f]{32})"/.exec(body.toString("latin1"))?.[1] ?? "") ??
+    undefined
+  );
+}
 
 interface EventRow {
   readonly id: string;
@@ -141,6 +158,11 @@ function compareEvents(rows: readonly EventRow[], entries: ReadonlyMap<string, E
     if (!entry.keys.includes(keyId)) return `the event ${id} belongs to a key that its request did not carry`;
   }
   return undefined;
+}
+
+function compareMachines(added: ReadonlySet<string>, activated: ReadonlySet<string>): string | undefined {
+  if (!activated.isSubsetOf(added)) return "a machine was activated but is not stored";
+  return expectCount("new machines", added.size, activated.size);
 }
 
 function compareUse(
@@ -209,8 +231,10 @@ async function readState(database: Database): Promise<State> {
       select id::text from keys join listed_keys l on l.key_id = id
        where keys.state = 'revoked' and l.state = 'revoked'`,
   );
+  const machines = await database.query<{ id: string }>((sql) => sql`select id::text from machines`);
   return {
     digests,
+    machines: new Set(machines.map(({ id }) => id)),
     audit: Number(counts?.audit),
     claims: Number(counts?.claims),
     events: Number(counts?.events),

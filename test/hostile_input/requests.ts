@@ -24,6 +24,9 @@ const TEMPLATES = {
   refresh: { method: "POST", path: "/v1/auth/refresh", key: "body", weight: 3 },
   revoke: { method: "POST", path: "/v1/auth/revoke", key: "body", weight: 2 },
   license: { method: "POST", path: "/v1/auth/license", key: "body", weight: 4 },
+  activate: { method: "POST", path: "/v1/machines/activate", key: "body", weight: 5 },
+  heartbeat: { method: "POST", path: "/v1/machines/heartbeat", key: "body", weight: 3 },
+  release: { method: "POST", path: "/v1/machines/release", key: "body", weight: 2 },
   jwks: { method: "GET", path: "/.well-known/jwks.json", key: "nowhere", weight: 1 },
   jwksHead: { method: "HEAD", path: "/.well-known/jwks.json", key: "nowhere", weight: 1 },
   getToken: { method: "GET", path: REPO_TOKEN, key: "header", weight: 2 },
@@ -118,6 +121,8 @@ const FIELDS = [
   "reason",
   "nonce",
   "fingerprint",
+  "name",
+  "platform",
   "unknown",
   "__proto__",
   "constructor",
@@ -208,7 +213,15 @@ const mutation = oneOf<Mutation>(
   [
     2,
     mutationOf("leak", {
-      field: fc.constantFrom("error_message", "model_name", "metadata", "reason", "fingerprint"),
+      field: fc.constantFrom(
+        "error_message",
+        "model_name",
+        "metadata",
+        "reason",
+        "fingerprint",
+        "name",
+        "platform",
+      ),
     }),
   ],
   [2, mutationOf("chunked", { chunkBytes: fc.constantFrom(1, 7, 1_000, 100_000) })],
@@ -268,6 +281,8 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
   if (template === "log") fields.push(...eventFields(pick));
   if (template === "license" && pick % 2 === 0)
     fields.push(["nonce", `"${pick}"`], ["fingerprint", '"host 7"']);
+  if (template === "activate" || template === "heartbeat" || template === "release")
+    fields.push(["fingerprint", `"machine ${pick & 3}"`], ["name", `"host ${pick & 3}"`]);
   if (template === "revoke" && pick % 2 === 0) fields.push(["reason", JSON.stringify(`lost ${KEY_MARK}`)]);
 
   let odd: string | undefined;

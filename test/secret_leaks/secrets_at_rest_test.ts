@@ -5,6 +5,7 @@ import { listSigningKeys, openSigningKey } from "../../src/signed_licenses/mod.t
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
+import { setPlaces } from "../support/machines.ts";
 import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 import { useTestService } from "../support/use.ts";
 
@@ -13,6 +14,7 @@ const service = useTestService();
 test("No table and no log line contains a key, a token or a secret after requests of every kind", async () => {
   await setToken(service);
   const keys = await Promise.all([service.issue(), service.issue({ mode: "test" }), service.issue()]);
+  for (const { licenseUuid } of keys) await setPlaces(service.database, licenseUuid, { maxMachines: 2 });
   const [used, unused, lost] = keys.map(({ apiKey }) => apiKey);
   const unknown = generateApiKey(BRAND, "live").apiKey;
   for (const apiKey of [used, unused, unknown, `${used}0`, used?.toUpperCase()]) {
@@ -26,11 +28,19 @@ test("No table and no log line contains a key, a token or a secret after request
     await service.get(`/${apiKey}?api_key=${apiKey}`);
     const leak = `the key ${used} with ${INSTALLER_TOKEN.length} characters`;
     await service.post("/v1/analytics/log", { api_key: apiKey, event_type: "inference" });
+    for (const action of ["activate", "heartbeat", "release"])
+      await service.post(`/v1/machines/${action}`, {
+        api_key: apiKey,
+        fingerprint: apiKey,
+        name: leak,
+        platform: apiKey,
+      });
     await service.post("/v1/auth/revoke", { api_key: apiKey === used ? lost : apiKey, reason: leak });
   }
   const logs = service.logLines.join("");
   const dump = await dumpText(service.database);
   expect(dump).toContain("key.revoke");
+  expect(dump).toContain("machine.activate");
   for (const apiKey of [...keys.map((key) => key.apiKey), unknown]) {
     for (const text of [dump, logs]) {
       expect(text.toLowerCase()).not.toContain(apiKey.slice(9));
