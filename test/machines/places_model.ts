@@ -14,7 +14,7 @@ import {
 } from "../../src/machines/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
-import type { DatabaseClock } from "../support/database_clock.ts";
+import { setDatabaseClock } from "../support/database_clock.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { licenseWith, type TestLicense } from "../support/machines.ts";
 import { createRandom, type Random } from "../support/random.ts";
@@ -47,7 +47,6 @@ const nameMachine = createMachineNames(openSecrets());
 /** Compares as many sequences as there are licenses. Throws with the seed and the commands of the license that differs. */
 export async function checkSequences(
   database: Database,
-  databaseClock: DatabaseClock,
   { seed, licenses, rounds }: Sequences,
 ): Promise<void> {
   const steps = createRandom(seed);
@@ -61,7 +60,7 @@ export async function checkSequences(
   let nowMs = BEGIN_MS;
   for (let round = 0; round < rounds; round++) {
     nowMs += steps.pick(STEPS_MS);
-    await databaseClock.set(nowMs, { speed: 0 });
+    await setDatabaseClock(database, nowMs, { speed: 0 });
     // So the heartbeats of the last round delay none of this one.
     clock.advance(1_000);
     await Promise.all(checked.map((license) => license.step(nowMs)));
