@@ -8,6 +8,7 @@ import type { Route } from "./frame/api/route.ts";
 import type { ConsoleRoute } from "./frame/console/route.ts";
 import { health } from "./health/routes.ts";
 import { keys } from "./keys/routes.ts";
+import { MACHINE_ROUTES } from "./machines/machines_routes.ts";
 import { models } from "./models/routes.ts";
 import { overview } from "./overview/routes.ts";
 import { usage } from "./usage/routes.ts";
@@ -20,6 +21,8 @@ export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }
 
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
 export const ROUTES: readonly Route[] = [
-  ...[keys, accounts, usage, models, audit, activity, health, access].flatMap(({ api }) => api),
+  ...[keys, accounts].flatMap(({ api }) => api),
+  ...MACHINE_ROUTES,
+  ...[usage, models, audit, activity, health, access].flatMap(({ api }) => api),
   getOpenApi,
 ];

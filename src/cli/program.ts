@@ -16,6 +16,7 @@ import { health } from "./commands/health_command.ts";
 import { installer } from "./commands/installer_commands.ts";
 import { keys } from "./commands/keys_commands.ts";
 import { licenses } from "./commands/licenses_commands.ts";
+import { machines } from "./commands/machines_commands.ts";
 import { models } from "./commands/models_commands.ts";
 import { operators } from "./commands/operators_commands.ts";
 import { serve } from "./commands/serve_command.ts";
@@ -36,6 +37,7 @@ const COMMANDS = [
   usage,
   activity,
   accounts,
+  machines,
   models,
   operators,
   tokens,

@@ -13,6 +13,8 @@ export const SCOPES = [
   "accounts:join",
   "accounts:write",
   "accounts:erase",
+  "machines:read",
+  "machines:release",
   "usage:read",
   "models:read",
   "models:write",
@@ -42,10 +44,13 @@ export type Role = (typeof ROLES)[number];
 
 const READING = SCOPES.filter((scope) => scope.endsWith(":read"));
 
-/** A viewer reads; an editor also changes keys, accounts and models; only an admin also revokes and erases. */
+/**
+ * A viewer reads; an editor also changes keys, accounts and models, and releases machines; only an admin also revokes and
+ * erases.
+ */
 const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
   viewer: READING,
-  editor: [...READING, "keys:issue", "keys:manage", "accounts:write", "models:write"],
+  editor: [...READING, "keys:issue", "keys:manage", "accounts:write", "machines:release", "models:write"],
   admin: SCOPES,
 };
 

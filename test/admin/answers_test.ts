@@ -63,7 +63,7 @@ const PROVOKED: Partial<Readonly<Record<Code, Provoke>>> = {
   PAYLOAD_TOO_LARGE: () => ({ body: { reason: "x".repeat(70_000) } }),
   UNSUPPORTED_MEDIA_TYPE: () => ({ body: "", headers: { "content-encoding": "gzip" } }),
   KEY_NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=key_)[0-9a-f]{32}/, "0".repeat(32)) }),
-  NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=(lic|usr)_)[0-9a-f]{32}/, "0".repeat(32)) }),
+  NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=(lic|usr|mch)_)[0-9a-f]{32}/, "0".repeat(32)) }),
   CLAIM_MISMATCH: async (sample, route) => {
     await call(route, sample.path, sample);
     return { body: { ...sample.body, reason: "another" } };
@@ -100,6 +100,8 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
       return { path: `/keys/${id}/license` };
     },
   },
+  "POST /machines/:id/release": { CONFLICT: twice },
+  "GET /machines": { NOT_FOUND: () => ({ path: "/machines?account=nobody@example.org" }) },
   "GET /keys": { NOT_FOUND: () => ({ path: `/keys?account=${toId("usr", newUuid())}` }) },
   "GET /audit": {
     NOT_FOUND: () => ({ path: "/audit?account=nobody@example.org" }),

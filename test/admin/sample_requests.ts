@@ -12,6 +12,7 @@ import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { licenseWith, placeMachine } from "../support/machines.ts";
 import { addNewModel, newModel } from "../support/new_model.ts";
 
 export interface SampleRequest {
@@ -90,6 +91,16 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "POST /accounts/:id/erase": async (admin) => ({
     path: `/accounts/${(await issueRevoked(admin)).userId}/erase`,
     body: { reason: "request of 3 March" },
+  }),
+
+  "GET /machines": async (admin) => {
+    await activateSample(admin);
+    return { path: "/machines?state=active&limit=2" };
+  },
+  "GET /machines/:id": async (admin) => ({ path: `/machines/${await activateSample(admin)}` }),
+  "POST /machines/:id/release": async (admin) => ({
+    path: `/machines/${await activateSample(admin)}/release`,
+    body: { reason: "the laptop was lost" },
   }),
 
   "GET /usage": () => ({ path: "/usage?limit=2" }),
@@ -173,6 +184,12 @@ export async function issueRevoked(
   const by = { actor: ACTOR, now: admin.clock.now() };
   orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by));
   return key;
+}
+
+/** Activates a machine of a new license, and returns its id. */
+export async function activateSample({ database }: TestAdmin): Promise<string> {
+  const license = await licenseWith(database, { maxMachines: 1 });
+  return toId("mch", await placeMachine(database, license, "one"));
 }
 
 export async function registerModel(admin: TestAdmin): Promise<string> {

@@ -4,8 +4,6 @@ import { parseId, toId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import {
-  activateMachine,
-  createMachineNames,
   findMachine,
   findReleasable,
   listMachines,
@@ -14,33 +12,13 @@ import {
   renderMachine,
 } from "../../src/machines/mod.ts";
 import { ACTOR, BRAND, NOW, orThrow, sentenceOf } from "../support/issue.ts";
-import { licenseWith, type TestLicense } from "../support/machines.ts";
-import { openSecrets } from "../support/secrets.ts";
+import { licenseWith, placeMachine, setEnd, type TestLicense } from "../support/machines.ts";
 import { useDatabase } from "../support/use.ts";
 
 const database = useDatabase();
-const nameMachine = createMachineNames(openSecrets());
 const BY = { actor: { ...ACTOR, reason: "the laptop was lost" }, now: NOW };
 
-/** Activates a machine and returns its UUID. */
-async function place({ licenseUuid, keyUuid }: TestLicense, fingerprint: string): Promise<string> {
-  const machine = nameMachine(licenseUuid, `machine-${fingerprint}`);
-  const names = { name: `laptop ${fingerprint}`, platform: "linux" };
-  return (
-    orThrow(await activateMachine(database, { keyUuid, machine, ...names, actor: ACTOR, now: NOW })).uuid ??
-    ""
-  );
-}
-
-type Column = "active_until" | "signed_until";
-
-/** Sets when an activation, or the last signed license of a machine, ends: this many minutes from now. */
-async function setEnd(uuid: string, column: Column, minutes: number) {
-  await database.query(
-    (sql) => sql`
-      update machines set ${sql({ [column]: new Date(Date.now() + minutes * 60_000) })} where id = ${uuid}::uuid`,
-  );
-}
+const place = (license: TestLicense, fingerprint: string) => placeMachine(database, license, fingerprint);
 
 async function list(filter: MachineFilter): Promise<string[]> {
   const machines = await listMachines(database, { filter });
@@ -52,11 +30,11 @@ async function inEveryState() {
   const license = await licenseWith(database, { maxMachines: 5, seatMinutes: 60 });
   const active = await place(license, "active");
   const released = await place(license, "released");
-  await setEnd(released, "signed_until", 60);
+  await setEnd(database, released, { signed_until: 60 });
   const ended = await place(license, "ended");
   const due = await place(license, "due");
   for (const uuid of [released, ended]) orThrow(await releaseByOperator(database, uuid, BY));
-  await setEnd(due, "active_until", -1);
+  await setEnd(database, due, { active_until: -1 });
   return { license, active, released, ended, due };
 }
 
@@ -189,7 +167,7 @@ describe("releaseByOperator()", () => {
   test("does not free the place while a license that was signed for the machine is valid", async () => {
     const license = await licenseWith(database, { maxMachines: 1 });
     const uuid = await place(license, "one");
-    await setEnd(uuid, "signed_until", 60);
+    await setEnd(database, uuid, { signed_until: 60 });
     const released = orThrow(await releaseByOperator(database, uuid, BY));
     expect(released).toMatchObject({ state: "released", isChanged: true, takenUntil: expect.any(Date) });
     await expect(place(license, "two")).rejects.toThrow("Every place");

@@ -1,7 +1,9 @@
 /** Licenses with places for machines. */
 import type { Database } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
-import { issue } from "./issue.ts";
+import { activateMachine, createMachineNames } from "../../src/machines/mod.ts";
+import { ACTOR, issue, NOW, orThrow } from "./issue.ts";
+import { openSecrets } from "./secrets.ts";
 
 /** Null removes a limit; a limit that is left out stays as it is. */
 export interface Places {
@@ -34,4 +36,29 @@ export async function setPlaces(database: Database, licenseUuid: string, places:
   };
   if (Object.keys(columns).length === 0) return;
   await database.query((sql) => sql`update licenses set ${sql(columns)} where id = ${licenseUuid}::uuid`);
+}
+
+const nameMachine = createMachineNames(openSecrets());
+
+/** Activates a machine of a license, and returns its UUID; throws if the license refuses it. */
+export async function placeMachine(
+  database: Database,
+  { licenseUuid, keyUuid }: Pick<TestLicense, "licenseUuid" | "keyUuid">,
+  fingerprint: string,
+): Promise<string> {
+  const machine = nameMachine(licenseUuid, `machine-${fingerprint}`);
+  const texts = { name: `laptop ${fingerprint}`, platform: "linux" };
+  const by = { actor: ACTOR, now: NOW };
+  return orThrow(await activateMachine(database, { keyUuid, machine, ...texts, ...by })).uuid ?? "";
+}
+
+/** Lets an activation, or the last license that was signed for a machine, end so many minutes from now. */
+export async function setEnd(
+  database: Database,
+  uuid: string,
+  ends: { readonly active_until: number } | { readonly signed_until: number },
+): Promise<void> {
+  const [[column, minutes] = ["", 0]] = Object.entries(ends);
+  const at = new Date(Date.now() + minutes * 60_000);
+  await database.query((sql) => sql`update machines set ${sql({ [column]: at })} where id = ${uuid}::uuid`);
 }

@@ -12,6 +12,7 @@ import containers from "./containers.md" with { type: "text" };
 import firstKey from "./first-key.md" with { type: "text" };
 import http from "./http.md" with { type: "text" };
 import keys from "./keys.md" with { type: "text" };
+import machines from "./machines.md" with { type: "text" };
 import models from "./models.md" with { type: "text" };
 import monitoring from "./monitoring.md" with { type: "text" };
 import node from "./node.md" with { type: "text" };
@@ -41,6 +42,7 @@ export const PAGES = [
   { name: "repository-tokens", summary: "the token that the installer gets", text: repositoryTokens },
   { name: "keys", summary: "issue, find, suspend, rotate and revoke keys", text: keys },
   { name: "offline", summary: "licenses that clients check without a network", text: offline },
+  { name: "machines", summary: "on how many machines a license runs, and free a place", text: machines },
   { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },
   { name: "operators", summary: "people, tokens, and the API for programs", text: operators },
   { name: "console", summary: "the console in the browser: open it, roles, pages", text: console },

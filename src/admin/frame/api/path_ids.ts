@@ -26,6 +26,8 @@ export const keyFor = idIn("key", {
 export const licenseFor = idIn("lic", { holder: "a license", description: "The license's identifier" });
 /** Reads the UUID of the account in the path. */
 export const accountFor = idIn("usr", { holder: "an account", description: "The account's identifier" });
+/** Reads the UUID of the machine in the path. */
+export const machineFor = idIn("mch", { holder: "a machine", description: "The machine's identifier" });
 /** Reads the name of the model in the path. */
 export const modelFor = modelIn("name");
 /** Reads the name and the version of the model in the path. */

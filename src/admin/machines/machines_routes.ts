@@ -1,0 +1,128 @@
+/** Machines: list, look at and release. */
+import * as v from "valibot";
+import { toTimestamp } from "../../calendar.ts";
+import { idRule, parseId } from "../../ids.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
+import {
+  findMachine,
+  listMachines,
+  MACHINE_STATES,
+  refuseUnknownMachine,
+  releaseByOperator,
+  renderMachine,
+} from "../../machines/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { parsedField, wordField } from "../../rule.ts";
+import { identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { ACCOUNT_FIELD, REASON } from "../frame/api/fields.ts";
+import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
+import { machineFor } from "../frame/api/path_ids.ts";
+import { route, titled } from "../frame/api/route.ts";
+
+const TEXT = v.pipe(v.nullable(v.string()), v.description("As the client sent it; null if it sent none"));
+const STATE = v.pipe(
+  oneOfThese(MACHINE_STATES),
+  v.description(
+    "`released`: not active any more, but its place stays taken until the last license that was signed for it has ended",
+  ),
+);
+
+const MACHINE = titled("Machine", {
+  id: identifier("mch"),
+  user_id: identifier("usr"),
+  license_id: identifier("lic"),
+  email: v.string(),
+  name: TEXT,
+  platform: TEXT,
+  state: STATE,
+  activated_at: v.pipe(timestamp(), v.description("Since when it holds its place, or held its last one")),
+  last_seen_at: v.pipe(timestamp(), v.description("Its last activation or heartbeat")),
+  active_until: v.pipe(
+    v.nullable(timestamp()),
+    v.description(
+      "When its seat ends without a heartbeat; null if only a release ends it, or if it is not active",
+    ),
+  ),
+  taken_until: v.pipe(
+    v.nullable(timestamp()),
+    v.description(
+      "When its place becomes free by itself; null if only a release frees it, or if it holds none",
+    ),
+  ),
+});
+
+const RELEASED_MACHINE = titled("ReleasedMachine", {
+  id: identifier("mch"),
+  state: STATE,
+  taken_until: v.pipe(
+    v.nullable(timestamp()),
+    v.description(
+      "Until when its place stays taken, because a license was signed for it; null if it is free",
+    ),
+  ),
+  changed: v.pipe(v.boolean(), v.description("False if it was released before")),
+});
+
+export const MACHINE_ROUTES = [
+  route("GET /machines", "machines:read", {
+    id: "listMachines",
+    summary: "List the machines that meet every condition, in the order of their first activation",
+    query: v.strictObject({
+      account: v.optional(ACCOUNT_FIELD),
+      license: v.optional(parsedField(idRule("lic"), { description: "Only machines of this license" })),
+      key: v.optional(
+        parsedField(idRule("key"), { description: "Only machines of the license of the key with this id" }),
+      ),
+      state: v.optional(wordField(MACHINE_STATES)),
+      ...PAGE_FIELDS,
+    }),
+    success: { schema: pageOf(MACHINE), description: "A page of machines" },
+    codes: ["NOT_FOUND"],
+    run: ({ database }, { query, now, restriction }) =>
+      findPage({
+        list: "machines",
+        query,
+        now,
+        async find({ position, limit }, { account: who, license, key, state }) {
+          const account =
+            who === undefined ? undefined : await findAccountNamed(database, who, "list machines");
+          if (isRefusal(account)) return account;
+          const ofWhat = { accountUuid: account?.uuid, licenseUuid: license, keyUuid: key };
+          return await listMachines(database, {
+            filter: { ...ofWhat, state, restriction, afterUuid: position, limit },
+          });
+        },
+        positionOf: ({ id }) => parseId("mch", id) ?? "",
+        render: renderMachine,
+      }),
+  }),
+
+  route("GET /machines/:id", "machines:read", {
+    id: "getMachine",
+    summary: "Show a machine",
+    path: machineFor("show machine"),
+    success: { schema: MACHINE, description: "The machine" },
+    async run({ database }, call) {
+      const { uuid, what } = call;
+      const machine = await findMachine(database, uuid, call);
+      return machine === undefined ? refuseUnknownMachine(what, uuid) : renderMachine(machine);
+    },
+  }),
+
+  route("POST /machines/:id/release", "machines:release", {
+    id: "releaseMachine",
+    summary: "Release a machine: its place is free for another one",
+    description:
+      "The place stays taken while a license that was signed for the machine is valid: `taken_until` says until when.",
+    path: machineFor("release machine"),
+    body: v.strictObject(REASON),
+    success: { schema: RELEASED_MACHINE, description: "The machine is not active any more" },
+    codes: ["CONFLICT"],
+    async run({ database }, call) {
+      const released = await releaseByOperator(database, call.uuid, call);
+      if (isRefusal(released)) return released;
+      const { id, state, takenUntil, isChanged } = released;
+      return { id, state, taken_until: takenUntil && toTimestamp(takenUntil), changed: isChanged };
+    },
+  }),
+];

@@ -1,0 +1,108 @@
+/** `claviger machines …`: list, show and release the machines that hold places of licenses. */
+import { toTimestamp } from "../../calendar.ts";
+import { idRule, parseId } from "../../ids.ts";
+import { ACCOUNT } from "../../licensing/mod.ts";
+import {
+  findMachine,
+  findReleasable,
+  listMachines,
+  MACHINE_STATES,
+  type MachineSummary,
+  refuseUnknownMachine,
+  releaseByOperator,
+  renderMachine,
+} from "../../machines/mod.ts";
+import { databaseCommand, group } from "../command.ts";
+import { demandAccount } from "../find_named.ts";
+import { listOptions, printList } from "../list_options.ts";
+import { CONFIRMATION, REASON } from "../options.ts";
+import { option, required } from "../parameter.ts";
+import { orRefuse } from "../run.ts";
+
+const { limit, after } = listOptions("mch");
+
+const list = databaseCommand({
+  name: "list",
+  description: "list the machines that meet every condition, in the order of their first activation",
+  options: {
+    limit,
+    after,
+    account: option("only machines of this account, by its id or e-mail", ACCOUNT),
+    license: option("only machines of this license", idRule("lic"), { as: "id" }),
+    key: option("only machines of the license of this key", idRule("key"), { as: "id" }),
+    state: option("only machines in this state", MACHINE_STATES),
+  },
+  async run(values, call) {
+    const { database } = call;
+    const account =
+      values.account === undefined
+        ? undefined
+        : await demandAccount(database, values.account, "list machines");
+    const { license: licenseUuid, key: keyUuid, state } = values;
+    const filter = { accountUuid: account?.uuid, licenseUuid, keyUuid, state };
+    await printList(call, values, {
+      read: (part) => listMachines(database, { filter: { ...filter, ...part } }),
+      positionOf: ({ id }) => parseId("mch", id) ?? "",
+      toCells: (machine) => ({
+        id: machine.id,
+        state: machine.state,
+        "taken until": takenUntil(machine),
+        email: machine.email,
+        "last seen": machine.lastSeenAt,
+        name: machine.name,
+      }),
+      toJson: renderMachine,
+    });
+  },
+});
+
+/** Returns until when a place is taken, in words; null if it is free. */
+function takenUntil({ state, takenUntil }: Pick<MachineSummary, "state" | "takenUntil">): string | null {
+  if (takenUntil !== null) return toTimestamp(takenUntil);
+  return state === "active" ? "a release" : null;
+}
+
+const MACHINE_ID = { id: required("the machine's id", idRule("mch")) };
+
+const show = databaseCommand({
+  name: "show",
+  description: "show one machine",
+  arguments: MACHINE_ID,
+  async run({ id }, { database, print }) {
+    const machine = orRefuse((await findMachine(database, id)) ?? refuseUnknownMachine("show machine", id));
+    print.fields(renderMachine(machine));
+  },
+});
+
+const release = databaseCommand({
+  name: "release",
+  description: "release a machine: its place is free for another one",
+  arguments: MACHINE_ID,
+  options: { ...CONFIRMATION, ...REASON },
+  async run({ id: uuid, dryRun }, { database, actor, now, print, confirm }) {
+    const { id, state, email, name } = orRefuse(await findReleasable(database, uuid));
+    const named = `${id}${name === null ? "" : ` (${name})`} of ${email}`;
+    if (dryRun) return print.line(`Would release ${named}: it is ${state}`, { id, state, dry_run: true });
+    await confirm(
+      `Release ${named}? It is ${state}, and its program gets no place until it is activated again.`,
+    );
+    const released = orRefuse(await releaseByOperator(database, uuid, { actor, now }));
+    const until = released.takenUntil && toTimestamp(released.takenUntil);
+    const outcome =
+      until === null
+        ? "its place is free"
+        : `a license was signed for it, so its place stays taken until ${until}`;
+    print.line(`${released.isChanged ? "Released" : "Nothing changed:"} ${id}: ${outcome}`, {
+      id,
+      state: released.state,
+      taken_until: until,
+      changed: released.isChanged,
+    });
+  },
+});
+
+export const machines = group("machines", "list the machines of licenses, and release them", [
+  list,
+  show,
+  release,
+]);
