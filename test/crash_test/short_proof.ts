@@ -16,6 +16,8 @@ import { runParts } from "./run_parts.ts";
 import { findProgram } from "./service_process.ts";
 import { whyNoSmallDisk } from "./small_disk.ts";
 
+// Runs alone: it judges a time.
+
 const LIMIT_MS = 240_000;
 const seed = Number(process.env.CRASH_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const whyNoDisk = whyNoSmallDisk(testFolder());

@@ -19,6 +19,8 @@ import { type ReplicatedServer, type Replication, startReplication } from "../su
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 
+// Runs alone: it judges a time.
+
 /** The longest time from the promotion until an event is accepted again. */
 const ACCEPTED_MS = 8_000;
 const REFUSED_MS = 1_000;

@@ -7,6 +7,8 @@ import { connect, type Socket } from "node:net";
 import { until } from "../support/until.ts";
 import { useTestService } from "../support/use.ts";
 
+// Runs alone: it judges a time.
+
 const SENDERS = 300;
 const BYTE_EVERY_MS = 25;
 const PARTS = 25;

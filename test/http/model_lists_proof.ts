@@ -13,6 +13,8 @@ import { ACTOR, BRAND, NOW } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 import { shortest } from "../support/shortest.ts";
 
+// Runs alone: it judges a time.
+
 const LISTS = 180;
 const MOST_MS = 100;
 const LIMIT_MS = 120_000;

@@ -8,6 +8,8 @@ import { importedUsageCte } from "../../src/usage/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW } from "../support/issue.ts";
 
+// Runs alone: it judges a time.
+
 const KEYS = 12_000;
 const ACCOUNTS = 4_000;
 const LEAST_PER_SECOND = 5_000;

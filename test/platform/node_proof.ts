@@ -26,6 +26,8 @@ import { sendRaw } from "../support/raw_http.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { useUndo } from "../support/use_undo.ts";
 
+// Runs alone: it judges a time.
+
 const root = join(import.meta.dir, "../..");
 /** This machine's own Node, if it is too old for the program. */
 const OLDER_NODE = ["/usr/bin/node", "/usr/local/bin/node", Bun.which("node") ?? ""].find((path) => {

@@ -11,6 +11,8 @@ import { useForAll } from "../support/use.ts";
 import { createInstallation, type Replica } from "./installation.ts";
 import { type Load, startLoad } from "./load.ts";
 
+// Runs alone: it judges a time.
+
 /** No process gives an answer without the change after this time. On a busy machine the first with it may come later. */
 const WITHIN_MS = 1_000;
 const KNOWN_MS = 5_000;

@@ -12,6 +12,8 @@ import { until } from "../support/until.ts";
 import { useTestService } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
 
+// Runs alone: it judges a time.
+
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** A migration like the eighth one: an event's statement needs all of these tables. */
 const NEXT: Migration = {

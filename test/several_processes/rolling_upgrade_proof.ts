@@ -12,6 +12,8 @@ import { useForAll } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { createInstallation, type Replica } from "./installation.ts";
 
+// Runs alone: requests have a second to end before their process does.
+
 const CHECKOUT = join(import.meta.dir, "../..");
 const CLIENTS = 8;
 const HEALTH_MS = 100;

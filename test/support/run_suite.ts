@@ -6,10 +6,10 @@
  * one first, and the files find its address in their environment. A process keeps its modules from file to file, as a
  * bare `bun test` does: loading them anew for each file took 10 s of 185 s.
  * `make test ARGS=--update-timings` measures how long each file takes; the longest files then start first.
- * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), one file after another and on the disk, because
- * a proof measures time. With `--as-root` it runs the files whose tests ask whether root runs them, also those of the
- * compiled executable. With `--any-order` it runs the suite three times, each time with the tests of every file in
- * another order, and repeats a file that failed alone, in the same order.
+ * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), on the disk: first those that run alone, one file
+ * after another, then the others, several at a time. With `--as-root` it runs the files whose tests ask whether root
+ * runs them, also those of the compiled executable. With `--any-order` it runs the suite three times, each time with
+ * the tests of every file in another order, and repeats a file that failed alone, in the same order.
  */
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -21,6 +21,10 @@ const FILES_AT_ONCE = Math.min(6, availableParallelism() + 2);
 const TIMINGS = join(import.meta.dir, "timings.json");
 const SUITE_FLAGS = ["--no-isolate", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
+/** One more than there are cores, since the longest proofs wait for faults, failovers and windows. */
+const PROOFS_AT_ONCE = Math.min(4, availableParallelism() + 1);
+/** A proof whose result depends on what else the machine does says so in a line below its imports. */
+const RUNS_ALONE = /^\/\/ Runs alone\b/m;
 /** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
 const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
 /** Always the same, so that a run fails only because of what has changed. */
@@ -41,7 +45,9 @@ const patterns = proves
 const env = { ...process.env, ...(await startRun({ inMemory: !proves })) };
 const status = shuffles
   ? await runInOrders()
-  : (await runTests([...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...patterns])).status;
+  : proves
+    ? await runProofs()
+    : (await runTests([...SUITE_FLAGS, ...patterns])).status;
 await stopTestServer();
 removeAbandonedMemory();
 if (patterns.length === 0) {
@@ -71,13 +77,47 @@ async function runInOrders(): Promise<number> {
   return 0;
 }
 
-/** Runs `bun test`, shows its output, and returns its status and the files with failed tests. */
-async function runTests(args: readonly string[]): Promise<{ status: number; failed: string[] }> {
+/** Runs the proofs that run alone, then the others. At the end it prints the sums of both runs as `bun test` does. */
+async function runProofs(): Promise<number> {
+  const flags = [...PROOF_FLAGS, ...patterns.filter((word) => word.startsWith("-"))];
+  const files = patterns.filter((word) => !word.startsWith("-"));
+  const isAlone = (file: string) => files.length === 1 || RUNS_ALONE.test(readFileSync(file, "utf8"));
+  const runs = [
+    { flags, files: files.filter(isAlone) },
+    {
+      flags: [...flags, "--no-isolate", `--parallel=${PROOFS_AT_ONCE}`, `--timings=${TIMINGS}`],
+      files: files.filter((file) => !isAlone(file)),
+    },
+  ].filter(({ files }) => files.length > 0);
+  const sums = { pass: 0, skip: 0, fail: 0 };
+  let status = 0;
+  for (const { flags, files } of runs) {
+    const run = await runTests([...flags, ...files]);
+    status ||= run.status;
+    sums.pass += run.counts.pass;
+    sums.skip += run.counts.skip;
+    sums.fail += run.counts.fail;
+  }
+  console.log(`\nAll proofs:\n ${sums.pass} pass\n ${sums.skip} skip\n ${sums.fail} fail`);
+  return status;
+}
+
+interface Run {
+  readonly status: number;
+  /** The files with failed tests. */
+  readonly failed: readonly string[];
+  /** The numbers of the summary. */
+  readonly counts: { pass: number; skip: number; fail: number };
+}
+
+/** Runs `bun test`, and shows its output. */
+async function runTests(args: readonly string[]): Promise<Run> {
   const child = Bun.spawn([process.execPath, "test", ...args], {
     env,
     stdio: ["inherit", "inherit", "pipe"],
   });
   const failed = new Set<string>();
+  const counts = { pass: 0, skip: 0, fail: 0 };
   let [file, rest] = ["", ""];
   const decoder = new TextDecoder();
   for await (const chunk of child.stderr ?? []) {
@@ -90,9 +130,11 @@ async function runTests(args: readonly string[]): Promise<{ status: number; fail
       if (line.startsWith("(fail)") && file !== "") failed.add(file);
       // The summary at the end repeats the failures of all files.
       if (/^\d+ tests? failed:$/.test(line)) file = "";
+      const [, number, word] = /^ *(\d+) (pass|skip|fail)$/.exec(line) ?? [];
+      if (word !== undefined) counts[word as keyof typeof counts] = Number(number);
     }
   }
-  return { status: await child.exited, failed: [...failed] };
+  return { status: await child.exited, failed: [...failed], counts };
 }
 
 /**

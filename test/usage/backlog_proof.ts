@@ -12,6 +12,8 @@ import { quantile } from "../bench/statistics.ts";
 import { createCommandLine } from "../cli/command_line.ts";
 import { cleanUp, start } from "../database/embedded_test_kit.ts";
 
+// Runs alone: it judges a time.
+
 const CLAIMS = 3_000_000;
 const KEYS = 50;
 const EVENTS_A_SECOND = 200;
