@@ -80,7 +80,7 @@ prove-upgrade: dist/claviger ## Upgrade an installation of each released version
 	$(BUN) test/upgrade/main.ts $(ARGS)
 
 test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
-	$(BUN) test --path-ignore-patterns= $(or $(ARGS),./test/compiled)
+	$(BUN) test/support/run_suite.ts --path-ignore-patterns= $(or $(ARGS),./test/compiled)
 
 test-console: $(INSTALLED) ## Test the console in a real Chromium, fetched if needed (CHROMIUM=path, SCREENSHOTS=folder).
 	@$(BUN) test/console/support/chromium.ts

@@ -1,10 +1,10 @@
 /** Runs the compiled executable in an empty folder with an empty environment, as an operator gets it. */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import type { Ended } from "../cli/command_line.ts";
+import { testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 
 export const builtExecutable = join(import.meta.dir, "../../dist/claviger");
@@ -45,7 +45,7 @@ export interface ServeOptions {
 export const START_LIMIT_MS = 30_000;
 
 export function createPlace(): Place {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-executable-"));
+  const folder = mkdtempSync(join(testFolder(), "claviger-executable-"));
   // If root runs this, PostgreSQL runs as another user, who must be able to enter.
   chmodSync(folder, 0o755);
   const executable = join(folder, "claviger");

@@ -4,9 +4,9 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Ended } from "../cli/command_line.ts";
+import { testFolder } from "../support/postgres.ts";
 import { builtExecutable } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
@@ -43,7 +43,7 @@ export interface TwoUsers {
 }
 
 export function createTwoUsers(): TwoUsers {
-  const folder = mkdtempSync(join(tmpdir(), "claviger-users-"));
+  const folder = mkdtempSync(join(testFolder(), "claviger-users-"));
   chmodSync(folder, 0o755);
   const home = join(folder, "home");
   mkdirSync(home);

@@ -147,7 +147,7 @@ describe("listed_keys", () => {
 });
 
 /** Enough keys that a list which reads all of them is noticed. */
-const KEYS = 12_000;
+const KEYS = 4_000;
 
 describe("listKeys() with a filter", () => {
   const server = useTestDatabase();
