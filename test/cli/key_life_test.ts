@@ -1,5 +1,5 @@
 /** Tests every change of a key by command while a service runs: each change is in force there within a second. */
-import { describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
 import { until } from "../support/until.ts";
@@ -32,6 +32,23 @@ async function expectSoon(apiKey: string, expected: object): Promise<void> {
 
 async function auditOf(id: string): Promise<{ action: string; reason: string | null }[]> {
   return await line.json(["audit", "--key", id]);
+}
+
+/** Keys that expire by the machine's clock while other tests run, one for each test of an expired key. */
+const expiring: { readonly key: Issued; readonly expiresAt: Date }[] = [];
+beforeAll(async () => {
+  for (let count = 0; count < 2; count++) {
+    const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
+    expiring.push({ key: await issue("--expires-at", expiresAt.toISOString()), expiresAt });
+  }
+});
+
+/** Returns a key of its own for each caller, after it has expired. */
+async function expired(): Promise<{ readonly key: Issued; readonly expiresAt: Date }> {
+  const next = expiring.pop();
+  if (next === undefined) throw new Error("Each key is already used by another test");
+  await Bun.sleep(next.expiresAt.getTime() - Date.now() + 10);
+  return next;
 }
 
 const UNKNOWN = `key_${"0".repeat(32)}`;
@@ -103,8 +120,8 @@ describe("claviger keys suspend and resume", () => {
 
 describe("claviger keys renew", () => {
   test("brings an expired key back", async () => {
-    const key = await issue("--expires-at", new Date(Date.now() + 2_000).toISOString());
-    await until(async () => (await validate(key.api_key)).body.code === "KEY_EXPIRED");
+    const { key } = await expired();
+    expect((await validate(key.api_key)).body.code).toBe("KEY_EXPIRED");
     await line.json(["keys", "renew", key.id, "--expires-at", "2099-01-01"]);
     await expectSoon(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
   });
@@ -325,13 +342,10 @@ describe("claviger keys rotate", () => {
   });
 
   test("refuses a key that has expired", async () => {
-    const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
-    const expired = await issue("--expires-at", expiresAt.toISOString());
-    // The key expires by the machine's clock.
-    await Bun.sleep(expiresAt.getTime() - Date.now() + 10);
-    expect(refusalOf(await line.here(["keys", "rotate", expired.id]))).toBe(
+    const { key, expiresAt } = await expired();
+    expect(refusalOf(await line.here(["keys", "rotate", key.id]))).toBe(
       `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; ` +
-        `\`claviger keys renew ${expired.id} --expires-at TIME\` comes first`,
+        `\`claviger keys renew ${key.id} --expires-at TIME\` comes first`,
     );
   });
 });

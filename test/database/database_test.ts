@@ -16,7 +16,7 @@ const server = useTestDatabase({ empty: true });
 describe("openDatabase()", () => {
   const faults: Fault[] = ["stalled", "closing", "half_open"];
 
-  test.each(faults)("openDatabase() settles every query at its deadline: %s", async (fault) => {
+  test.concurrent.each(faults)("openDatabase() settles every query at its deadline: %s", async (fault) => {
     const { database, proxy, close } = await openThroughProxy();
     await untilAnswered(database);
     proxy.set(fault);
@@ -28,18 +28,21 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test.each(faults)("openDatabase() answers again within 2 s of the end of a fault: %s", async (fault) => {
-    const { database, proxy, close } = await openThroughProxy();
-    await ask(database);
-    const recover = async () => {
-      proxy.set(fault);
-      for (let i = 0; i < 3; i++) await timed(ask(database));
-      proxy.set("none");
-      return await untilAnswered(database);
-    };
-    expect(await shortest(2_000, recover)).toBeLessThan(2_000);
-    await close();
-  });
+  test.concurrent.each(faults)(
+    "openDatabase() answers again within 2 s of the end of a fault: %s",
+    async (fault) => {
+      const { database, proxy, close } = await openThroughProxy();
+      await ask(database);
+      const recover = async () => {
+        proxy.set(fault);
+        for (let i = 0; i < 3; i++) await timed(ask(database));
+        proxy.set("none");
+        return await untilAnswered(database);
+      };
+      expect(await shortest(2_000, recover)).toBeLessThan(2_000);
+      await close();
+    },
+  );
 
   test("openDatabase() connects seldom to a server that closes each connection", async () => {
     const { database, proxy, close } = await openThroughProxy({ maxConnections: 2 });

@@ -2,7 +2,7 @@
 import { test } from "bun:test";
 import { proveIdleConnections } from "./idle_connections.ts";
 
-test.each(["resets_idle", "mutes_idle"] as const)(
+test.concurrent.each(["resets_idle", "mutes_idle"] as const)(
   "A connection that died while it was idle costs no request (%s)",
   (fault) => proveIdleConnections(fault, 2),
 );

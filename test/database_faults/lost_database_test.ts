@@ -1,30 +1,33 @@
 /** The answers to clients while the service cannot reach its database, behind a proxy that fails as networks do. */
-import { beforeEach, describe, expect, test } from "bun:test";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import { expect, test } from "bun:test";
 import { createExternalDatabase } from "../support/external_database.ts";
 import { type JsonResponse, startTestService } from "../support/service.ts";
 import { shortest } from "../support/shortest.ts";
 import { until } from "../support/until.ts";
-import { useForEach } from "../support/use.ts";
 
 const FAULTS = ["stalled", "closing", "half_open"] as const;
 /** Promise 6: every answer comes within `ANSWER_MS`, and the service recovers within `RECOVERY_MS`. */
 const ANSWER_MS = 5_000;
 const RECOVERY_MS = 2_000;
 
-const lost = useForEach(createExternalDatabase);
-const service = useForEach(() => startTestService({ on: { ...lost, address: lost.proxy.address } }));
-let key: IssuedKey;
-
-beforeEach(async () => {
-  key = await service.issue();
+/** Starts a service whose database is behind a proxy, with a key that the service knows. */
+async function startBehindProxy() {
+  const lost = await createExternalDatabase();
+  const service = await startTestService({ on: { ...lost, address: lost.proxy.address } });
+  const key = await service.issue();
+  const validate = () => service.post("/v1/auth/validate", { api_key: key.apiKey });
   // On a busy machine the pulse may be late, and the first answers are 503.
   await until(async () => (await validate()).status === 200);
-});
-
-const validate = () => service.post("/v1/auth/validate", { api_key: key.apiKey });
-const event = () => service.post("/v1/analytics/log", { api_key: key.apiKey, event_type: "inference" });
-const health = () => service.get("/api/health");
+  return {
+    ...{ lost, service, key, validate },
+    event: () => service.post("/v1/analytics/log", { api_key: key.apiKey, event_type: "inference" }),
+    health: () => service.get("/api/health"),
+    async [Symbol.asyncDispose]() {
+      await service.close();
+      await lost.close();
+    },
+  };
+}
 
 async function timed(asked: Promise<JsonResponse>): Promise<JsonResponse & { tookMs: number }> {
   const began = performance.now();
@@ -37,8 +40,11 @@ async function untilAnswered(ask: () => Promise<JsonResponse>): Promise<number> 
   return performance.now() - began;
 }
 
-describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
-  test("the service answers 503 with Retry-After to every key, also to a cached key after a second", async () => {
+test.concurrent.each(FAULTS)(
+  "While the database is lost (%s) the service answers 503 with Retry-After to every key, also to a cached key after a second",
+  async (fault) => {
+    await using behind = await startBehindProxy();
+    const { lost, service, validate, event, health } = behind;
     lost.proxy.set(fault);
     // A cached key is trusted for a second.
     await Bun.sleep(1_050);
@@ -54,9 +60,14 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
       body: { status: "unhealthy", database: "disconnected" },
     });
     lost.proxy.set("none");
-  });
+  },
+);
 
-  test("every request is answered in time, and the service recovers within 2 s of the fault's end", async () => {
+test.concurrent.each(FAULTS)(
+  "While the database is lost (%s) every request is answered in time, and the service recovers within 2 s of the fault's end",
+  async (fault) => {
+    await using behind = await startBehindProxy();
+    const { lost, service, validate, event, health } = behind;
     const recover = async () => {
       lost.proxy.set(fault);
       const began = performance.now();
@@ -75,10 +86,12 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
     };
     expect(await shortest(RECOVERY_MS, recover)).toBeLessThan(RECOVERY_MS);
     expect(await health()).toMatchObject({ status: 200, body: { database: "connected" } });
-  });
-});
+  },
+);
 
-test("A key that was suspended while the service had lost its database is refused after the recovery", async () => {
+test.concurrent("A key that was suspended while the service had lost its database is refused after the recovery", async () => {
+  await using behind = await startBehindProxy();
+  const { lost, key, validate } = behind;
   lost.proxy.set("stalled");
   await lost.database.query(
     (sql) => sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`,

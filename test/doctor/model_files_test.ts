@@ -1,5 +1,5 @@
 /** The findings of `doctor` and Health about hosted files: in the folder, and in a bucket that fails in every way. */
-import { beforeAll, beforeEach, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -24,7 +24,6 @@ beforeAll(async () => {
     (sql) => sql`insert into model_files (sha256, size_bytes, created_at) values (${SHA256}, 5, now())`,
   );
 });
-beforeEach(() => bucket.objects.clear());
 
 const env = () => ({
   CLAVIGER_DATA_DIR: folder,
@@ -38,6 +37,7 @@ const examineFiles = async (settings: Readonly<Record<string, string>>) =>
   (await examineAll(target, { env: settings }))("model files");
 
 test("claviger doctor says on which host a file is missing, and where it should be", async () => {
+  bucket.objects.clear();
   const shared = join(folder, "shared");
   mkdirSync(shared);
   expect(await examineFiles({ CLAVIGER_DATA_DIR: folder, CLAVIGER_MODELS_DIR: shared })).toMatchObject({
@@ -54,6 +54,7 @@ test("claviger doctor says on which host a file is missing, and where it should 
 });
 
 test("claviger doctor compares the files in the bucket with the registry", async () => {
+  bucket.objects.clear();
   expect(await examineFiles(env())).toMatchObject({
     state: "fail",
     message: `missing or cut short in the bucket ${bucket.url}, as this host sees it: 1 of 1`,
@@ -74,7 +75,7 @@ test("claviger doctor compares the files in the bucket with the registry", async
   });
 });
 
-test("Health says within seconds that the bucket does not answer", async () => {
+test.concurrent("Health says within seconds that the bucket does not answer", async () => {
   const config = configOf(env());
   const { address, database } = target;
   const examineHealth = async () => {
@@ -94,7 +95,7 @@ test("Health says within seconds that the bucket does not answer", async () => {
   await until(async () => (await examineHealth())?.state === "ok");
 });
 
-test("Health asks no bucket any further after its answer is due", async () => {
+test.concurrent("Health asks no bucket any further after its answer is due", async () => {
   let pages = 0;
   await using endless = Bun.serve({
     port: 0,

@@ -65,17 +65,19 @@ for (const endpoint of BOTH) {
     await service.advance(2_000);
     expect((await call(service, endpoint, key.apiKey)).body.repo_token).toBe(host.tokens[0]!);
   });
+}
 
-  test(`${endpoint.title} answers within five seconds while the host stalls`, async () => {
-    const key = await service.issue();
-    host.behave({ kind: "stall", after: "headers" });
-    const beganMs = performance.now();
-    const answer = await call(service, endpoint, key.apiKey);
+test("GET and POST /v1/installer/repo-token answer within five seconds while the host stalls", async () => {
+  const key = await service.issue();
+  host.behave({ kind: "stall", after: "headers" });
+  const beganMs = performance.now();
+  // Both wait for the same call of the host.
+  for (const answer of await Promise.all(BOTH.map((endpoint) => call(service, endpoint, key.apiKey)))) {
     expectRefusal(answer, 503, "NOT_CONFIGURED");
     expect(answer.headers.get("retry-after")).toBe("1");
-    expect(performance.now() - beganMs).toBeLessThan(5_000);
-  });
-}
+  }
+  expect(performance.now() - beganMs).toBeLessThan(5_000);
+});
 
 test("GET /v1/installer/repo-token hands out the kept token while the host is away", async () => {
   const key = await service.issue();
