@@ -37,6 +37,9 @@ create index machines_all_holding on machines (id) where ended_at is null;
 create index machines_all_ended on machines (id) where ended_at is not null;
 create index machines_all_signed on machines (id) where ended_at is null and signed_until > '-infinity';
 
+-- The machines of a license that hold none, so that the oldest of them can be deleted.
+create index machines_ended on machines (license_id, ended_at) where ended_at is not null;
+
 -- Locks a license for a change of its places, and returns its limits. Callers count afterwards, in another statement: so
 -- they see what the previous holder of the lock has committed.
 create function lock_places(of_license uuid, out most integer, out seat interval) language plpgsql as $$
@@ -81,6 +84,19 @@ begin
     used := used + 1;
   end if;
   is_new := known.id is null;
+  if is_new then
+    -- So that made-up fingerprints do not fill the disk. Each machine that holds a place now can end before the next new one
+    -- comes: so a license has never more than 1,000 + 10 * most machines that hold none.
+    delete from machines m
+     where m.id in (select e.id from machines e where e.license_id = of_license and e.ended_at is not null
+                     order by e.ended_at desc offset 1000 + 9 * most::bigint);
+  end if;
+  if new_name is not null or new_platform is not null then
+    -- The key was valid a moment ago; since then, the account can have been erased.
+    select new_name, new_platform into new_name, new_platform
+      from licenses l join accounts a on a.id = l.account_id
+     where l.id = of_license and not is_erased(a);
+  end if;
   insert into machines as m (id, license_id, fingerprint, name, platform, activated_at, last_seen_at, active_until,
                              signed_until)
   values (new_id, of_license, of_fingerprint, new_name, new_platform, instant, instant,
@@ -141,6 +157,20 @@ begin
 end
 $$;
 
+-- Keeps the place of an active machine taken until the end of a license that will be signed for it. Returns no machine if
+-- it is not active.
+create function sign_place(
+  of_license uuid, of_fingerprint bytea, until_signed timestamptz, out machine_id uuid, out most integer
+) language plpgsql as $$
+begin
+  select p.most into most from lock_places(of_license) p;
+  update machines m set signed_until = greatest(m.signed_until, until_signed)
+   where m.license_id = of_license and m.fingerprint = of_fingerprint and most is not null
+     and m.ended_at is null and m.active_until > clock_timestamp()
+  returning m.id into machine_id;
+end
+$$;
+
 -- Another length of the seats counts from now on for the machines that are active. Without a limit no machine holds a place.
 create function change_places() returns trigger language plpgsql as $$
 declare
@@ -161,3 +191,24 @@ create trigger licenses_change_places after update of max_machines, seat_minutes
   when (new.seat_minutes is distinct from old.seat_minutes
         or (new.max_machines is null and old.max_machines is not null))
   execute function change_places();
+
+-- Tells whether the person was erased from an account. See src/licensing/_erased_email.ts.
+create function is_erased(account accounts) returns boolean language sql stable as $$
+  select account.email = 'erased-' || account.id || '@erased.invalid'
+$$;
+
+-- Removes the texts that can name a person. Waits for activations, and a later one finds the account erased.
+create function erase_machines() returns trigger language plpgsql as $$
+begin
+  perform from licenses l where l.account_id = new.id order by l.id for no key update;
+  update machines m set name = null, platform = null
+    from licenses l
+   where l.account_id = new.id and m.license_id = l.id and (m.name is not null or m.platform is not null);
+  return null;
+end
+$$;
+
+create trigger accounts_erase_machines after update of email on accounts
+  for each row
+  when (is_erased(new))
+  execute function erase_machines();

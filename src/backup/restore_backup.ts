@@ -19,6 +19,7 @@ import {
   openSession,
   type Sql,
 } from "../database/mod.ts";
+import { restoreMachines } from "../machines/mod.ts";
 import { type ModelsPlace, modelsFolderOf, type StoredFile, storeBytes } from "../models/mod.ts";
 import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -148,9 +149,10 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
     const sealed = tables.filter(({ name }) => SEALED.includes(name));
     for (const { name } of sealed) await sql`delete from ${sql(name)}`;
   }
-  // Older backups have no tokens.
-  const hasTokens = tables.some(({ name }) => name === "tokens");
-  const disabledTokens = hasTokens ? await disableTokens(sql) : 0;
+  // Older backups have no tokens and no machines.
+  const has = (table: string) => tables.some(({ name }) => name === table);
+  const disabledTokens = has("tokens") ? await disableTokens(sql) : 0;
+  if (has("machines")) await restoreMachines(sql, { isSecretLost: options.withoutSealed });
   options.beforeCommit();
   return { disabledTokens };
 }

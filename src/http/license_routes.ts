@@ -3,15 +3,15 @@ import * as v from "valibot";
 import { toTimestamp } from "../calendar.ts";
 import { isRefusal } from "../refusal.ts";
 import { parsedField } from "../rule.ts";
-import { CLIENT_TEXT, NOT_OFFLINE } from "../signed_licenses/mod.ts";
+import { NONCE, NOT_OFFLINE, SIGNED_FINGERPRINT } from "../signed_licenses/mod.ts";
 import { isKnown, parseFields } from "../wire/mod.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
 /** The fields of a request for a license besides the key. */
 export const licenseFields = v.object({
-  nonce: v.nullish(parsedField(CLIENT_TEXT)),
-  fingerprint: v.nullish(parsedField(CLIENT_TEXT)),
+  nonce: v.nullish(parsedField(NONCE)),
+  fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
 });
 
 /** Creates the handler that signs the license of a key. It also answers when the quota is used up. */
@@ -24,6 +24,7 @@ export function license({ authenticator, clock, licenseSigner, offlineDays }: Ha
     if (offlineDays[record.tier] === 0) return NOT_OFFLINE;
     const signed = await licenseSigner.sign({
       keyUuid: record.uuid,
+      licenseUuid: record.licenseUuid,
       nonce: fields.nonce ?? undefined,
       fingerprint: fields.fingerprint ?? undefined,
       now: clock.now(),

@@ -4,8 +4,14 @@ import * as v from "valibot";
 import { toTimestamp } from "../calendar.ts";
 import { toId } from "../ids.ts";
 import { WindowTable } from "../limits/mod.ts";
-import { activateMachine, FINGERPRINT, type RenewedSeat, releaseMachine } from "../machines/mod.ts";
-import { isRefusal, refuse } from "../refusal.ts";
+import {
+  activateMachine,
+  FINGERPRINT,
+  MACHINE_NOT_ACTIVE,
+  type RenewedSeat,
+  releaseMachine,
+} from "../machines/mod.ts";
+import { isRefusal } from "../refusal.ts";
 import { parsedField } from "../rule.ts";
 import { optionalText, parseFields } from "../wire/mod.ts";
 import { type CountOnce, RATE_LIMITED } from "./authenticate.ts";
@@ -21,11 +27,6 @@ export const activationFields = v.object({
   name: optionalText(200),
   platform: optionalText(200),
 });
-
-const NOT_ACTIVE = refuse(
-  "MACHINE_NOT_FOUND",
-  "The machine is not active: it was released, or its seat ended; activate it again",
-);
 
 /** Creates the handler that activates a machine. */
 export function activate({ authenticator, database, nameMachine, clock }: HandlerDeps): Handler {
@@ -93,7 +94,7 @@ export function heartbeat(deps: HandlerDeps): Handler {
     }
     if (seat === null || seat.uuid === null) {
       active.delete(hash);
-      return (await countForKey()) ?? (seat === null ? NOT_ACTIVE : reply(renderMachine(seat)));
+      return (await countForKey()) ?? (seat === null ? MACHINE_NOT_ACTIVE : reply(renderMachine(seat)));
     }
     active.set(hash, true);
     return isKnown || take() ? reply(renderMachine(seat)) : RATE_LIMITED;
@@ -108,7 +109,9 @@ export function release({ authenticator, database, nameMachine }: HandlerDeps): 
     const fields = parseFields(machineFields, body);
     if (isRefusal(fields)) return fields;
     const uuid = await releaseMachine(database, nameMachine(record.licenseUuid, fields.fingerprint));
-    return uuid === undefined ? NOT_ACTIVE : reply({ released: true, machine_id: uuid && toId("mch", uuid) });
+    return uuid === undefined
+      ? MACHINE_NOT_ACTIVE
+      : reply({ released: true, machine_id: uuid && toId("mch", uuid) });
   };
 }
 

@@ -6,6 +6,7 @@
  * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once.
  */
 export { type ActivatedMachine, type Activation, activateMachine } from "./activate_machine.ts";
+export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
   findMachine,
@@ -22,5 +23,7 @@ export {
   refuseUnknownMachine,
   releaseByOperator,
 } from "./release_by_operator.ts";
-export { releaseMachine } from "./release_machine.ts";
+export { MACHINE_NOT_ACTIVE, releaseMachine } from "./release_machine.ts";
 export { createHeartbeats, type Heartbeats, type RenewedSeat } from "./renew_seats.ts";
+export { restoreMachines } from "./restore_machines.ts";
+export { holdPlace, keepPlace } from "./signed_places.ts";

@@ -1,5 +1,12 @@
 import type { Database } from "../database/mod.ts";
+import { refuse } from "../refusal.ts";
 import type { MachineName } from "./fingerprint.ts";
+
+/** The refusal for a client whose machine is not active. */
+export const MACHINE_NOT_ACTIVE = refuse(
+  "MACHINE_NOT_FOUND",
+  "The machine is not active: it was released, or its seat ended; activate it again",
+);
 
 /**
  * Releases a machine for its client: it is not active any more, and its place is free as soon as the last license that was

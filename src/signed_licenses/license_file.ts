@@ -13,12 +13,22 @@ export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
 
 /**
  * Returns an exported license as the JSON that the command and the operators' API show: the compact JWS, and the content
- * of the license file.
+ * of the license file. If the license counts machines, it has a warning in words.
  */
 export function renderExport(signed: SignedLicense) {
   const { license, claims, kid } = signed;
   const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
-  return { license, file: renderLicenseFile(signed), kid, jti: claims.jti, expires_at: expiresAt };
+  const warning =
+    claims.machine_id && `The machine keeps its place until ${expiresAt}, also if it is released`;
+  return {
+    license,
+    file: renderLicenseFile(signed),
+    kid,
+    jti: claims.jti,
+    expires_at: expiresAt,
+    machine_id: claims.machine_id ?? null,
+    warning: warning ?? null,
+  };
 }
 
 /** Renders the file of a license. */

@@ -10,12 +10,13 @@ export { listOutstanding } from "./outstanding.ts";
 export { prepareSigningKeys } from "./prepare_signing_keys.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export {
-  CLIENT_TEXT,
   createLicenseSigner,
   EXPORT_DAYS,
   type LicenseSigner,
   type LicenseSignerOptions,
+  NONCE,
   NOT_OFFLINE,
+  SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "./sign_license.ts";
 export {

@@ -17,12 +17,20 @@ import {
   refuseUnknownKey,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
+import {
+  createMachineNames,
+  FINGERPRINT,
+  MACHINE_NOT_ACTIVE,
+  type MachineName,
+  type NameMachine,
+} from "../machines/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { type Rule, wholeNumber } from "../rule.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { signClaims } from "./jws.ts";
 import {
   type ExportRequest,
+  type Named,
   type Noted,
   type Noting,
   noteExported,
@@ -32,18 +40,23 @@ import {
 } from "./note_license.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
-const CLIENT_TEXT_FORM = /^[\x20-\x7e]{1,128}$/;
-
 /** The rule for the number of days for which an export is valid. */
 export const EXPORT_DAYS = wholeNumber(1, 3_650);
 export const USUAL_EXPORT_DAYS = 365;
 
-/** The rule for a text that a client chooses and its license repeats: the fingerprint of a machine, or a nonce. */
-export const CLIENT_TEXT: Rule<string> = {
-  expects: "1 to 128 printable ASCII characters",
-  keywords: { pattern: CLIENT_TEXT_FORM.source },
-  parse: (text) => (CLIENT_TEXT_FORM.test(text) ? text : undefined),
-};
+/** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */
+export const NONCE = clientText(128);
+/** The rule for the fingerprint that a license repeats. That of a license that counts machines is longer: `FINGERPRINT`. */
+export const SIGNED_FINGERPRINT = clientText(200);
+
+function clientText(most: number): Rule<string> {
+  const form = new RegExp(`^[\\x20-\\x7e]{1,${most}}$`);
+  return {
+    expects: `1 to ${most} printable ASCII characters`,
+    keywords: { pattern: form.source },
+    parse: (text) => (form.test(text) ? text : undefined),
+  };
+}
 
 export interface SignedLicense {
   /** A compact JWS. */
@@ -56,12 +69,13 @@ export interface LicenseSigner {
   /**
    * Signs the license of an active key for as many days as its tier allows, but not beyond the end of the key or its
    * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no
-   * license (`OFFLINE_NOT_ALLOWED`).
+   * license (`OFFLINE_NOT_ALLOWED`). A license that counts machines needs the fingerprint of an active one
+   * (`INVALID_REQUEST`, `MACHINE_NOT_FOUND`), whose place is then taken until the signed license ends.
    */
   sign(request: SigningRequest): Promise<SignedLicense | Refusal>;
   /**
    * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
-   * restricted actor may not choose more than a year.
+   * restricted actor may not choose more than a year. A machine that is not active gets a place until the file ends.
    */
   export(request: ExportRequest): Promise<SignedLicense | Refusal>;
 }
@@ -90,6 +104,7 @@ const NO_SIGNING_KEY = refuse("SERVICE_UNAVAILABLE", "No key can sign the licens
 /** Creates the signer. It keeps the private keys that it has opened. */
 export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigner {
   const { database, secrets, offlineDays } = options;
+  const nameMachine = createMachineNames(secrets);
   const opened = new Map<string, KeyObject>();
 
   function keyOf(row: Pick<SigningKey, "kid" | "publicKey" | "sealed">): KeyObject {
@@ -102,22 +117,23 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
     return key;
   }
 
-  async function signNoted(
-    request: SigningRequest,
+  async function signNoted<Request extends SigningRequest>(
+    request: Request,
     {
       refuseRow,
       note,
     }: {
-      readonly refuseRow: (row: Noted | undefined, request: SigningRequest) => Refusal | undefined;
-      readonly note: (sql: Sql, jti: string) => Noting;
+      readonly refuseRow: (row: Noted | undefined, named: Named<Request>) => Refusal | undefined;
+      readonly note: (sql: Sql, named: Named<Request>) => Noting;
     },
   ) {
     const jti = newUuid();
-    const [row] = await database.query<Noted>((sql) => noteLicense(sql, request, note(sql, jti)));
-    const refused = refuseRow(row, request);
+    const named = { ...request, jti, machine: await findMachineName(database, request, nameMachine) };
+    const [row] = await database.query<Noted>((sql) => noteLicense(sql, named, note(sql, named)));
+    const refused = refuseRow(row, named);
     if (refused !== undefined) return refused;
+    if (row?.kid === null) return NO_SIGNING_KEY;
     if (row?.exp == null) return EXPIRED;
-    if (row.kid === null) return NO_SIGNING_KEY;
     const signer = { kid: row.kid, publicKey: row.publicKey ?? "", sealed: row.sealed ?? "" };
     const claims = toClaims({ ...row, exp: row.exp, jti }, request, options);
     return { license: signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) }), claims, kid: row.kid };
@@ -127,25 +143,44 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
     sign: (request) =>
       signNoted(request, {
         refuseRow: refuseClient,
-        note: (sql, jti) => noteFetched(sql, { jti, offlineDays, ...request }),
+        note: (sql, named) => noteFetched(sql, { ...named, offlineDays }),
       }),
     async export(request) {
       return (
         refuseDays(request) ??
         (await signNoted(request, {
           refuseRow: refuseExport,
-          note: (sql, jti) => noteExported(sql, { jti, ...request }),
+          note: noteExported,
         }))
       );
     },
   };
 }
 
-function refuseClient(row: Noted | undefined, { now }: SigningRequest): Refusal | undefined {
+/** Names the machine of a request; undefined if there is none, or if its fingerprint cannot name a machine. */
+async function findMachineName(
+  database: Database,
+  { keyUuid, licenseUuid, fingerprint = "" }: SigningRequest,
+  nameMachine: NameMachine,
+): Promise<MachineName | undefined> {
+  if (FINGERPRINT.parse(fingerprint) === undefined) return undefined;
+  if (licenseUuid !== undefined) return nameMachine(licenseUuid, fingerprint);
+  const [key] = await database.query<{ licenseUuid: string }>(
+    (sql) => sql`select license_id as "licenseUuid" from keys where id = ${keyUuid}::uuid`,
+  );
+  return key && nameMachine(key.licenseUuid, fingerprint);
+}
+
+function refuseClient(row: Noted | undefined, { machine, now }: Named<SigningRequest>): Refusal | undefined {
   if (row === undefined || row.state !== "active") return NOT_ACTIVE;
   if (row.endsAt <= now) return EXPIRED;
-  return row.days === 0 ? NOT_OFFLINE : undefined;
+  if (row.days === 0) return NOT_OFFLINE;
+  if (row.maxMachines !== null && machine === undefined)
+    return refuse("INVALID_REQUEST", `Cannot sign license: ${NAME_MACHINE}`);
+  return row.isPlaceRefused ? MACHINE_NOT_ACTIVE : undefined;
 }
+
+const NAME_MACHINE = `the license counts machines and is signed for one of them: fingerprint must be ${FINGERPRINT.expects}`;
 
 const EXPORT = "export license";
 
@@ -158,7 +193,10 @@ function refuseDays({ restriction = UNRESTRICTED, days, now }: ExportRequest): R
 }
 
 /** Operators see the state of the key. */
-function refuseExport(row: Noted | undefined, { keyUuid, now }: SigningRequest): Refusal | undefined {
+function refuseExport(
+  row: Noted | undefined,
+  { keyUuid, machine, now }: Named<ExportRequest>,
+): Refusal | undefined {
   const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
   if (!row.isAllowed) return refuseRestricted(what);
@@ -167,9 +205,19 @@ function refuseExport(row: Noted | undefined, { keyUuid, now }: SigningRequest):
   const of = toId("key", keyUuid);
   if (row.state === "suspended")
     return refuse("CONFLICT", `Cannot ${what}: the key is suspended`, { remedy: { name: "resume_key", of } });
-  return row.endsAt <= now
-    ? refuse("CONFLICT", `Cannot ${what}: the key has expired`, { remedy: { name: "renew_license", of } })
-    : undefined;
+  if (row.endsAt <= now)
+    return refuse("CONFLICT", `Cannot ${what}: the key has expired`, {
+      remedy: { name: "renew_license", of },
+    });
+  if (row.maxMachines === null) return undefined;
+  if (machine === undefined) {
+    const fields = [{ field: "fingerprint", error: NAME_MACHINE }];
+    return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
+  }
+  if (!row.isPlaceRefused) return undefined;
+  const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;
+  const taken = `${row.placesTaken} of ${row.maxMachines} places for machines are taken${next}`;
+  return refuse("CONFLICT", `Cannot ${what}: ${taken}; release a machine, or give the license more places`);
 }
 
 export type LicenseClaims = ReturnType<typeof toClaims>;
@@ -208,6 +256,7 @@ function toClaims(
     ...(row.licenseExpiresAt < NEVER_EXPIRES && { license_expires_at: toTimestamp(row.licenseExpiresAt) }),
     ...(nonce !== undefined && { nonce }),
     ...(fingerprint !== undefined && { fingerprint }),
+    ...(row.machineUuid !== null && { machine_id: toId("mch", row.machineUuid) }),
   };
 }
 

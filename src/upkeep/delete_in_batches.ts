@@ -5,6 +5,8 @@ interface OldRows {
   readonly table: string;
   readonly primaryKey: readonly string[];
   readonly isOld: (sql: Sql) => Fragment;
+  /** The most rows that one run deletes; all by default. */
+  readonly mostRows?: number;
 }
 
 /** A small number, because a request that needs a row of a batch waits until the batch is committed. */
@@ -16,9 +18,10 @@ const BATCH_ROWS = 1_000;
  */
 export async function deleteInBatches(
   { database, isStopping }: Pick<TaskContext, "database" | "isStopping">,
-  { table, primaryKey, isOld }: OldRows,
+  { table, primaryKey, isOld, mostRows = Number.POSITIVE_INFINITY }: OldRows,
 ): Promise<void> {
-  for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {
+  let total = 0;
+  for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && total < mostRows && !isStopping(); ) {
     const rows = await database.query(
       (sql) => sql`
         delete from ${sql(table)}
@@ -29,5 +32,6 @@ export async function deleteInBatches(
         returning 1 as deleted`,
     );
     deleted = rows.length;
+    total += deleted;
   }
 }

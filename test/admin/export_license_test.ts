@@ -6,6 +6,7 @@ import { parseLicenseFile, toJwk, verifySignature } from "../../src/signed_licen
 import { listSigningKeys } from "../../src/signed_licenses/signing_keys.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
+import { setPlaces } from "../support/machines.ts";
 import { useForAll } from "../support/use.ts";
 import { issueRevoked, issueSuspended } from "./sample_requests.ts";
 
@@ -67,8 +68,7 @@ describe("POST /admin/v1/keys/{id}/license", () => {
   });
 
   test("takes the most days, and the longest nonce and fingerprint", async () => {
-    const widest = "~".repeat(128);
-    const body = { days: 3_650, nonce: widest, fingerprint: widest };
+    const body = { days: 3_650, nonce: "~".repeat(128), fingerprint: "~".repeat(200) };
     expect((await exportOf(await admin.issue(), body)).status).toBe(201);
   });
 
@@ -88,6 +88,25 @@ describe("POST /admin/v1/keys/{id}/license", () => {
       expect({ status: answer.status, code: answer.body.code }).toEqual({ status, code });
     }
     expect(await countExports()).toBe(before);
+  });
+
+  test("takes a place of a license that counts machines, with a warning", async () => {
+    const key = await admin.issue({ expiresAt: NEVER_EXPIRES });
+    const uncounted = await exportOf(key, { days: 3_650, fingerprint: "workstation-7" });
+    expect(uncounted.body).toMatchObject({ machine_id: null, warning: null });
+    await setPlaces(admin.database, key.licenseUuid, { maxMachines: 1 });
+    const unnamed = await exportOf(key, { days: 3_650 });
+    expect({ status: unnamed.status, code: unnamed.body.code }).toEqual({
+      status: 400,
+      code: "INVALID_REQUEST",
+    });
+    const { status, body } = await exportOf(key, { days: 3_650, fingerprint: "workstation-7" });
+    expect(status).toBe(201);
+    expect(body.machine_id).toMatch(/^mch_[0-9a-f]{32}$/);
+    expect(body.warning).toBe(`The machine keeps its place until ${body.expires_at}, also if it is released`);
+    const full = await exportOf(key, { days: 1, fingerprint: "workstation-8" });
+    expect({ status: full.status, code: full.body.code }).toEqual({ status: 409, code: "CONFLICT" });
+    expect(full.body.error).toContain(`the next one until ${body.expires_at}; release a machine`);
   });
 
   test("a restricted token signs for a year at most", async () => {

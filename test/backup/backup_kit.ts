@@ -166,6 +166,12 @@ export async function fill(database: Database): Promise<void> {
       insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
       select gen_random_uuid(), key_id, kid, expires_at, signed_at, 'command:root' from signed_licenses`,
   );
+  await database.query(
+    (sql) => sql`
+      insert into machines (id, license_id, fingerprint, name, activated_at, last_seen_at, active_until)
+      select gen_random_uuid(), license_id, sha256(hash), 'é\\n', ${NOW}::timestamptz, ${NOW}::timestamptz, 'infinity'
+        from keys`,
+  );
   const answer = { endpoint: "validate", code: "INVALID_KEY", reason: "revoked" };
   await addActivity(database, [{ hourMs: NOW.getTime(), ...answer, count: 7 }]);
   await database.query(

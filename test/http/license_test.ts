@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { verifySignature } from "../../src/signed_licenses/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { issueIn, issueUsedUp, updateLicense } from "../support/keys.ts";
+import { setPlaces } from "../support/machines.ts";
 import { startTestService } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
@@ -61,19 +62,31 @@ describe("POST /v1/auth/license", () => {
     expect((await claimsOf(body.license)).quota).toMatchObject({ monthly_limit: 1, used: 1 });
   });
 
-  test("takes nonce and fingerprint of 1 to 128 printable characters", async () => {
+  test("takes a nonce of 1 to 128 printable characters, and a fingerprint of 1 to 200", async () => {
     const { apiKey } = await service.issue();
-    const widest = ` ~${"x".repeat(126)}`;
-    for (const text of ["a", widest]) {
-      const { body } = await service.post(PATH, { api_key: apiKey, nonce: text, fingerprint: text });
-      expect(await claimsOf(body.license)).toMatchObject({ nonce: text, fingerprint: text });
+    const widest = { nonce: ` ~${"x".repeat(126)}`, fingerprint: ` ~${"x".repeat(198)}` };
+    for (const texts of [{ nonce: "a", fingerprint: "a" }, widest]) {
+      const { body } = await service.post(PATH, { api_key: apiKey, ...texts });
+      expect(await claimsOf(body.license)).toMatchObject(texts);
     }
     const absent = await service.post(PATH, { api_key: apiKey, nonce: null, fingerprint: null });
     const claims = Object.keys(await claimsOf(absent.body.license));
     expect(claims).not.toContain("nonce");
     expect(claims).not.toContain("fingerprint");
-    for (const name of ["nonce", "fingerprint"]) {
-      for (const wrong of ["", `${widest}x`, "é", "😀", "\u007f", "a\u0000", "a\nb", "a\n", 7, {}, []]) {
+    for (const name of ["nonce", "fingerprint"] as const) {
+      for (const wrong of [
+        "",
+        `${widest[name]}x`,
+        "é",
+        "😀",
+        "\u007f",
+        "a\u0000",
+        "a\nb",
+        "a\n",
+        7,
+        {},
+        [],
+      ]) {
         expectRefusal(await service.post(PATH, { api_key: apiKey, [name]: wrong }), 400, "INVALID_REQUEST");
       }
     }
@@ -85,6 +98,30 @@ describe("POST /v1/auth/license", () => {
     const rows = await service.database.query((sql) => sql`select s::text as row from signed_licenses s`);
     expect(rows.length).toBeGreaterThan(0);
     expect(JSON.stringify(rows)).not.toContain("Host-Of-Ada");
+  });
+
+  test("signs for an active machine of a license that counts machines, and for no other", async () => {
+    const { apiKey, licenseUuid } = await service.issue();
+    await setPlaces(service.database, licenseUuid, { maxMachines: 1 });
+    const machine = { api_key: apiKey, fingerprint: "workstation-7" };
+    const unnamed = await service.post(PATH, { api_key: apiKey });
+    expectRefusal(unnamed, 400, "INVALID_REQUEST");
+    expect(unnamed.body.error).toContain("fingerprint must be 8 to 200 printable ASCII characters");
+    expectRefusal(await service.post(PATH, machine), 404, "MACHINE_NOT_FOUND");
+    const { body } = await service.post("/v1/machines/activate", machine);
+    const signed = await service.post(PATH, machine);
+    expect(signed.status).toBe(200);
+    expect(await claimsOf(signed.body.license)).toMatchObject({
+      fingerprint: "workstation-7",
+      machine_id: body.machine_id,
+    });
+    await service.post("/v1/machines/release", machine);
+    const other = { ...machine, fingerprint: "workstation-8" };
+    const refused = await service.post("/v1/machines/activate", other);
+    expectRefusal(refused, 409, "MACHINE_LIMIT_REACHED");
+    const waitMs = Date.parse(signed.body.expires_at) - service.clock.now().getTime();
+    expect(Number(refused.headers.get("retry-after"))).toBeWithin(waitMs / 1_000 - 60, waitMs / 1_000 + 60);
+    expect((await service.post("/v1/machines/activate", machine)).body.machine_id).toBe(body.machine_id);
   });
 
   test("refuses a tier without signed licenses as the last check", async () => {

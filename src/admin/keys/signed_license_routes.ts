@@ -2,8 +2,14 @@
 import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
 import { numberField, parsedField } from "../../rule.ts";
-import { CLIENT_TEXT, EXPORT_DAYS, renderExport, USUAL_EXPORT_DAYS } from "../../signed_licenses/mod.ts";
-import { timestamp } from "../../wire/mod.ts";
+import {
+  EXPORT_DAYS,
+  NONCE,
+  renderExport,
+  SIGNED_FINGERPRINT,
+  USUAL_EXPORT_DAYS,
+} from "../../signed_licenses/mod.ts";
+import { identifier, timestamp } from "../../wire/mod.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
@@ -14,6 +20,11 @@ const EXPORTED_LICENSE = titled("ExportedLicense", {
   kid: v.pipe(v.string(), v.description("The key that signed it")),
   jti: v.pipe(v.string(), v.description("The id of this signed license")),
   expires_at: timestamp(),
+  machine_id: v.pipe(
+    v.nullable(identifier("mch")),
+    v.description("The machine, if the license counts machines"),
+  ),
+  warning: v.pipe(v.nullable(v.string()), v.description("Says until when the machine keeps its place")),
 });
 
 export const exportLicense = route("POST /keys/:id/license", "keys:issue", {
@@ -21,15 +32,16 @@ export const exportLicense = route("POST /keys/:id/license", "keys:issue", {
   summary: "Sign the license of a key for a customer without a network",
   description:
     "The days of the tier do not limit it, but the expiry of the license and of the key does. A later revocation does not end it. A " +
-    "restricted token may not choose more days than a year has.",
+    "restricted token may not choose more days than a year has. A license with a number of machines needs a fingerprint of 8 to " +
+    "200 characters: the machine gets a place of the license until the end of the file, also if it is released earlier.",
   path: keyFor("export license"),
   body: v.strictObject({
     days: v.optional(
       v.pipe(numberField(EXPORT_DAYS), v.description("How many days the license is valid")),
       USUAL_EXPORT_DAYS,
     ),
-    fingerprint: v.nullish(parsedField(CLIENT_TEXT)),
-    nonce: v.nullish(parsedField(CLIENT_TEXT)),
+    fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
+    nonce: v.nullish(parsedField(NONCE)),
     ...REASON,
   }),
   success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },

@@ -4,7 +4,6 @@ import { toTimestamp } from "../../calendar.ts";
 import { idRule } from "../../ids.ts";
 import { readNamedFile } from "../../read_regular_file.ts";
 import {
-  CLIENT_TEXT,
   checkLicense,
   createLicenseSigner,
   EXPORT_DAYS,
@@ -12,9 +11,11 @@ import {
   LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
   listSigningKeys,
+  NONCE,
   parseJwks,
   parseLicenseFile,
   renderExport,
+  SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
@@ -35,10 +36,10 @@ const exporting = databaseCommand({
       as: "n",
       default: USUAL_EXPORT_DAYS,
     }),
-    fingerprint: option("the fingerprint of the only machine that may use the license", CLIENT_TEXT, {
+    fingerprint: option("the fingerprint of the only machine that may use the license", SIGNED_FINGERPRINT, {
       as: "text",
     }),
-    nonce: option("a text to repeat in the license", CLIENT_TEXT, { as: "text" }),
+    nonce: option("a text to repeat in the license", NONCE, { as: "text" }),
     ...REASON,
   },
   async run({ id: keyUuid, days, fingerprint, nonce, json }, call) {
@@ -52,6 +53,7 @@ const exporting = databaseCommand({
     print.note(
       `The license is valid until ${exported.expires_at}; a revocation of the key does not end it earlier`,
     );
+    if (exported.warning !== null) print.note(exported.warning);
   },
 });
 

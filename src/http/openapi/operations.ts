@@ -91,7 +91,8 @@ export function operations(brand: Brand): EndpointOperation[] {
       summary: "Get a signed license, to be verified without a network",
       description:
         "A compact JWS (EdDSA). Verify it with the keys of `/.well-known/jwks.json`, which a client should pin. Also " +
-        "works when the quota is used up.",
+        "works when the quota is used up. If the license counts machines, it is signed only for an active one (`fingerprint` of " +
+        "8 to 200 characters), whose place is then taken until the end of the signed license, also if it is released.",
       limit: "license",
       request: jsonBody("LicenseRequest", { fingerprint: "workstation-7" }),
       success: {
@@ -104,7 +105,7 @@ export function operations(brand: Brand): EndpointOperation[] {
           kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
         },
       },
-      codes: [...WITH_GOOD_KEY, ...WITH_BODY, "OFFLINE_NOT_ALLOWED"],
+      codes: [...WITH_GOOD_KEY, ...WITH_BODY, "OFFLINE_NOT_ALLOWED", "MACHINE_NOT_FOUND"],
     },
     {
       path: "/v1/auth/revoke",
