@@ -3,6 +3,7 @@
  * processes, run as operators run them. Each process reaches the database through its own gate.
  */
 import { systemClock } from "../../src/clock.ts";
+import type { EmbeddedAddress } from "../../src/database/embedded/mod.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createCommandLine, type Ended } from "../cli/command_line.ts";
@@ -18,6 +19,8 @@ import { type ServeProcess, startServeProcess } from "./serve_process.ts";
 export interface Installation {
   /** Direct access to the tables, to read them and to make changes whose commit a test must see. */
   readonly database: Database;
+  /** For a session of a test. */
+  readonly address: EmbeddedAddress;
   /** Starts a process with more settings, of this or another version, and waits until it serves. */
   serve(settings?: Readonly<Record<string, string>>, main?: string): Promise<Replica>;
   /** Runs a command on the database, as an operator does while the processes serve. */
@@ -80,6 +83,7 @@ export async function createInstallation(): Promise<Installation> {
 
   return {
     database,
+    address: server.address,
     serve,
     run: (args) =>
       commandLine.run([...args, "--env-file", "/dev/null"], {
