@@ -90,7 +90,11 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
  * The folders of `src/admin/`: each thing may import `frame`, which has what all things share, and the things named
  * here. `frame` imports no thing.
  */
-const thingsMayImport: Readonly<Record<string, readonly string[]>> = { overview: ["health", "usage"] };
+const thingsMayImport: Readonly<Record<string, readonly string[]>> = {
+  overview: ["health", "usage"],
+  keys: ["machines"],
+  accounts: ["machines"],
+};
 
 /** Packages that only some parts may import. A name that ends in `*` stands for all packages with that prefix. */
 const packageOwners: Readonly<Record<string, readonly string[]>> = {

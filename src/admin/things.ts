@@ -8,21 +8,30 @@ import type { Route } from "./frame/api/route.ts";
 import type { ConsoleRoute } from "./frame/console/route.ts";
 import { health } from "./health/routes.ts";
 import { keys } from "./keys/routes.ts";
-import { MACHINE_ROUTES } from "./machines/machines_routes.ts";
+import { machines } from "./machines/routes.ts";
 import { models } from "./models/routes.ts";
 import { overview } from "./overview/routes.ts";
 import { usage } from "./usage/routes.ts";
 
 /** In the order of the menu. The first page is shown after the login. */
-export const THINGS = [overview, keys, accounts, usage, activity, models, audit, health, access] as const;
+export const THINGS = [
+  overview,
+  keys,
+  accounts,
+  machines,
+  usage,
+  activity,
+  models,
+  audit,
+  health,
+  access,
+] as const;
 
 /** Every page and form below `/console`, with the right that a role needs for it. */
 export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }) => pages);
 
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
 export const ROUTES: readonly Route[] = [
-  ...[keys, accounts].flatMap(({ api }) => api),
-  ...MACHINE_ROUTES,
-  ...[usage, models, audit, activity, health, access].flatMap(({ api }) => api),
+  ...[keys, accounts, machines, usage, models, audit, activity, health, access].flatMap(({ api }) => api),
   getOpenApi,
 ];

@@ -66,6 +66,18 @@ export async function findMachine(
   return machine;
 }
 
+/** Counts the places of a license that are taken. */
+export async function countTaken(database: Database, licenseUuid: string): Promise<number> {
+  const [row] = await database.query<{ taken: number }>(
+    (sql) => sql`
+      select count(*)::integer as taken from machines
+       where license_id = ${licenseUuid}::uuid and ended_at is null
+         and greatest(active_until, signed_until) > statement_timestamp()`,
+    { isRead: true },
+  );
+  return row?.taken ?? 0;
+}
+
 /** Renders a machine as JSON, for `--json` of the commands and for the API. */
 export function renderMachine(machine: MachineSummary) {
   return {

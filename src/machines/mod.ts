@@ -9,6 +9,7 @@ export { type ActivatedMachine, type Activation, activateMachine } from "./activ
 export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
+  countTaken,
   findMachine,
   listMachines,
   MACHINE_STATES,

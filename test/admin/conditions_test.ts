@@ -51,7 +51,15 @@ function casesOf(wrong: Wrong, { isFree = [] as readonly string[] } = {}) {
 
 describe("the console", () => {
   /** Pages without a condition, and forms. */
-  const OTHERS = ["/overview", "/keys/issue", "/accounts/:id", "/models/:name", "/health", "/access"];
+  const OTHERS = [
+    "/overview",
+    "/keys/issue",
+    "/accounts/:id",
+    "/machines/:id",
+    "/models/:name",
+    "/health",
+    "/access",
+  ];
   OTHERS.push("/access/operators/:name", "/access/tokens/:name");
   /** Conditions without a field, which only links have. */
   const WITHOUT_FIELD = ["after", "colour", "to"];
@@ -128,6 +136,7 @@ describe("the API", () => {
     "/keys/:id/usage": { month: MONTHS },
     "/accounts": { search: "!!", ...PAGES },
     "/accounts/:id/usage": { month: MONTHS },
+    "/machines": { account: "Grace", license: "lic_1", key: "key_1", state: "free", ...PAGES },
     "/usage": { month: ["November", ...MONTHS], ...PAGES },
     "/usage/daily": { from: "monday", to: "2026-11-31", by: "code" },
     "/activity": { from: "monday", to: "now", by: "tier", step: "week" },
@@ -240,6 +249,14 @@ describe("a command", () => {
       since: "yesterday",
       until: "2026-11-31",
     },
+    "machines list": {
+      account: "Grace",
+      license: "lic_1",
+      key: "key_1",
+      state: "free",
+      limit: "all",
+      after: "next",
+    },
     "models list": {},
     "operators list": {},
     "tokens list": {},
@@ -263,12 +280,18 @@ describe("a command", () => {
     step: "day",
     actor: "token:shop",
     key: `key_${"0".repeat(32)}`,
+    license: `lic_${"0".repeat(32)}`,
     action: "key.revoke",
     since: "2026-11-01",
     until: "2026-11-02",
   };
+  const KINDS: Readonly<Record<string, string>> = {
+    "keys list": "key",
+    "accounts list": "usr",
+    "machines list": "mch",
+  };
   const rightFor = (path: string, name: string) => {
-    if (name === "after") return `${path === "keys list" ? "key" : "usr"}_${"0".repeat(32)}`;
+    if (name === "after") return `${KINDS[path]}_${"0".repeat(32)}`;
     return path === "activity" && name === "by" ? "code" : RIGHT[name];
   };
   const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));

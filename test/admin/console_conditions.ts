@@ -27,6 +27,7 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys.csv": KEY_CONDITIONS,
   "/keys/:id": { month: "2026-13" },
   "/accounts": { search: "!!", ...AFTER },
+  "/machines": { account: "Grace", license: "lic_1", state: "free", ...AFTER },
   "/models": AFTER,
   "/audit": {
     account: "Grace",

@@ -190,6 +190,7 @@ test("these pages have actions", () => {
       "/keys",
       "/keys/:id",
       "/accounts/:id",
+      "/machines/:id",
       "/models/:name",
       "/access/operators/:name",
       "/access/tokens/:name",

@@ -8,6 +8,7 @@ import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import {
+  activateSample,
   awaitFile,
   issueRevoked,
   issueSuspended,
@@ -65,6 +66,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     const { userId } = await issueRevoked(admin, { email });
     return { path: `/accounts/${userId}/erase`, form: { repeat: email, reason: "asked for" } };
   },
+  "POST /machines/:id/release": async (admin) => ({
+    path: `/machines/${await activateSample(admin)}/release`,
+    form: { reason: "the laptop was lost" },
+  }),
   "POST /models/:name/remove": async (admin) => ({
     path: `/models/${await registerModel(admin)}/remove`,
     form: { reason: "faulty" },
@@ -114,6 +119,7 @@ const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
   },
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
   "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
+  "GET /machines/:id": async (admin) => ({ path: `/machines/${await activateSample(admin)}` }),
   "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
 };
 

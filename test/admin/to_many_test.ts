@@ -4,6 +4,7 @@ import { OPERATOR_PAGE } from "../../src/admin/access/operator.tsx";
 import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
 import { ACCOUNT_PAGE } from "../../src/admin/accounts/account.tsx";
 import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
+import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
 import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
 import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
 import { listAudit } from "../../src/audit/mod.ts";
@@ -14,7 +15,8 @@ import { makeVisit } from "./sample_visits.ts";
 const admin = useAdmin();
 const client = createConsoleClient(admin);
 
-const ACTIONS = [KEY_PAGE, ACCOUNT_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE].flatMap((page) =>
+const PAGES = [KEY_PAGE, ACCOUNT_PAGE, MACHINE_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE];
+const ACTIONS = PAGES.flatMap((page) =>
   page.actions.map(({ name, toMany, isDownload }) => ({
     name,
     toMany,

@@ -17,6 +17,7 @@ import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/consol
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
 
 /** The newest keys that the page shows. */
@@ -51,15 +52,18 @@ async function findShown({ options, params, now }: Visit): Promise<ShownAccount 
   };
 }
 
-async function showAccount(account: ShownAccount, { options, now, query, may }: Visit): Promise<Detail> {
+async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail> {
+  const { options, now, query, may } = visit;
   const { database } = options;
   const { id, uuid: accountUuid, name, email, organization, createdAt } = account;
-  const [keys, months, log] = await Promise.all([
+  const of = { account: id };
+  const [keys, months, log, machines] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     account.keys > MAX_ADDED_UP && !query.has("use")
       ? undefined
       : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: HISTORY_ROWS }),
+    readMachines(visit, of),
   ]);
   return {
     title: escapeControls(email),
@@ -100,6 +104,7 @@ async function showAccount(account: ShownAccount, { options, now, query, may }: 
           </p>
         )}
         <Licenses account={account} keys={keys} now={now} />
+        <MachinesPanel machines={machines} of={of} now={now} />
         <History rows={log} now={now} query={`account=${id}`} hasKeys />
       </>
     ),

@@ -15,6 +15,7 @@ import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
+import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.tsx";
 import { uuidOf } from "./key_action.ts";
 import { KeyFacts } from "./key_facts.tsx";
@@ -47,9 +48,11 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT });
   if (isRefusal(values)) return values;
   const { month = monthOf(now.getTime()) } = values;
-  const [usage, history] = await Promise.all([
+  const of = { license: key.licenseId };
+  const [usage, history, machines] = await Promise.all([
     findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month),
     listAudit(database, { keyUuid: uuidOf(explanation), limit: HISTORY_ROWS }),
+    readMachines(visit, of),
   ]);
   return {
     title: `Key ${key.hint}`,
@@ -63,6 +66,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
           <KeyFacts explanation={explanation} now={now} limits={options.limits} />
           <KeyUse id={key.id} limit={key.monthlyLimit} month={month} usage={usage} now={now} />
         </div>
+        <MachinesPanel machines={machines} of={of} places={key.maxMachines} now={now} />
         <Refusals refusals={refusals} now={now} />
         <History rows={history} now={now} query={`key=${key.id}`} />
       </>

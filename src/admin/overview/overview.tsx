@@ -15,7 +15,15 @@ import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
 import { sumByTier } from "../usage/use_by_tier.ts";
-import { Consumers, Expiring, KeysByTier, NearQuota, Refusals, Unused } from "./overview_lists.tsx";
+import {
+  Consumers,
+  Expiring,
+  FullLicenses,
+  KeysByTier,
+  NearQuota,
+  Refusals,
+  Unused,
+} from "./overview_lists.tsx";
 
 const DAYS = 90;
 
@@ -66,6 +74,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
               <>
                 <NearQuota {...figures.nearQuota} now={now} />
                 <Expiring {...figures.expiring} now={now} />
+                {figures.machines.rows.length > 0 && <FullLicenses {...figures.machines} now={now} />}
               </>
             )}
           </div>

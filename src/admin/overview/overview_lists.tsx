@@ -187,6 +187,27 @@ export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
   );
 }
 
+/** The licenses whose places for machines are all taken. */
+export function FullLicenses({ tiers, ...list }: Figures["machines"] & Shown) {
+  const full = tiers.reduce((sum, { full }) => sum + full, 0);
+  return (
+    <Top
+      title="All places taken"
+      none="Every license that counts machines has a free place."
+      caption={`${licensesOf(full)} without a free place for a machine`}
+      columns={[
+        CUSTOMER,
+        numeric("Places taken", ({ licenseId, used, limit }) => (
+          <a href={`/console/machines?license=${licenseId}`}>
+            <Used used={used} limit={limit} />
+          </a>
+        )),
+      ]}
+      {...list}
+    />
+  );
+}
+
 /** How many keys were not used for some days. */
 export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
   return (

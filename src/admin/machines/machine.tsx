@@ -1,0 +1,85 @@
+/** @jsxImportSource hono/jsx */
+/** The page of a machine: whose it is, since when, until when its place is taken, and its release. */
+import { parseId } from "../../ids.ts";
+import {
+  findMachine,
+  type MachineSummary,
+  refuseUnknownMachine,
+  releaseByOperator,
+} from "../../machines/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { machineFor } from "../frame/api/path_ids.ts";
+import { type Action, action } from "../frame/console/action.ts";
+import { Facts } from "../frame/console/components/table.tsx";
+import { AccountLink, Ago, Foreign, NONE } from "../frame/console/components/values.tsx";
+import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { MachineStatePill, TakenUntil } from "./machines.tsx";
+
+const release: Action<MachineSummary> = action({
+  name: "release",
+  scope: "machines:release",
+  label: "Release",
+  submit: "Release the machine",
+  fits: ({ state }) => state === "active",
+  Form: () => (
+    <p>
+      The machine gives its place back, and its next heartbeat is refused. It can be activated again while a
+      place is free. If a license was signed for it, its place stays taken until that license ends.
+    </p>
+  ),
+  async perform({ of, by, visit }) {
+    const released = await releaseByOperator(visit.options.database, parseId("mch", of.id) ?? "", by);
+    return isRefusal(released) ? released : released.state;
+  },
+  done: {
+    ended: "The machine is released: its place is free.",
+    released: "The machine is released. Its place stays taken until the license that was signed for it ends.",
+  },
+});
+
+/** The page of a machine, with its action. */
+export const MACHINE_PAGE: DetailPage<MachineSummary> = {
+  path: "/machines/:id",
+  scope: "machines:read",
+  addressOf: ({ id }) => `/machines/${id}`,
+  actions: [release],
+  find: findShown,
+  show: showMachine,
+};
+
+/** Finds the machine that the path names. */
+async function findShown({ options, params }: Visit): Promise<MachineSummary | Refusal> {
+  const named = machineFor("show machine").read(params);
+  if (isRefusal(named)) return named;
+  return (await findMachine(options.database, named.uuid)) ?? refuseUnknownMachine(named.what, named.uuid);
+}
+
+function showMachine(machine: MachineSummary, { now }: Visit): Detail {
+  const { id, userId, email, licenseId, name, platform, state, activatedAt, lastSeenAt, activeUntil } =
+    machine;
+  return {
+    title: `Machine …${id.slice(-6)}`,
+    beside: <MachineStatePill state={state} />,
+    below: (
+      <Facts
+        facts={[
+          ["Machine id", <code>{id}</code>],
+          ["Name", name === null ? NONE : <Foreign text={name} />],
+          ["Platform", platform === null ? NONE : <Foreign text={platform} />],
+          ["Account", <AccountLink id={userId} email={email} />],
+          [
+            "License",
+            <a href={`/console/machines?license=${licenseId}`}>
+              <code>{licenseId}</code>
+            </a>,
+          ],
+          ["Since", <Ago at={activatedAt} now={now} />],
+          ["Last seen", <Ago at={lastSeenAt} now={now} />],
+          activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],
+          ["Place taken until", <TakenUntil machine={machine} now={now} />],
+        ]}
+      />
+    ),
+  };
+}

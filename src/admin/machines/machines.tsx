@@ -1,0 +1,170 @@
+/** @jsxImportSource hono/jsx */
+import * as v from "valibot";
+import { idRule, parseId } from "../../ids.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
+import {
+  countTaken,
+  listMachines,
+  MACHINE_STATES,
+  type MachineState,
+  type MachineSummary,
+} from "../../machines/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { oneOf, parsedField } from "../../rule.ts";
+import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
+import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
+import { toAddress } from "../frame/console/components/list.tsx";
+import { type Column, Table } from "../frame/console/components/table.tsx";
+import { AccountLink, Ago, Foreign, Lines, Pill } from "../frame/console/components/values.tsx";
+import { type Asked, fieldOf } from "../frame/console/conditions.ts";
+import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
+import type { List } from "../frame/console/list_page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+
+const ENTRIES = {
+  account: v.optional(ACCOUNT_FIELD),
+  license: v.optional(parsedField(idRule("lic"))),
+  state: v.optional(parsedField(oneOf(MACHINE_STATES))),
+  after: v.optional(parsedField(idRule("mch"))),
+} as const;
+
+/** The list of machines. */
+export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
+  title: "Machines",
+  path: "/machines",
+  scope: "machines:read",
+  entries: ENTRIES,
+  async find({ options: { database } }, { account: who, license: licenseUuid, state }) {
+    const account = who === undefined ? undefined : await findAccountNamed(database, who, "list machines");
+    if (isRefusal(account)) return account;
+    const filter = { accountUuid: account?.uuid, licenseUuid, state, newestFirst: true };
+    return {
+      read: (afterUuid, limit) => listMachines(database, { filter: { ...filter, afterUuid, limit } }),
+    };
+  },
+  toAfter: ({ id }) => id,
+  Fields,
+  columns: ({ now }) => [
+    ...columnsAt(now),
+    { label: "Account", cell: ({ userId, email }) => <AccountLink id={userId} email={email} /> },
+  ],
+  order: "newest first",
+  nameRows: ({ length }, isPart) =>
+    `${length} ${length === 1 ? "machine" : "machines"}${isPart ? " on this page" : ""}`,
+  noneMeets: "No machine meets these conditions.",
+  none: () =>
+    "No machine was activated yet. A license counts machines when it has a number of places: the form of its key sets it.",
+};
+
+function Fields(asked: Asked<typeof ENTRIES>) {
+  const field = (name: keyof typeof ENTRIES) => fieldOf(asked, name);
+  return (
+    <>
+      <TextField {...field("account")} label="Account" hint="Its id or e-mail" />
+      <TextField {...field("license")} label="License" hint="Its id" />
+      <Select {...field("state")} label="State" choices={choicesOf(MACHINE_STATES)} />
+    </>
+  );
+}
+
+/** The columns of machines: which one, in which state, since when, and until when. */
+function columnsAt(now: Date): readonly Column<MachineSummary>[] {
+  return [
+    {
+      label: "Machine",
+      cell: ({ id, name, platform }) => (
+        <Lines
+          text={
+            <a href={`/console/machines/${id}`}>
+              {name === null ? (
+                <code>{`…${id.slice(-6)}`}</code>
+              ) : (
+                <Foreign text={cutText(name, MOST_OF_NAME)} />
+              )}
+            </a>
+          }
+          more={platform !== null && <Foreign text={cutText(platform, MOST_OF_NAME)} />}
+        />
+      ),
+    },
+    { label: "State", cell: ({ state }) => <MachineStatePill state={state} /> },
+    { label: "Since", cell: ({ activatedAt }) => <Ago at={activatedAt} now={now} /> },
+    { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
+    { label: "Place taken until", cell: (machine) => <TakenUntil machine={machine} now={now} /> },
+  ];
+}
+
+/** The state of a machine as a colored word. */
+export function MachineStatePill({ state }: { readonly state: MachineState }) {
+  const tones = { active: "good", released: "warning", ended: "expired" } as const;
+  return <Pill tone={tones[state]}>{state}</Pill>;
+}
+
+/** Until when the machine keeps its place taken. */
+export function TakenUntil({ machine, now }: { readonly machine: MachineSummary; readonly now: Date }) {
+  if (machine.state === "ended") return <span class="muted">free</span>;
+  return machine.takenUntil === null ? "it is released" : <Ago at={machine.takenUntil} now={now} />;
+}
+
+/** The machines that a panel shows. */
+const PANEL_ROWS = 10;
+
+/** The license of a key, or the account of several licenses. */
+type Owner = { readonly license: string } | { readonly account: string };
+
+/** Reads the newest machines of a license or an account; undefined if the operator may not see machines. */
+export async function readMachines({ options: { database }, may }: Visit, of: Owner) {
+  if (!may("machines:read")) return undefined;
+  const shown = { newestFirst: true, limit: PANEL_ROWS + 1 };
+  if ("account" in of) {
+    const accountUuid = parseId("usr", of.account);
+    return { rows: await listMachines(database, { filter: { ...shown, accountUuid } }) };
+  }
+  const licenseUuid = parseId("lic", of.license) ?? "";
+  const [rows, taken] = await Promise.all([
+    listMachines(database, { filter: { ...shown, licenseUuid } }),
+    countTaken(database, licenseUuid),
+  ]);
+  return { rows, taken };
+}
+
+interface PanelProps {
+  /** Undefined if the operator may not see machines. `taken` counts the places of one license. */
+  readonly machines: { readonly rows: readonly MachineSummary[]; readonly taken?: number } | undefined;
+  readonly of: Owner;
+  /** The number of places of one license; null if machines are not counted. */
+  readonly places?: number | null;
+  readonly now: Date;
+}
+
+/** The newest machines of a license or an account; nothing if there are none. */
+export function MachinesPanel({ machines, of, places = null, now }: PanelProps) {
+  if (machines === undefined || (machines.rows.length === 0 && places === null)) return null;
+  const { rows, taken } = machines;
+  const isPart = rows.length > PANEL_ROWS;
+  return (
+    <section aria-labelledby="machines">
+      <h2 id="machines">Machines</h2>
+      {taken !== undefined && places !== null && (
+        <p>
+          {`Places taken: ${renderCount(taken)} of ${renderCount(places)}. `}
+          {taken >= places && <Pill tone="warning">all places taken</Pill>}
+          {taken > places && " A lower limit ends nothing: there is a new place when the machines fit."}
+        </p>
+      )}
+      {rows.length > 0 && (
+        <Table
+          caption={isPart ? `The ${PANEL_ROWS} newest ones` : "Newest first"}
+          columns={columnsAt(now)}
+          rows={rows.slice(0, PANEL_ROWS)}
+        />
+      )}
+      {isPart && (
+        <p>
+          <a href={toAddress("/console/machines", { ...of })}>Show all machines</a>
+        </p>
+      )}
+    </section>
+  );
+}
