@@ -138,7 +138,8 @@ function toAnswer(status: number, codes: readonly Code[], { conditions, headers 
     };
     return [code, { value: { error, code, ...more } }] as const;
   });
-  const own = HEADERS_OF_STATUS[status];
+  // Seats end by themselves, so a client can wait for a place.
+  const own = codes.includes("MACHINE_LIMIT_REACHED") ? "Retry-After" : HEADERS_OF_STATUS[status];
   return {
     status,
     description: codes.map((code) => `\`${toWireCode(code)}\`: ${conditions[code]}`).join(". "),

@@ -280,9 +280,9 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
   }
   if (template === "log") fields.push(...eventFields(pick));
   if (template === "license" && pick % 2 === 0)
-    fields.push(["nonce", `"${pick}"`], ["fingerprint", '"host 7"']);
+    fields.push(["nonce", `"${pick}"`], ["fingerprint", `"machine ${(pick >> 5) & 3}"`]);
   if (template === "activate" || template === "heartbeat" || template === "release")
-    fields.push(["fingerprint", `"machine ${pick & 3}"`], ["name", `"host ${pick & 3}"`]);
+    fields.push(["fingerprint", `"machine ${(pick >> 5) & 3}"`], ["name", `"host ${(pick >> 5) & 3}"`]);
   if (template === "revoke" && pick % 2 === 0) fields.push(["reason", JSON.stringify(`lost ${KEY_MARK}`)]);
 
   let odd: string | undefined;
