@@ -24,7 +24,7 @@ const WRONG: Readonly<Record<string, readonly unknown[]>> = {
   email: ["nobody", 7],
   expires_at: ["tomorrow", "2027-02-30T00:00:00Z", "2020-01-01", 7],
   external_id: ["", "x".repeat(256), "a\nb", "a\u202eb", `svc_live_${"0".repeat(48)}`],
-  fingerprint: ["", "x".repeat(129), "é", "a\nb", 7],
+  fingerprint: ["", "x".repeat(201), "é", "a\nb", 7],
   max_machines: [0, 1_000_001, 1.5, "5"],
   metadata: ["x"],
   mode: ["production"],

@@ -5,15 +5,13 @@ import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
 import { findPage, PAGES } from "../guide/pages.ts";
+import { CLIENT_LANGUAGES, printClient } from "../guide/print_client.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
+import vectors from "../guide/sdk/vectors.json" with { type: "json" };
 import type { Invocation } from "../invocation.ts";
 import { flag, option } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
-
-/** The languages of the clients, and the names of their code blocks on the page `offline`. */
-const CLIENTS = { python: "python", typescript: "ts", shell: "sh" } as const;
-const CLIENT_NAMES = Object.keys(CLIENTS) as (keyof typeof CLIENTS)[];
 
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;
@@ -28,15 +26,22 @@ export const guide = command({
       conflicts: ["man", "alerts"],
     }),
     alerts: flag("print alert rules for Prometheus; only for the page monitoring", { conflicts: ["man"] }),
-    client: option("print a client that verifies licenses; only for the page offline", CLIENT_NAMES, {
+    client: option("print a client; only for the pages offline and sdk", CLIENT_LANGUAGES, {
       as: "language",
       conflicts: ["man", "grafana", "alerts"],
     }),
+    vectors: flag("print test vectors for clients; only for the page sdk", {
+      conflicts: ["man", "grafana", "alerts", "client"],
+    }),
   },
-  run({ page, man, grafana, alerts: isForAlerts, client }, { invocation, program }) {
+  run({ page, man, grafana, alerts: isForAlerts, client, vectors: isForVectors }, { invocation, program }) {
     if (client !== undefined) {
-      if (page !== "offline") throw new WrongUsage(NO_CLIENT);
-      invocation.out(codeOf(CLIENTS[client]));
+      const text = printClient(page, client);
+      if (text === undefined) throw new WrongUsage(NO_CLIENT);
+      invocation.out(text);
+    } else if (isForVectors) {
+      if (page !== "sdk") throw new WrongUsage(NO_VECTORS);
+      invocation.out(`${JSON.stringify(vectors, null, 2)}\n`);
     } else if (grafana || isForAlerts) {
       if (page !== "monitoring") throw new WrongUsage(WRONG_PAGE);
       invocation.out(grafana ? `${JSON.stringify(dashboard, null, 2)}\n` : alerts);
@@ -47,13 +52,10 @@ export const guide = command({
 
 const WRONG_PAGE = "Cannot print the file: --grafana and --alerts are options of `claviger guide monitoring`";
 
-const NO_CLIENT = "Cannot print the client: --client is an option of `claviger guide offline`";
+const NO_CLIENT =
+  "Cannot print the client: --client is an option of `claviger guide offline` and `claviger guide sdk`";
 
-/** Returns the code block of a language on the page `offline`. */
-function codeOf(language: string): string {
-  const block = new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(textOf("offline"));
-  return block?.[1] ?? "";
-}
+const NO_VECTORS = "Cannot print the test vectors: --vectors is an option of `claviger guide sdk`";
 
 /** The list of pages as a page. */
 const LIST = `# Manual

@@ -7,3 +7,13 @@ declare module "*.yml" {
   const text: string;
   export default text;
 }
+
+declare module "*.py" {
+  const text: string;
+  export default text;
+}
+
+declare module "*.sh" {
+  const text: string;
+  export default text;
+}

@@ -22,6 +22,7 @@ import debianPackage from "./package.md" with { type: "text" };
 import postgres from "./postgres.md" with { type: "text" };
 import replicas from "./replicas.md" with { type: "text" };
 import repositoryTokens from "./repository-tokens.md" with { type: "text" };
+import sdk from "./sdk.md" with { type: "text" };
 import service from "./service.md" with { type: "text" };
 import settings from "./settings.md" with { type: "text" };
 import systemd from "./systemd.md" with { type: "text" };
@@ -43,6 +44,7 @@ export const PAGES = [
   { name: "keys", summary: "issue, find, suspend, rotate and revoke keys", text: keys },
   { name: "offline", summary: "licenses that clients check without a network", text: offline },
   { name: "machines", summary: "on how many machines a license runs, and free a place", text: machines },
+  { name: "sdk", summary: "write a client: what to repeat, machines, seats", text: sdk },
   { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },
   { name: "operators", summary: "people, tokens, and the API for programs", text: operators },
   { name: "console", summary: "the console in the browser: open it, roles, pages", text: console },
