@@ -163,6 +163,8 @@ export function noteLicense(
         join licenses l on l.id = k.license_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
        where k.id = ${keyUuid}::uuid
+      -- A change of the key locks the key first and then its license: in another order, both would deadlock.
+         for key share of k
     ),
     terms as (
       select key_id, license_id, max_machines, exp
