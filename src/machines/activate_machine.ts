@@ -29,8 +29,8 @@ export interface ActivatedMachine {
 
 /**
  * Activates a machine: gives it a place of its license, or lets it keep the one it holds. Never more machines than the
- * license has places hold one at any moment, by the clock of the database. Refuses with `MACHINE_LIMIT_REACHED` if every
- * place is taken. The audit log notes the first activation of a machine.
+ * license has places hold one at any moment, by the clock of the database. Refuses with `MACHINE_LIMIT_REACHED` if
+ * every place is taken. The audit log notes the first activation of a machine.
  */
 export async function activateMachine(
   database: Database,

@@ -1,8 +1,8 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 
 /**
- * Returns the query that makes a row for the audit log from `taken`, the row of `take_place`, if the machine was unknown.
- * The log names no machine by its texts: an erasure removes these, and the log keeps its rows.
+ * Returns the query that makes a row for the audit log from `taken`, the row of `take_place`, if the machine was
+ * unknown. The log names no machine by its texts: an erasure removes these, and the log keeps its rows.
  */
 export function firstActivation(sql: Sql, keyUuid: string): Fragment {
   return sql`

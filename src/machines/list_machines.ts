@@ -4,8 +4,8 @@ import { toId } from "../ids.ts";
 import { allowsRow, isRestricted, type ListPart, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 
 /**
- * The states of a machine in lists. `active`: it holds a place. `released`: it is not active any more, and only a license
- * that was signed for it keeps its place taken. `ended`: it holds no place.
+ * The states of a machine in lists. `active`: it holds a place. `released`: it is not active any more, and only a
+ * license that was signed for it keeps its place taken. `ended`: it holds no place.
  */
 export const MACHINE_STATES = ["active", "released", "ended"] as const;
 export type MachineState = (typeof MACHINE_STATES)[number];

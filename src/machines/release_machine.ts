@@ -9,9 +9,9 @@ export const MACHINE_NOT_ACTIVE = refuse(
 );
 
 /**
- * Releases a machine for its client: it is not active any more, and its place is free as soon as the last license that was
- * signed for it has ended. Returns the UUID of the machine; null if the license has no limit, undefined if the machine is
- * not active.
+ * Releases a machine for its client: it is not active any more, and its place is free as soon as the last license that
+ * was signed for it has ended. Returns the UUID of the machine; null if the license has no limit, undefined if the
+ * machine is not active.
  */
 export async function releaseMachine(
   database: Database,

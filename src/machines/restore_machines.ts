@@ -1,9 +1,9 @@
 import type { Sql } from "../database/mod.ts";
 
 /**
- * Gives every seat of a database that is being restored a whole term from now, because no heartbeat reached it since the
- * backup. Without the root secret nobody can name a machine any more: then each is released, and only the licenses that were
- * signed for it keep its place taken. For a transaction of its caller.
+ * Gives every seat of a database that is being restored a whole term from now, because no heartbeat reached it since
+ * the backup. Without the root secret nobody can name a machine any more: then each is released, and only the licenses
+ * that were signed for it keep its place taken. For a transaction of its caller.
  */
 export async function restoreMachines(
   sql: Sql,

@@ -12,8 +12,8 @@ interface SignedPlace {
 }
 
 /**
- * Returns the query that keeps the place of an active machine. Its row has `most`, the number of places, and `machine_id`,
- * which is null if the machine is not active. Of a license that does not count machines it has nulls.
+ * Returns the query that keeps the place of an active machine. Its row has `most`, the number of places, and
+ * `machine_id`, which is null if the machine is not active. Of a license that does not count machines it has nulls.
  */
 export function keepPlace(sql: Sql, { licenseUuid, until, machine }: SignedPlace): Fragment {
   return sql`

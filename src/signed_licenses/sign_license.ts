@@ -46,7 +46,10 @@ export const USUAL_EXPORT_DAYS = 365;
 
 /** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */
 export const NONCE = clientText(128);
-/** The rule for the fingerprint that a license repeats. That of a license that counts machines is longer: `FINGERPRINT`. */
+/**
+ * The rule for the fingerprint that a license repeats. If the license counts machines, the fingerprint must also follow
+ * {@linkcode FINGERPRINT}, which has a larger minimum length.
+ */
 export const SIGNED_FINGERPRINT = clientText(200);
 
 function clientText(most: number): Rule<string> {

@@ -150,7 +150,7 @@ export function MachinesPanel({ machines, of, places = null, now }: PanelProps) 
         <p>
           {`Places taken: ${renderCount(taken)} of ${renderCount(places)}. `}
           {taken >= places && <Pill tone="warning">all places taken</Pill>}
-          {taken > places && " A lower limit ends nothing: there is a new place when the machines fit."}
+          {taken > places && " They keep their places. No other machine gets one until fewer are taken."}
         </p>
       )}
       {rows.length > 0 && (
