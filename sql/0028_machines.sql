@@ -8,9 +8,9 @@ alter table licenses
   add column seat_minutes integer constraint seat_minutes_range check (seat_minutes between 5 and 1440),
   add constraint seats_need_places check (seat_minutes is null or max_machines is not null);
 
--- One row for each fingerprint of a license. A machine holds a place while `ended_at` is null. Who looks for a place first
--- sets it for every machine of the license that is due, and sets it never back: so a place that was given away never
--- counts for its former machine again, also not after the clock steps back.
+-- One row for each fingerprint of a license. A machine holds a place while `ended_at` is null. Before an activation counts,
+-- it sets `ended_at` of every machine of the license that is due. Only another activation of that machine removes it. So a
+-- place that was given away never counts for its former machine again, also not after the clock steps back.
 create table machines (
   id uuid not null constraint machines_pkey primary key,
   license_id uuid not null constraint machine_has_license references licenses (id),
@@ -40,8 +40,8 @@ create index machines_all_signed on machines (id) where ended_at is null and sig
 -- The machines of a license that hold none, so that the oldest of them can be deleted.
 create index machines_ended on machines (license_id, ended_at) where ended_at is not null;
 
--- Locks a license for a change of its places, and returns its limits. Callers count afterwards, in another statement: so
--- they see what the previous holder of the lock has committed.
+-- Locks a license for a change of its places, and returns its limits. Callers count afterwards, in another statement: so they
+-- see what the previous holder of the lock has committed.
 create function lock_places(of_license uuid, out most integer, out seat interval) language plpgsql as $$
 begin
   select l.max_machines, make_interval(mins => l.seat_minutes) into most, seat
@@ -115,14 +115,21 @@ end
 $$;
 
 -- Renews the seats of machines, of any licenses. The arrays have one entry for each heartbeat, without repetitions. Returns
--- a row for each machine that is active. Of a license without a limit the row has no machine.
-create function renew_seats(of_licenses uuid[], of_fingerprints bytea[])
-returns table (license_id uuid, fingerprint bytea, machine_id uuid, active_until timestamptz)
+-- a row for each machine that is active. Of a license without a limit the row has no machine. If another statement holds a
+-- license, its heartbeats wait if `waits` is true; otherwise their rows say `is_busy`, and nothing was renewed.
+create function renew_seats(of_licenses uuid[], of_fingerprints bytea[], waits boolean)
+returns table (license_id uuid, fingerprint bytea, machine_id uuid, active_until timestamptz, is_busy boolean)
 language plpgsql as $$
 #variable_conflict use_column
+declare
+  held uuid[];
 begin
   -- Every caller locks in this order, so no two wait for each other.
-  perform from licenses l where l.id = any(of_licenses) order by l.id for no key update;
+  if waits then
+    held := array(select l.id from licenses l where l.id = any(of_licenses) order by l.id for no key update);
+  else
+    held := array(select l.id from licenses l where l.id = any(of_licenses) order by l.id for no key update skip locked);
+  end if;
   return query
     update machines m
        set last_seen_at = clock_timestamp(),
@@ -130,13 +137,14 @@ begin
       from unnest(of_licenses, of_fingerprints) as beat (license_id, fingerprint)
       join licenses l on l.id = beat.license_id
      where m.license_id = beat.license_id and m.fingerprint = beat.fingerprint
-       and m.ended_at is null and m.active_until > clock_timestamp() and l.max_machines is not null
-    returning m.license_id, m.fingerprint, m.id, m.active_until;
+       and l.id = any(held) and l.max_machines is not null
+       and m.ended_at is null and m.active_until > clock_timestamp()
+    returning m.license_id, m.fingerprint, m.id, m.active_until, false;
   return query
-    select beat.license_id, beat.fingerprint, null::uuid, null::timestamptz
+    select beat.license_id, beat.fingerprint, null::uuid, null::timestamptz, l.max_machines is not null
       from unnest(of_licenses, of_fingerprints) as beat (license_id, fingerprint)
       join licenses l on l.id = beat.license_id
-     where l.max_machines is null;
+     where l.max_machines is null or l.id <> all(held);
 end
 $$;
 

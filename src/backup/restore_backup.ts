@@ -152,7 +152,8 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   // Older backups have no tokens and no machines.
   const has = (table: string) => tables.some(({ name }) => name === table);
   const disabledTokens = has("tokens") ? await disableTokens(sql) : 0;
-  if (has("machines")) await restoreMachines(sql, { isSecretLost: options.withoutSealed });
+  if (has("machines"))
+    await restoreMachines(sql, { isSecretLost: options.withoutSealed, madeAt: proven.head.made_at });
   options.beforeCommit();
   return { disabledTokens };
 }

@@ -18,15 +18,30 @@ export interface Heartbeats {
   renew(machine: MachineName): Promise<RenewedSeat | null>;
 }
 
-/** Creates the heartbeats of a process. They wait in a line for each license, so a busy license delays only itself. */
+/**
+ * Creates the heartbeats of a process. A statement renews no seat of a license that another statement holds. Those
+ * heartbeats are sent again in a statement that waits, so that they delay no others.
+ */
 export function createHeartbeats(database: Database, clock: Clock): Heartbeats {
-  const queue = createLookUpQueue<RenewedSeat>({
-    clock,
-    find: (texts) => renewSeats(database, texts.map(parseLine)),
-  });
+  const createQueue = (waits: boolean) =>
+    createLookUpQueue<Beat>({
+      clock,
+      find: (texts) => renewSeats(database, texts.map(parseLine), { waits }),
+    });
+  const prompt = createQueue(false);
+  const patient = createQueue(true);
   return {
-    renew: (machine) => queue.lookUp(renderLine(machine), machine.licenseUuid, { isGathered: true }),
+    async renew(machine) {
+      const [line, { licenseUuid }] = [renderLine(machine), machine];
+      const beat = await prompt.lookUp(line, licenseUuid, { isGathered: true });
+      return beat?.isBusy ? await patient.lookUp(line, licenseUuid) : beat;
+    },
   };
+}
+
+interface Beat extends RenewedSeat {
+  /** Whether another statement holds the license, so that nothing was renewed. */
+  readonly isBusy: boolean;
 }
 
 function renderLine({ licenseUuid, hash }: MachineName): string {
@@ -41,13 +56,15 @@ function parseLine(text: string): MachineName {
 async function renewSeats(
   database: Database,
   machines: readonly MachineName[],
-): Promise<Map<string, RenewedSeat>> {
-  const rows = await database.query<RenewedSeat & MachineName>(
+  { waits }: { readonly waits: boolean },
+): Promise<Map<string, Beat>> {
+  const rows = await database.query<Beat & MachineName>(
     (sql) => sql`
       select license_id as "licenseUuid", encode(fingerprint, 'hex') as hash, machine_id as uuid,
-             nullif(active_until, 'infinity') as "activeUntil"
+             nullif(active_until, 'infinity') as "activeUntil", is_busy as "isBusy"
         from renew_seats(${toTextArray(machines.map(({ licenseUuid }) => licenseUuid))}::uuid[],
-                         ${toTextArray(machines.map(({ hash }) => `\\x${hash}`))}::bytea[])`,
+                         ${toTextArray(machines.map(({ hash }) => `\\x${hash}`))}::bytea[],
+                         ${waits}::boolean)`,
   );
   return new Map(rows.map((row) => [renderLine(row), row]));
 }

@@ -55,34 +55,39 @@ async function stateOf({ licenseUuid }: TestLicense, database = source.database)
   return row;
 }
 
-const HOUR_AGO = new Date(Date.now() - 3_600_000).toISOString();
+/** Before the backup, which is made at `NOW`. */
+const BEFORE = new Date(NOW.getTime() - 3_600_000).toISOString();
+const IN_A_MINUTE = new Date(Date.now() + 60_000).toISOString();
 const TOMORROW = new Date(Date.now() + 86_400_000).toISOString();
 
-test("a restore gives every seat that holds a place one term from now, and changes no other machine", async () => {
-  const [floating, ended, locked, released] = [
+test("a restore gives every seat that had not ended one term from now, and changes no other machine", async () => {
+  const [floating, ended, locked, released, over] = [
     await licenseWithMachine({ maxMachines: 1, seatMinutes: 30 }),
     await licenseWithMachine({ maxMachines: 1, seatMinutes: 30 }),
     await licenseWithMachine({ maxMachines: 1 }),
     await licenseWithMachine({ maxMachines: 1, seatMinutes: 30 }),
+    await licenseWithMachine({ maxMachines: 1, seatMinutes: 30 }),
   ];
-  await set(floating, { active_until: HOUR_AGO });
+  await set(floating, { active_until: IN_A_MINUTE });
+  await set(over, { active_until: BEFORE });
   await releaseMachine(source.database, nameOf(ended));
   await set(released, { signed_until: TOMORROW });
   await releaseMachine(source.database, nameOf(released));
-  const licenses = [floating, ended, locked, released];
+  const licenses = [floating, ended, locked, released, over];
   const before = await Promise.all(licenses.map((license) => stateOf(license)));
-  expect(before[0]?.minutesLeft).toBeWithin(-61, -59);
+  expect(before[0]?.minutesLeft).toBeWithin(0, 2);
   await backUp(source.address, join(folder, "backup"));
 
   await using target = await createTestDatabase({ empty: true });
   await restore(target.address, join(folder, "backup"));
   const after = await Promise.all(licenses.map((license) => stateOf(license, target.database)));
   expect(after).toEqual(before.with(0, { ...before[0], minutesLeft: 30 } as (typeof before)[0]));
-  expect(after.map((state) => state?.isHeld)).toEqual([true, false, true, true]);
+  expect(after.map((state) => state?.isHeld)).toEqual([true, false, true, true, true]);
   const { renew } = createHeartbeats(target.database, createTestClock());
   expect(await renew(nameOf(floating))).not.toBeNull();
   expect(await renew(nameOf(locked))).toMatchObject({ activeUntil: null });
   expect(await renew(nameOf(ended))).toBeNull();
+  expect(await renew(nameOf(over))).toBeNull();
 });
 
 test("a restore without the secret releases every machine, except that a signed license holds its place", async () => {

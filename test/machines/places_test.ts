@@ -1,5 +1,6 @@
 /** The places of a license: who gets one, how long it lasts, and who is refused. */
 import { describe, expect, test } from "bun:test";
+import type { Database } from "../../src/database/mod.ts";
 import {
   activateMachine,
   createHeartbeats,
@@ -8,12 +9,17 @@ import {
 } from "../../src/machines/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
+import { countWaiting } from "../support/count_waiting.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { licenseWith, type TestLicense } from "../support/machines.ts";
 import { openSecrets } from "../support/secrets.ts";
-import { useDatabase } from "../support/use.ts";
+import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use.ts";
 
-const database = useDatabase();
+const server = useTestDatabase();
+/** Opened before each test runs. */
+const database: Database = { query: (...given) => server.database.query(...given) } as Database;
 const nameMachine = createMachineNames(openSecrets());
 const heartbeats = createHeartbeats(database, createTestClock());
 
@@ -182,6 +188,23 @@ describe("createHeartbeats()", () => {
     expect(await beat(license, "one")).toBeNull();
     expect(await activate(license, "one")).toMatchObject({ machines: { limit: 1, used: 1 } });
   });
+});
+
+test("a license that another statement holds delays its own heartbeats only", async () => {
+  const [held, other] = [
+    await licenseWith(database, { maxMachines: 1, seatMinutes: 5 }),
+    await licenseWith(database, { maxMachines: 1, seatMinutes: 5 }),
+  ];
+  for (const license of [held, other]) await place(license, "one");
+  const { waiting } = await inTransaction(server.address, async (sql) => {
+    await sql`select from licenses where id = ${held.licenseUuid}::uuid for update`;
+    const renewal = beat(held, "one");
+    expect((await beat(other, "one"))?.uuid).toBeString();
+    await until(async () => (await countWaiting(database)) > 0);
+    expect((await beat(other, "one"))?.uuid).toBeString();
+    return { waiting: renewal };
+  });
+  expect((await waiting)?.uuid).toBeString();
 });
 
 describe("releaseMachine()", () => {
