@@ -57,6 +57,7 @@ create function take_place(
   of_license uuid, of_fingerprint bytea, new_id uuid, new_name text, new_platform text,
   is_activated boolean, until_signed timestamptz,
   out machine_id uuid, out active_until timestamptz, out most integer, out used integer, out room_at timestamptz,
+  -- Whether the audit log is to note the machine as a new one.
   out is_new boolean
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -64,6 +65,7 @@ declare
   seat interval;
   instant timestamptz;
   known machines;
+  forgotten integer;
 begin
   select p.most, p.seat into most, seat from lock_places(of_license) p;
   if most is null then
@@ -90,6 +92,9 @@ begin
     delete from machines m
      where m.id in (select e.id from machines e where e.license_id = of_license and e.ended_at is not null
                      order by e.ended_at desc offset 1000 + 9 * most::bigint);
+    -- Nor does a license with so many machines fill the audit log.
+    get diagnostics forgotten = row_count;
+    is_new := forgotten = 0;
   end if;
   if new_name is not null or new_platform is not null then
     -- The key was valid a moment ago; since then, the account can have been erased.
