@@ -11,6 +11,8 @@ import { compareDays, compareFigures, compareUsage } from "./compare_figures.ts"
 import { createShown, type Shown } from "./shown_figures.ts";
 import { type SimulatedDays, simulateDays } from "./simulated_days.ts";
 
+// Runs alone: both services must have read the clock that the test moves before the next requests come.
+
 /** Requests to each service in each hour with load. */
 const REQUESTS = Number(process.env.PROOF_REQUESTS ?? 250);
 
