@@ -92,6 +92,11 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     writeFileSync(join(users.folder, "customer.license"), exported.file);
     await run("licenses verify customer.license");
     await run("licenses outstanding");
+    await run(`keys machines ${id} --max-machines 5`);
+    await run(`licenses export ${id} --days 14 --fingerprint workstation-7`);
+    const [machine] = await run("machines list");
+    await run(`machines show ${machine.id}`);
+    await run(`machines release ${machine.id}`);
     await run("licenses public-keys");
     await run("licenses rotate-signing-key");
     const successor = await run(`keys rotate ${id} --overlap 1h`);
