@@ -8,6 +8,7 @@
 import { DAY_MS, monthOf, toMonthText } from "../calendar.ts";
 import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
 import { effectiveLimit, listedState } from "../licensing/mod.ts";
+import { isTaken } from "../machines/mod.ts";
 import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
 
 /** The most rows that a figure lists. */
@@ -111,8 +112,7 @@ function countMachines(sql: Sql, now: Date): PendingRows {
     with counted as materialized (
       select l.id as license, l.account_id as account, l.tier, l.max_machines as "limit", count(m.id) as used
         from licenses l
-        left join machines m on m.license_id = l.id and m.ended_at is null
-                            and greatest(m.active_until, m.signed_until) > now()
+        left join machines m on m.license_id = l.id and ${isTaken(sql)}
        where l.max_machines is not null
        group by l.id
     ),

@@ -1,10 +1,9 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { redactKeys } from "../secrets/mod.ts";
-import type { MachineName } from "./fingerprint.ts";
-import { firstActivation } from "./first_activation.ts";
+import { type MachineName, toStoredFingerprint } from "./fingerprint.ts";
 
 export interface Activation {
   readonly keyUuid: string;
@@ -39,7 +38,7 @@ export async function activateMachine(
   const [row] = await database.query<Row>(
     (sql) => sql`
       with taken as materialized (
-        select * from take_place(${machine.licenseUuid}::uuid, ${`\\x${machine.hash}`}::text::bytea,
+        select * from take_place(${machine.licenseUuid}::uuid, ${toStoredFingerprint(sql, machine)},
                                  ${newUuid()}::uuid, ${withoutKeys(name)}::text, ${withoutKeys(platform)}::text, true, null)
       ),
       first as (${firstActivation(sql, keyUuid)}),
@@ -51,7 +50,15 @@ export async function activateMachine(
   if (row === undefined) throw new Error("The function returns one row");
   const { roomInSeconds, ...activated } = row;
   if (activated.uuid !== null || activated.most === null) return activated;
-  return refuseFull({ most: activated.most, used: activated.used, roomInSeconds });
+  const { most: limit, used } = activated;
+  return refuse(
+    "MACHINE_LIMIT_REACHED",
+    `Every place for machines of this license is taken: ${used} of ${limit}`,
+    {
+      machines: { limit, used },
+      ...(roomInSeconds !== null && { retryAfterSeconds: Math.max(1, roomInSeconds) }),
+    },
+  );
 }
 
 function withoutKeys(text: string | undefined): string | null {
@@ -63,20 +70,19 @@ interface Row extends ActivatedMachine {
   readonly roomInSeconds: number | null;
 }
 
-/** Returns the refusal where every place of a license is taken. */
-export function refuseFull({ most, used, roomInSeconds }: FullLicense): Refusal {
-  return refuse(
-    "MACHINE_LIMIT_REACHED",
-    `Every place for machines of this license is taken: ${used} of ${most}`,
-    {
-      machines: { limit: most, used },
-      ...(roomInSeconds !== null && { retryAfterSeconds: Math.max(1, roomInSeconds) }),
-    },
-  );
+/**
+ * Returns the query that makes a row for the audit log from `taken`, the row of `take_place`, if the log is to note the
+ * machine as a new one. The log names no machine by its texts: an erasure removes these, and the log keeps its rows.
+ */
+function firstActivation(sql: Sql, keyUuid: string): Fragment {
+  return sql`
+    select l.account_id, l.id as license_id, k.id as key_id, null::jsonb as before,
+           jsonb_build_object('machine', ${toMachineId(sql, sql`machine_id`)}) as after
+      from taken, keys k join licenses l on l.id = k.license_id
+     where is_new and k.id = ${keyUuid}::uuid`;
 }
 
-interface FullLicense {
-  readonly most: number;
-  readonly used: number;
-  readonly roomInSeconds: number | null;
+/** Returns the identifier of a machine from its UUID, as SQL, like `toId`: for the audit log. */
+export function toMachineId(sql: Sql, uuid: Fragment): Fragment {
+  return sql`'mch_' || replace(${uuid}::text, '-', '')`;
 }

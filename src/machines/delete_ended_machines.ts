@@ -20,7 +20,7 @@ export async function deleteEndedMachines(
     table: "machines",
     primaryKey: ["id"],
     mostRows: MOST_A_RUN,
-    // Nobody has looked for a place of the license since a machine without `ended_at` ended.
+    // `ended_at` is set when the next machine asks for a place: until then a machine that ended has none.
     isOld: (sql) => sql`
       coalesce(ended_at, greatest(active_until, signed_until))
         < clock_timestamp() - ${ENDED_KEPT_DAYS}::integer * interval '24 hours'`,

@@ -1,3 +1,4 @@
+import type { Fragment, Sql } from "../database/mod.ts";
 import type { Rule } from "../rule.ts";
 import type { Secrets } from "../secrets/mod.ts";
 
@@ -30,4 +31,9 @@ export function createMachineNames(secrets: Pick<Secrets, "signer">): NameMachin
     licenseUuid,
     hash: Buffer.from(sign([licenseUuid, fingerprint]), "base64url").toString("hex"),
   });
+}
+
+/** Returns the fingerprint of a machine as it is stored, as SQL; null without a machine. */
+export function toStoredFingerprint(sql: Sql, machine: MachineName | undefined): Fragment {
+  return sql`${machine === undefined ? null : `\\x${machine.hash}`}::text::bytea`;
 }

@@ -66,13 +66,17 @@ export async function findMachine(
   return machine;
 }
 
+/** Returns the condition, as SQL, that the machine `m` holds a place now, by the clock of the database. */
+export function isTaken(sql: Sql): Fragment {
+  return sql`m.ended_at is null and greatest(m.active_until, m.signed_until) > statement_timestamp()`;
+}
+
 /** Counts the places of a license that are taken. */
 export async function countTaken(database: Database, licenseUuid: string): Promise<number> {
   const [row] = await database.query<{ taken: number }>(
     (sql) => sql`
-      select count(*)::integer as taken from machines
-       where license_id = ${licenseUuid}::uuid and ended_at is null
-         and greatest(active_until, signed_until) > statement_timestamp()`,
+      select count(*)::integer as taken from machines m
+       where m.license_id = ${licenseUuid}::uuid and ${isTaken(sql)}`,
     { isRead: true },
   );
   return row?.taken ?? 0;
@@ -113,7 +117,7 @@ function partsOf(sql: Sql, state: MachineState | undefined): Fragment[] {
     case "released":
       return [sql`${holds} and m.active_until <= statement_timestamp() and ${isSigned}`];
     case "ended":
-      // Nobody has looked for a place since the machines of the second part ended.
+      // `ended_at` is set when the next machine asks for a place: until then those of the second part have none.
       return [
         sql`m.ended_at is not null`,
         sql`${holds} and greatest(m.active_until, m.signed_until) <= statement_timestamp()`,

@@ -5,12 +5,13 @@
  * Every change of places is a function in SQL that locks the row of the license first and counts afterwards, in a
  * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once.
  */
-export { type ActivatedMachine, type Activation, activateMachine } from "./activate_machine.ts";
+export { type ActivatedMachine, type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
 export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
   countTaken,
   findMachine,
+  isTaken,
   listMachines,
   MACHINE_STATES,
   type MachineFilter,

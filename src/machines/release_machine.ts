@@ -1,6 +1,6 @@
 import type { Database } from "../database/mod.ts";
 import { refuse } from "../refusal.ts";
-import type { MachineName } from "./fingerprint.ts";
+import { type MachineName, toStoredFingerprint } from "./fingerprint.ts";
 
 /** The refusal for a client whose machine is not active. */
 export const MACHINE_NOT_ACTIVE = refuse(
@@ -15,14 +15,14 @@ export const MACHINE_NOT_ACTIVE = refuse(
  */
 export async function releaseMachine(
   database: Database,
-  { licenseUuid, hash }: MachineName,
+  machine: MachineName,
 ): Promise<string | null | undefined> {
   const [row] = await database.query<{ uuid: string | null; most: number | null }>(
     (sql) => sql`
       select r.id as uuid, l.max_machines as most
         from licenses l
-        left join release_place(l.id, ${`\\x${hash}`}::text::bytea) r on true
-       where l.id = ${licenseUuid}::uuid`,
+        left join release_place(l.id, ${toStoredFingerprint(sql, machine)}) r on true
+       where l.id = ${machine.licenseUuid}::uuid`,
   );
   return row?.most === null ? null : (row?.uuid ?? undefined);
 }

@@ -1,7 +1,7 @@
 /** The places of machines for which licenses are signed, as parts of the statement that notes the signed license. */
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
-import type { MachineName } from "./fingerprint.ts";
+import { type MachineName, toStoredFingerprint } from "./fingerprint.ts";
 
 interface SignedPlace {
   /** The license, as SQL; null for a license that does not count machines. */
@@ -18,7 +18,7 @@ interface SignedPlace {
 export function keepPlace(sql: Sql, { licenseUuid, until, machine }: SignedPlace): Fragment {
   return sql`
     select most, machine_id, null::integer as used, null::timestamptz as room_at
-      from sign_place(${licenseUuid}, ${toBytes(sql, machine)}, ${until})`;
+      from sign_place(${licenseUuid}, ${toStoredFingerprint(sql, machine)}, ${until})`;
 }
 
 /**
@@ -28,9 +28,5 @@ export function keepPlace(sql: Sql, { licenseUuid, until, machine }: SignedPlace
 export function holdPlace(sql: Sql, { licenseUuid, until, machine }: SignedPlace): Fragment {
   return sql`
     select most, machine_id, used, nullif(room_at, 'infinity') as room_at
-      from take_place(${licenseUuid}, ${toBytes(sql, machine)}, ${newUuid()}::uuid, null, null, false, ${until})`;
-}
-
-function toBytes(sql: Sql, machine: MachineName | undefined): Fragment {
-  return sql`${machine === undefined ? null : `\\x${machine.hash}`}::text::bytea`;
+      from take_place(${licenseUuid}, ${toStoredFingerprint(sql, machine)}, ${newUuid()}::uuid, null, null, false, ${until})`;
 }

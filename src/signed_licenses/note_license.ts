@@ -13,7 +13,7 @@ import {
   type Tier,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
-import { holdPlace, keepPlace, type MachineName } from "../machines/mod.ts";
+import { holdPlace, keepPlace, type MachineName, toMachineId } from "../machines/mod.ts";
 
 export interface SigningRequest {
   readonly keyUuid: string;
@@ -80,7 +80,7 @@ export function noteExported(
         select subject.account_id, subject.license_id, subject.key_id, null::jsonb as before,
                jsonb_strip_nulls(jsonb_build_object(
                  'jti', ${jti}::text, 'signing_key', noted.kid, 'expires_at', noted.expires_at,
-                 'machine', 'mch_' || replace(placed.machine_id::text, '-', ''))) as after
+                 'machine', ${toMachineId(sql, sql`placed.machine_id`)})) as after
           from subject join noted using (key_id) join placed using (key_id)
       ),
       logged as (${auditCte(sql, { action: "license.export", actor, at: now, from: sql`changed` })})`,
