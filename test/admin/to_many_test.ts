@@ -28,13 +28,13 @@ const TO_MANY = ACTIONS.filter(({ toMany }) => toMany);
 
 test("these actions can be done to many things at once", () => {
   expect(TO_MANY.map(({ path }) => path)).toEqual([
-    "/keys/:id/suspend",
     "/keys/:id/resume",
     "/keys/:id/renew",
+    "/keys/:id/license",
     "/keys/:id/tier",
     "/keys/:id/limit",
     "/keys/:id/machines",
-    "/keys/:id/license",
+    "/keys/:id/suspend",
     "/keys/:id/revoke",
     "/models/:name/remove",
     "/access/operators/:name/role",

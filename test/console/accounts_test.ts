@@ -123,8 +123,8 @@ describe("The page of an account", () => {
         page.locator(".action > summary").allTextContents(),
       );
     expect(await offered("viewer")).toEqual([]);
-    expect(await offered("editor")).toEqual(["Change…", "Renew by a year…"]);
-    expect(await offered("admin")).toEqual(["Change…", "Renew by a year…", "Erase…"]);
+    expect(await offered("editor")).toEqual(["Renew by a year…", "Change…"]);
+    expect(await offered("admin")).toEqual(["Renew by a year…", "Change…", "Erase…"]);
   });
 
   test("is accessible with each action open", async () => {

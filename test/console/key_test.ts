@@ -222,6 +222,45 @@ describe("An action", () => {
   });
 });
 
+test("The actions stand in groups, those that end the key apart and in red; Cancel and Escape close a form", async () => {
+  const key = await admin.issue();
+  await visit("admin", key, async (page) => {
+    const groups = page.locator(".changes > section");
+    expect(await groups.locator("h2").allTextContents()).toEqual([
+      "Help the customer",
+      "Change the license",
+      "Stop the key",
+    ]);
+    expect(await groups.nth(2).locator("summary").allTextContents()).toEqual(["Suspend…", "Revoke…"]);
+    const colorOf = (action: string) =>
+      page.evaluate(`getComputedStyle(document.querySelector("#${action} summary")).color`);
+    expect(await colorOf("revoke")).not.toBe(await colorOf("suspend"));
+
+    const limit = page.locator("#limit");
+    for (const close of [
+      () => page.keyboard.press("Escape"),
+      () => limit.getByRole("link", { name: "Cancel" }).click(),
+    ]) {
+      await limit.locator("summary").click();
+      await limit.getByLabel("Monthly limit").fill("7");
+      await close();
+      expect(await page.locator(".action[open]").count()).toBe(0);
+      expect(await page.locator("#limit summary:focus").count()).toBe(1);
+      expect(await limit.getByLabel("Monthly limit").inputValue()).toBe("50000");
+    }
+  });
+  await visit(
+    "admin",
+    key,
+    async (page) => {
+      await page.locator("#limit").getByRole("link", { name: "Cancel" }).click();
+      await page.getByText("The key works").waitFor();
+      expect(await page.locator(".action[open]").count()).toBe(0);
+    },
+    { query: "?open=limit", script: false },
+  );
+});
+
 test("A rotation shows the new key once", async () => {
   const key = await admin.issue();
   await visit("editor", key, async (page) => {

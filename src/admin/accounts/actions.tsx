@@ -31,6 +31,7 @@ const change: AccountAction = action({
   name: "change",
   scope: "accounts:write",
   label: "Change",
+  group: "Change the account",
   submit: "Change the account",
   fits: (account) => !isErased(account),
   Form: ({ of: { name, organization }, field }) => (
@@ -64,6 +65,7 @@ const renew: AccountAction = action({
   name: "renew",
   scope: "keys:manage",
   label: "Renew by a year",
+  group: "Help the customer",
   submit: "Renew every license",
   fits: (account) => !isErased(account) && account.renewable !== undefined && account.renewable.licenses > 0,
   Form: ({ of: { renewable = NOTHING_RENEWABLE } }) => (
@@ -92,6 +94,7 @@ const erase: AccountAction = action({
   name: "erase",
   scope: "accounts:erase",
   label: "Erase",
+  group: "Remove the person",
   submit: "Erase the person",
   isFinal: true,
   fits: (account) => !isErased(account),
@@ -107,7 +110,7 @@ const erase: AccountAction = action({
 });
 
 /** The actions in the order of the page. */
-export const ACCOUNT_ACTIONS = [change, renew, erase];
+export const ACCOUNT_ACTIONS = [renew, change, erase];
 
 /** Says why the page has no form that renews the licenses. */
 export function RenewalHint({ of: { id, renewable } }: { readonly of: ShownAccount }) {

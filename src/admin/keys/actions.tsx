@@ -10,7 +10,7 @@ import { action, type Change } from "../frame/console/action.ts";
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { exportLicense } from "./export_license.tsx";
-import { isActive, isNotRevoked, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+import { CHANGE, HELP, isActive, isNotRevoked, type KeyAction, mayStay, STOP, uuidOf } from "./key_action.ts";
 import {
   EXPIRY_ENTRIES,
   ExpiryFields,
@@ -29,6 +29,7 @@ const suspend: KeyAction = action({
   name: "suspend",
   scope: "keys:manage",
   label: "Suspend",
+  group: STOP,
   submit: "Suspend the key",
   toMany: true,
   fits: isActive,
@@ -41,6 +42,7 @@ export const resume: KeyAction = action({
   name: "resume",
   scope: "keys:manage",
   label: "Resume",
+  group: HELP,
   submit: "Resume the key",
   toMany: true,
   fits: (of) => of.key.state === "suspended" && mayStay(of),
@@ -53,6 +55,7 @@ export const renew: KeyAction = action({
   name: "renew",
   scope: "keys:manage",
   label: "Renew",
+  group: HELP,
   submit: "Renew the license",
   toMany: true,
   fits: mayStay,
@@ -83,6 +86,7 @@ const changeTier: KeyAction = action({
   name: "tier",
   scope: "keys:manage",
   label: "Change tier",
+  group: CHANGE,
   submit: "Change the tier",
   toMany: true,
   fits: mayStay,
@@ -101,6 +105,7 @@ export const changeLimit: KeyAction = action({
   name: "limit",
   scope: "keys:manage",
   label: "Change limit",
+  group: CHANGE,
   submit: "Change the limit",
   toMany: true,
   fits: mayStay,
@@ -120,6 +125,7 @@ const changeMachines: KeyAction = action({
   name: "machines",
   scope: "keys:manage",
   label: "Change machines",
+  group: CHANGE,
   submit: "Change the machines",
   toMany: true,
   fits: mayStay,
@@ -139,6 +145,7 @@ const changeExternalId: KeyAction = action({
   name: "external-id",
   scope: "keys:manage",
   label: "Change external id",
+  group: CHANGE,
   fits: isNotRevoked,
   submit: "Change the external id",
   Form: ({ of, field }) => (
@@ -158,6 +165,7 @@ const revoke: KeyAction = action({
   name: "revoke",
   scope: "keys:revoke",
   label: "Revoke",
+  group: STOP,
   submit: "Revoke the key",
   toMany: true,
   fits: isNotRevoked,
@@ -175,15 +183,15 @@ const revoke: KeyAction = action({
 
 /** The actions in the order of the page. */
 export const KEY_ACTIONS = [
-  suspend,
   resume,
   renew,
+  rotate,
+  exportLicense,
   changeTier,
   changeLimit,
   changeMachines,
   changeExternalId,
-  rotate,
-  exportLicense,
+  suspend,
   revoke,
 ];
 

@@ -13,12 +13,13 @@ import {
 import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { isActive, type KeyAction, uuidOf } from "./key_action.ts";
+import { HELP, isActive, type KeyAction, uuidOf } from "./key_action.ts";
 
 export const exportLicense: KeyAction = action({
   name: "license",
   scope: "keys:issue",
   label: "Export license file",
+  group: HELP,
   submit: "Download the file",
   toMany: true,
   isDownload: true,

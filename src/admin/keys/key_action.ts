@@ -6,6 +6,11 @@ import type { Action } from "../frame/console/action.ts";
 
 export type KeyAction = Action<KeyExplanation>;
 
+/** The titles of the groups of actions. */
+export const HELP = "Help the customer";
+export const CHANGE = "Change the license";
+export const STOP = "Stop the key";
+
 /** Returns the UUID of the key. */
 export function uuidOf({ key: { id } }: KeyExplanation): string {
   return parseId("key", id) ?? "";

@@ -11,7 +11,7 @@ import { Copyable, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import { isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+import { HELP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 
 const USUAL_DAYS = String((SPAN.parse(USUAL_OVERLAP) ?? 0) / DAY_MS);
 
@@ -19,6 +19,7 @@ export const rotate: KeyAction = action({
   name: "rotate",
   scope: "keys:manage",
   label: "Rotate",
+  group: HELP,
   submit: "Issue the new key",
   fits: (of) => isActive(of) && mayStay(of) && of.key.replacedBy === null,
   Form: ({ field }) => (

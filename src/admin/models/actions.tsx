@@ -14,6 +14,7 @@ const remove: ModelAction = action({
   name: "remove",
   scope: "models:write",
   label: "Take off the list",
+  group: "Withdraw it",
   submit: "Take it off the list",
   toMany: true,
   fits: ({ model }) => model.listedVersion !== null,
@@ -31,6 +32,7 @@ const retire: ModelAction = action({
   name: "retire",
   scope: "models:write",
   label: "Retire a version",
+  group: "Withdraw it",
   submit: "Retire the version",
   isFinal: true,
   fits: (of) => findUnretired(of) !== undefined,
@@ -58,6 +60,7 @@ const addVersion: ModelAction = action({
   name: "add-version",
   scope: "models:write",
   label: "Add a version",
+  group: "Change the model",
   submit: "Add the version",
   Form: ({ of: { model }, field }) => (
     <>
@@ -80,7 +83,7 @@ const addVersion: ModelAction = action({
 });
 
 /** The actions in the order of the page. */
-export const MODEL_ACTIONS = [remove, retire, addVersion];
+export const MODEL_ACTIONS = [addVersion, remove, retire];
 
 function findUnretired({ versions }: FoundModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);

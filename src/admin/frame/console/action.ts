@@ -21,6 +21,8 @@ interface Described<Thing> {
   readonly scope: Need;
   /** The text that opens the form, such as `Suspend`. */
   readonly label: string;
+  /** The title above the actions with the same one, which stand together. */
+  readonly group?: string;
   /** The button that makes the change, such as `Suspend the key`. */
   readonly submit: string;
   /** The text that people must type, so that nobody makes a final change by mistake; `what` names it. */

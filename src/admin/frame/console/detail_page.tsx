@@ -60,6 +60,7 @@ async function open<Thing>(
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
     ...page,
+    script: ["action", ...[page.script ?? []].flat()],
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>

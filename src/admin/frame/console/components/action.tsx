@@ -21,14 +21,21 @@ interface ActionsProps<Thing> {
   readonly refused: RefusedForm | undefined;
 }
 
-/** The actions of a page, next to each other. The parameter `open` of its address opens one of them. */
+/** The actions of a page, each group below its title. The parameter `open` of its address opens one of them. */
 export function Actions<Thing>({ actions, ...props }: ActionsProps<Thing>) {
   const offered = actions.filter((action) => isOffered(action, props));
   if (offered.length === 0) return null;
   return (
     <div class="changes">
-      {offered.map((action) => (
-        <ActionForm {...props} action={action} />
+      {[...Map.groupBy(offered, ({ group }) => group)].map(([title, group]) => (
+        <section>
+          {title && <h2>{title}</h2>}
+          <div>
+            {group.map((action) => (
+              <ActionForm {...props} action={action} />
+            ))}
+          </div>
+        </section>
       ))}
     </div>
   );
@@ -47,7 +54,7 @@ function ActionForm<Thing>({
   const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
   return (
     <details class="action" name="action" id={name} open={isOpen}>
-      <summary>{`${label}…`}</summary>
+      <summary class={isFinal && "ending"}>{`${label}…`}</summary>
       {/* Links go to the form, because the style gives `details` no box that a browser could scroll to. */}
       <form
         id={formIdOf(name)}
@@ -66,9 +73,14 @@ function ActionForm<Thing>({
           />
         )}
         <TextField {...field("reason")} label="Reason (optional)" hint="The audit log keeps it." />
-        <button type="submit" class={isFinal ? "final" : undefined}>
-          {submit}
-        </button>
+        <div class="actions">
+          <button type="submit" class={isFinal ? "final" : undefined}>
+            {submit}
+          </button>
+          <a href={`/console${address}`} data-closes>
+            Cancel
+          </a>
+        </div>
       </form>
     </details>
   );
