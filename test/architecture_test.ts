@@ -60,7 +60,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   operators: ["licensing", "keys", "audit", ...ground],
   keys: ["licensing", "audit", "text", ...ground],
   usage: ["licensing", "text", ...ground],
-  figures: ["licensing", "machines", ...ground],
+  figures: ["licensing", "keys", "machines", ...ground],
   licensing: ["audit", ...ground],
   bucket: [],
   models: ["licensing", "audit", "host", "processes", "bucket", ...ground],

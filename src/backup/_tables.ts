@@ -5,7 +5,7 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request, the failed logins of the last hours, the requests of the last minute, and the last backup
+ * answer to a repeated request, the failed logins of the last hours, the requests of the last minute and hour, and the last backup
  * of another database. Figures are computed again. The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
@@ -17,11 +17,14 @@ const NOT_CARRIED: readonly string[] = [
   "processes",
   "figures",
   "figure_near_quota",
+  "figure_runs_out",
   "figure_unused",
+  "figure_full",
   "figure_run",
   "last_backup",
   "failed_login_hours",
   "shared_windows",
+  "too_many_requests",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */

@@ -2,12 +2,12 @@
  * The statements that compute the stored figures. Each is one statement with one snapshot, so each figure is exact for
  * one instant, and a reader sees either all of the old rows or all of the new ones.
  *
- * The two lists of keys can have a row for every key. A statement writes only the rows that differ from the stored
+ * The lists of keys can have a row for every key. A statement writes only the rows that differ from the stored
  * ones, because rewriting all of them would write some hundred megabytes each time.
  */
 import { DAY_MS, monthOf, toMonthText } from "../calendar.ts";
-import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
-import { effectiveLimit, listedState } from "../licensing/mod.ts";
+import { type Fragment, type PendingRows, type Sql, toTextArray } from "../database/mod.ts";
+import { effectiveLimit, listedState, TIERS } from "../licensing/mod.ts";
 import { isTaken } from "../machines/mod.ts";
 import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
 
@@ -20,6 +20,7 @@ export const STATEMENTS: Readonly<Record<FigureName, Statement>> = {
   keys: countKeys,
   consumers: findConsumers,
   near_quota: findNearQuota,
+  runs_out: findRunningOut,
   expiring: findExpiring,
   unused: findUnused,
   machines: countMachines,
@@ -69,6 +70,56 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
     ${replaced(sql, "figure_near_quota", "percent")},
     first as (select * from near order by percent desc, license limit ${LISTED})
     ${storeFigure(sql, "near_quota", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near), 'rows', ${rowsOf(sql, "first")})` })}`;
+}
+
+/** The rate is the mean of this many days that are over, in UTC: so it stays the same until the day ends. */
+const DAYS_OF_RATE = 7;
+
+function findRunningOut(sql: Sql, now: Date): PendingRows {
+  const month = monthOf(now.getTime());
+  const days = Array.from({ length: DAYS_OF_RATE }, (_, index) => daysFrom(now, index - DAYS_OF_RATE));
+  const first = days[0] ?? now;
+  const firstMonth = monthOf(first.getTime());
+  const usedOn = (day: Date) => {
+    const byDay = monthOf(day.getTime()).index === month.index ? sql`u.by_day` : sql`past.by_day`;
+    return sql`coalesce(${byDay}[${day.getUTCDate()}::integer], 0)`;
+  };
+  return sql`
+    with used as materialized (
+      select license_id, coalesce(u.used, 0) as used,
+             (${days.map(usedOn).reduce((sum, one) => sql`${sum} + ${one}`)})::numeric as recent
+        from (select license_id, used, by_day from usage where month = ${month.firstDay}::date) as u
+        full join (select license_id, by_day from usage
+                    where month = ${firstMonth.firstDay}::date and month < ${month.firstDay}::date) as past
+             using (license_id)
+    ),
+    running_out as materialized (
+      select license, account, tier, "limit", used, round(recent / ${DAYS_OF_RATE}::integer)::bigint as "usedADay",
+             ((${now}::timestamptz + ("limit" - used) / recent * make_interval(hours => ${DAYS_OF_RATE * 24}::integer))
+               at time zone 'UTC')::date as day
+        from (select l.id as license, l.account_id as account, l.tier, ${effectiveLimit(sql)} as "limit", used.*
+                from used join licenses l on l.id = used.license_id
+               where recent > 0 and l.expires_at > ${now}::timestamptz) as limited
+       where used < "limit"
+         and ("limit" - used) * ${DAYS_OF_RATE * DAY_MS}::numeric < recent * ${month.endsAtMs - now.getTime()}::numeric
+         -- Used on the first of these days or before. With \`offset 0\` only the use of these licenses is looked up.
+         and exists (
+           select from usage u
+            where u.license_id = license and u.used > 0 and u.month <= ${firstMonth.firstDay}::date
+              and (u.month < ${firstMonth.firstDay}::date or 0 < any(u.by_day[:${first.getUTCDate()}::integer]))
+           offset 0)
+    ),
+    found as materialized (
+      select k.id as key_id, license, day
+        from running_out join keys k on k.license_id = license and k.state <> 'revoked'
+    ),
+    ${replaced(sql, "figure_runs_out", "day")},
+    living as materialized (select * from running_out where license in (select license from found)),
+    first as (
+      select * from living
+       order by array_position(${toTextArray(TIERS.toReversed())}::text[], tier), day, license limit ${LISTED}
+    )
+    ${storeFigure(sql, "runs_out", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from living), 'rows', ${rowsOf(sql, "first")})` })}`;
 }
 
 function findExpiring(sql: Sql, now: Date): PendingRows {
@@ -121,8 +172,14 @@ function countMachines(sql: Sql, now: Date): PendingRows {
              count(*) filter (where used >= "limit") as "full"
         from counted group by tier order by tier
     ),
+    found as materialized (
+      select k.id as key_id, "limit" as places
+        from counted join keys k on k.license_id = license and k.state <> 'revoked'
+       where used >= "limit"
+    ),
+    ${replaced(sql, "figure_full", "places")},
     first as (select * from counted where used >= "limit" order by license limit ${LISTED})
-    ${storeFigure(sql, "machines", { now, value: sql`jsonb_build_object('tiers', ${rowsOf(sql, "tiers")}, 'rows', ${rowsOf(sql, "first")})` })}`;
+    ${storeFigure(sql, "machines", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'tiers', ${rowsOf(sql, "tiers")}, 'rows', ${rowsOf(sql, "first")})` })}`;
 }
 
 /**

@@ -10,6 +10,9 @@ export const NEAR_QUOTA_PERCENT = 80;
 /** The stored figures have the licenses that expire within this number of days. */
 export const EXPIRING_DAYS = 90;
 
+/** The most days until a quota is used up that will not last: those of a month. */
+export const MOST_DAYS_LEFT = 31;
+
 /** A figure is exact for one instant, in which the database counted it. */
 interface AsOf {
   readonly asOf: Date;
@@ -49,6 +52,25 @@ export interface Figures {
       readonly percent: number;
     })[];
   };
+  /**
+   * The licenses that will have used up their quota before the month ends, at their rate of the last seven days that are
+   * over (UTC). A license counts from its seventh such day on after its first use, and while it has a key that is not
+   * revoked, and has not expired.
+   */
+  readonly runsOut: AsOf & {
+    /** How many keys the licenses have. */
+    readonly keys: number;
+    readonly licenses: number;
+    /** At most a hundred: enterprise first, and then those that run out first. */
+    readonly rows: readonly (LicenseOfFigures & {
+      readonly limit: number;
+      readonly used: number;
+      /** The mean of the seven days. */
+      readonly usedADay: number;
+      /** `2026-11-27`, UTC. */
+      readonly day: string;
+    })[];
+  };
   /** The licenses that expire within 90 days and have a key that is not revoked. */
   readonly expiring: AsOf & {
     readonly licenses: number;
@@ -64,6 +86,8 @@ export interface Figures {
   };
   /** The licenses that count machines. */
   readonly machines: AsOf & {
+    /** How many keys the licenses have whose places are all taken. */
+    readonly keys: number;
     /** Every tier that has such licenses. */
     readonly tiers: readonly {
       readonly tier: Tier;
@@ -91,7 +115,15 @@ export interface LicenseOfFigures extends Customer {
 }
 
 /** The names of the stored figures. */
-export const FIGURES = ["keys", "consumers", "near_quota", "expiring", "unused", "machines"] as const;
+export const FIGURES = [
+  "keys",
+  "consumers",
+  "near_quota",
+  "runs_out",
+  "expiring",
+  "unused",
+  "machines",
+] as const;
 
 export type FigureName = (typeof FIGURES)[number];
 
@@ -108,39 +140,20 @@ export async function readFigures(database: Database): Promise<Figures | undefin
     { isRead: true },
   );
   const named = new Map(stored.map((figure) => [figure.name, figure]));
-  const [keys, consumers, nearQuota, expiring, unused, machines] = FIGURES.map((name) => named.get(name));
-  if (!keys || !consumers || !nearQuota || !expiring || !unused || !machines) return undefined;
+  const [keys, consumers, nearQuota, runsOut, expiring, unused, machines] = FIGURES.map((name) =>
+    named.get(name),
+  );
+  if (!keys || !consumers || !nearQuota || !runsOut || !expiring || !unused || !machines) return undefined;
   return {
     asOf: new Date(Math.min(...stored.map(({ asOf }) => asOf.getTime()))),
     keys: toFigure(keys),
     consumers: toFigure(consumers),
     nearQuota: toFigure(nearQuota),
+    runsOut: toFigure(runsOut),
     expiring: toFigure(expiring),
     unused: toFigure(unused),
     machines: toFigure(machines),
   };
-}
-
-/** The facts about the stored figures that the list of keys needs, without the rows that name customers. */
-export type StoredLists = Pick<Figures, "unused"> & {
-  readonly nearQuota: Pick<Figures["nearQuota"], "asOf" | "keys">;
-};
-
-/**
- * Returns when the stored figures were computed, and how long their lists are; undefined before the first computation.
- */
-export async function findStoredLists(database: Database): Promise<StoredLists | undefined> {
-  const stored = await database.query<StoredFigure>(
-    (sql) => sql`
-      select name, as_of as "asOf", null as accounts,
-             case name when 'near_quota' then jsonb_set(value, '{rows}', '[]') else value end as value
-        from figures where name in ('near_quota', 'unused')`,
-    { isRead: true },
-  );
-  const named = new Map(stored.map((figure) => [figure.name, figure]));
-  const [nearQuota, unused] = [named.get("near_quota"), named.get("unused")];
-  if (!nearQuota || !unused) return undefined;
-  return { nearQuota: toFigure(nearQuota), unused: toFigure(unused) };
 }
 
 interface StoredFigure {

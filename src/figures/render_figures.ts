@@ -5,7 +5,7 @@ import { type Customer, FIGURES, type Figures, type LicenseOfFigures } from "./f
 export function renderFigures(figures: Figures | undefined) {
   if (figures === undefined)
     return { as_of: null, ...Object.fromEntries(FIGURES.map((name) => [name, null])) };
-  const { keys, consumers, nearQuota, expiring, unused, machines } = figures;
+  const { keys, consumers, nearQuota, runsOut, expiring, unused, machines } = figures;
   const at = ({ asOf }: { readonly asOf: Date }) => ({ as_of: toTimestamp(asOf) });
   return {
     ...at(figures),
@@ -23,6 +23,17 @@ export function renderFigures(figures: Figures | undefined) {
         monthly_limit: limit,
         used,
         percent,
+      })),
+    },
+    runs_out: {
+      ...at(runsOut),
+      licenses: runsOut.licenses,
+      data: runsOut.rows.map(({ limit, used, usedADay, day, ...row }) => ({
+        ...license(row),
+        monthly_limit: limit,
+        used,
+        used_a_day: usedADay,
+        day,
       })),
     },
     expiring: {

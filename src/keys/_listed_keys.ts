@@ -15,7 +15,7 @@
 import { DAY_MS } from "../calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { KEY_STATES, type ListedState, MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
-import { directionOf, type KeyFilter } from "./key_filter.ts";
+import { directionOf, type KeyFilter, type StoredList } from "./key_filter.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 500;
@@ -46,11 +46,11 @@ export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): 
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
 function candidates(sql: Sql, options: ListOptions): Fragment {
-  const { externalId, search, accountUuid, figures } = options.filter;
+  const { externalId, search, accountUuid, stored } = options.filter;
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
   if (accountUuids !== undefined) return selectOfAccounts(sql, options, accountUuids);
   if (externalId !== undefined) return selectFirst(sql, options, sql``);
-  if (figures !== undefined) return selectOfLists(sql, options);
+  if (stored !== undefined) return selectOfLists(sql, options, stored);
   return selectOfGroups(sql, options);
 }
 
@@ -74,10 +74,10 @@ function isLong({ limit }: KeyFilter): boolean {
 }
 
 /** Selects the first keys that meet the filter, and a further condition. */
-function selectFirst(sql: Sql, options: ListOptions, isAlso: Fragment, isShort = false): Fragment {
+function selectFirst(sql: Sql, options: ListOptions, isAlso: Fragment, isOfGroup = false): Fragment {
   return sql`
     select key_id from listed_keys
-     where ${meets(sql, options)} ${isAlso} ${isStored(sql, options.filter, isShort)} ${inOrder(sql, options.filter)}`;
+     where ${meets(sql, options)} ${isAlso} ${isStored(sql, options.filter, isOfGroup)} ${inOrder(sql, options.filter)}`;
 }
 
 function inOrder(sql: Sql, filter: KeyFilter): Fragment {
@@ -97,10 +97,9 @@ function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly
 
 function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
   const { filter } = options;
-  const { state, figures } = filter;
+  const { state } = filter;
   const { tiers, modes } = kindsOf(filter);
-  const isShort = figures !== undefined && figures.keys <= SHORT_LIST;
-  if (isOneGroup(filter) || isLong(filter)) return selectFirst(sql, options, sql``, isShort);
+  if (isOneGroup(filter) || isLong(filter)) return selectFirst(sql, options, sql``, true);
   const isOfGroup = sql`
     and expiry_month = month.first_day and tier = each.tier and mode = either.mode and state = one.state`;
   return sql`
@@ -109,40 +108,37 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
            cross join unnest(${toTextArray(tiers)}::text[]) as each (tier)
            cross join unnest(${toTextArray(modes)}::text[]) as either (mode)
            cross join unnest(${toTextArray(state ? [stored(state)] : KEY_STATES)}::text[]) as one (state)
-           cross join lateral (${selectFirst(sql, options, isOfGroup, isShort)}) as page`;
+           cross join lateral (${selectFirst(sql, options, isOfGroup, true)}) as page`;
 }
 
 /** Selects the keys of the stored lists that meet the filter. */
-function selectOfLists(sql: Sql, options: ListOptions): Fragment {
+function selectOfLists(sql: Sql, options: ListOptions, stored: readonly StoredList[]): Fragment {
   const { filter } = options;
-  const { limit = 0, figures } = filter;
-  const others = isOneGroup(filter) ? selectAmong(sql, options) : selectOfGroups(sql, options);
+  const { limit = 0 } = filter;
+  const lists = stored.toSorted((one, other) => one.keys - other.keys);
+  const others = isOneGroup(filter) ? selectAmong(sql, options, lists) : selectOfGroups(sql, options);
   if (isLong(filter)) return others;
-  // The stored list is short enough to look up every key of it. The groups would add no further key.
-  if ((figures?.keys ?? 0) <= LOOKED_UP * limit) return selectAmong(sql, options);
+  // The shortest list is short enough to look up every key of it. The groups would add no further key.
+  if ((lists[0]?.keys ?? 0) <= LOOKED_UP * limit) return selectAmong(sql, options, lists);
   return sql`
-    with first_of_list as materialized (${selectAmong(sql, options, LOOKED_UP * limit)})
+    with first_of_list as materialized (${selectAmong(sql, options, lists, LOOKED_UP * limit)})
     select key_id from first_of_list
      union
     select key_id from (${others}) as others
      where (select count(*) from first_of_list) < ${limit}::bigint`;
 }
 
-/** Selects from the first `most` keys of the stored lists, or from all of them, those that meet the filter. */
-function selectAmong(sql: Sql, options: ListOptions, most?: number): Fragment {
+/** Selects those that meet the filter from the first `most` keys of the stored lists, or from all of them. */
+function selectAmong(sql: Sql, options: ListOptions, lists: readonly StoredList[], most?: number): Fragment {
   const { filter } = options;
-  const { nearQuotaPercent, unusedForDays } = filter.figures ?? {};
-  const isNext = isAfter(sql, sql`key_id`, filter);
   const first = inOrder(sql, { ...filter, limit: most });
   // As an array, so that one scan of the index finds all of them.
   const isAmong = (keys: Fragment) => sql`key_id = any(array(${keys}))`;
-  let list = sql`
-    select key_id from figure_near_quota where percent >= ${nearQuotaPercent ?? 0}::integer and ${isNext} ${first}`;
-  if (unusedForDays !== undefined)
-    list = sql`
-    select key_id from figure_unused
-     where days >= ${unusedForDays}::smallint
-       and ${nearQuotaPercent === undefined ? isNext : isAmong(list)} ${first}`;
+  const among = lists.reduce<Fragment | undefined>((before, { select }) => {
+    const isNext = before === undefined ? isAfter(sql, sql`key_id`, filter) : isAmong(before);
+    return sql`select key_id from (${select(sql)}) as list where ${isNext} ${first}`;
+  }, undefined);
+  const list = among ?? sql`select key_id from listed_keys`;
   return isOneGroup(filter)
     ? sql`select key_id from (${list}) as list ${inOrder(sql, filter)}`
     : sql`select key_id from listed_keys where ${meets(sql, options)} and ${isAmong(list)} ${inOrder(sql, filter)}`;
@@ -150,18 +146,15 @@ function selectAmong(sql: Sql, options: ListOptions, most?: number): Fragment {
 
 /**
  * Returns the condition that a row of `listed_keys` is on the stored lists. With `offset 0` each row is looked up; with
- * `is true`, which the planner cannot turn into a join, the list is read once into a hash.
+ * `is true`, which the planner cannot turn into a join, a short list is read once into a hash.
  */
-function isStored(sql: Sql, { figures }: KeyFilter, isShort = false): Fragment {
-  const { nearQuotaPercent: percent, unusedForDays: days } = figures ?? {};
-  const isOn = (list: Fragment, isMet: Fragment, isHashed: boolean) =>
-    isHashed
-      ? sql`and (listed_keys.key_id in (select key_id from ${list} where ${isMet})) is true`
-      : sql`and exists (select from ${list} as list where list.key_id = listed_keys.key_id and ${isMet} offset 0)`;
-  const near = () => isOn(sql`figure_near_quota`, sql`percent >= ${percent ?? 0}::integer`, isShort);
-  const unused = () =>
-    isOn(sql`figure_unused`, sql`days >= ${days ?? 0}::smallint`, isShort && percent === undefined);
-  return sql`${percent === undefined ? sql`` : near()} ${days === undefined ? sql`` : unused()}`;
+function isStored(sql: Sql, { stored = [] }: KeyFilter, isOfGroup: boolean): Fragment {
+  return stored.reduce((before, { keys, select }) => {
+    const list = select(sql);
+    return isOfGroup && keys <= SHORT_LIST
+      ? sql`${before} and (listed_keys.key_id in (${list})) is true`
+      : sql`${before} and exists (select from (${list}) as list where list.key_id = listed_keys.key_id offset 0)`;
+  }, sql``);
 }
 
 function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst }: KeyFilter): Fragment {

@@ -20,23 +20,18 @@ export interface KeyFilter extends ListPart {
   readonly unusedForDays?: number | undefined;
   /** Keys whose license has used at least this percentage of its month's limit. */
   readonly nearQuotaPercent?: number | undefined;
-  /** Keys of the stored lists that the room `figures` computes. */
-  readonly figures?: StoredListFilter | undefined;
+  /** Keys that are on all of these lists, which the room `figures` computes. */
+  readonly stored?: readonly StoredList[] | undefined;
   /** Lists the newest keys first; `afterUuid` then selects older keys. By default the oldest keys come first. */
   readonly newestFirst?: boolean | undefined;
 }
 
-/**
- * The conditions that a list of stored keys meets: it costs little where `unusedForDays` and `nearQuotaPercent` read
- * every key.
- */
-export interface StoredListFilter {
-  /** One of the days of the stored list. */
-  readonly unusedForDays?: number | undefined;
-  /** At least the percentage of the stored list. */
-  readonly nearQuotaPercent?: number | undefined;
-  /** How many keys the stored list has: that of `nearQuotaPercent` if both are given. */
+/** A list of keys that is stored: it costs little where the condition itself would read every key. */
+export interface StoredList {
+  /** About how many keys it has. */
   readonly keys: number;
+  /** Selects `key_id`, once for each key of the list. */
+  readonly select: (sql: Sql) => Fragment;
 }
 
 /** Returns how the ids of keys are sorted, as SQL. UUIDs sort by the time of their creation. */

@@ -25,7 +25,7 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
-export { DAYS_OF_FILTER, type KeyFilter, type StoredListFilter } from "./key_filter.ts";
+export { DAYS_OF_FILTER, type KeyFilter, type StoredList } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";

@@ -132,6 +132,8 @@ describe("the API", () => {
       external_id: ["x".repeat(256), ""],
       near_quota: ["79", "0", "101", "80.5", "-80", ""],
       unused_for: ["31", "3", "29", "0", "1e2", ""],
+      runs_out_within: ["32", "-1", "7d", ""],
+      all_places_taken: ["false", "1", ""],
     },
     "/keys/:id/usage": { month: MONTHS },
     "/accounts": { search: "!!", ...PAGES },

@@ -17,6 +17,8 @@ export const KEY_CONDITIONS: Wrong = {
   external_id: "x".repeat(256),
   near_quota: "79",
   unused_for: "31",
+  runs_out_within: "32",
+  all_places_taken: "false",
 };
 
 export const AFTER: Wrong = { after: "next" };

@@ -1,5 +1,6 @@
 /** Use by day, the stored figures, and the lists of keys that use them. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import type { Sql } from "../../src/database/mod.ts";
 import { computeFigures } from "../../src/figures/mod.ts";
 import { listKeys } from "../../src/keys/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
@@ -29,6 +30,7 @@ describe("before the first computation", () => {
       keys: null,
       consumers: null,
       near_quota: null,
+      runs_out: null,
       expiring: null,
       unused: null,
       machines: null,
@@ -36,14 +38,18 @@ describe("before the first computation", () => {
     expect(demands).toBe(before + 1);
   });
 
-  test("GET /keys with near_quota or unused_for says so, and demands one", async () => {
-    for (const filter of ["near_quota=90", "unused_for=90"]) {
+  test("GET /keys with a condition by the stored figures says so, and demands one", async () => {
+    for (const [filter, names] of [
+      ["near_quota=90", "near_quota"],
+      ["unused_for=90&tier=free", "unused_for"],
+      ["runs_out_within=31", "runs_out_within"],
+      ["all_places_taken=true&near_quota=80", "near_quota or all_places_taken"],
+    ]) {
       const before = demands;
       const { status, body, headers } = await admin.call("GET", `/keys?${filter}`);
       expect({ status, error: body.error }).toEqual({
         status: 503,
-        error:
-          "Cannot list keys by near_quota or unused_for: the figures are not computed yet; ask again in a minute",
+        error: `Cannot list keys by ${names}: the figures are not computed yet; ask again in a minute`,
       });
       expect(headers.get("retry-after")).not.toBeNull();
       expect(demands).toBe(before + 1);
@@ -61,6 +67,11 @@ describe("before the first computation", () => {
     });
   });
 });
+
+/** The stored lists, each as SQL. */
+const NEAR = (sql: Sql) => sql`select key_id from figure_near_quota`;
+const unused = (days: number) => (sql: Sql) =>
+  sql`select key_id from figure_unused where days >= ${days}::smallint`;
 
 describe("after the first computation", () => {
   const admin = useCustomers();
@@ -110,11 +121,7 @@ describe("after the first computation", () => {
   test("listKeys() finds the same page in a short list, in a long one, and without a limit", async () => {
     const now = admin.clock.now();
     let found = 0;
-    for (const figure of [
-      ...[30, 90, 180, 365].map((unusedForDays) => ({ unusedForDays })),
-      { nearQuotaPercent: 80 },
-      { nearQuotaPercent: 80, unusedForDays: 30 },
-    ])
+    for (const figure of [...[30, 90, 180, 365].map((days) => [unused(days)]), [NEAR], [unused(30), NEAR]])
       for (const other of [
         {},
         { tier: "free" },
@@ -125,7 +132,12 @@ describe("after the first computation", () => {
         const find = (keys: number, limit?: number) =>
           listKeys(admin.database, {
             now,
-            filter: { ...other, figures: { ...figure, keys }, limit, newestFirst: true },
+            filter: {
+              ...other,
+              stored: figure.map((select, index) => ({ select, keys: keys + index })),
+              limit,
+              newestFirst: true,
+            },
           });
         const all = await find(1);
         // A page of one key looks up only a few keys of the list before it reads all of them.
@@ -139,8 +151,8 @@ describe("after the first computation", () => {
 
   test("listKeys() merges no groups for a stored list that it looks up as a whole", async () => {
     const read = async (keys: number) => {
-      const figures = { nearQuotaPercent: 80, keys };
-      const filter = { tier: "free", mode: "test", figures, limit: 20 } as const;
+      const stored = [{ select: NEAR, keys }];
+      const filter = { tier: "free", mode: "test", stored, limit: 20 } as const;
       return await countRowsRead(admin.database, (database) =>
         listKeys(database, { now: admin.clock.now(), filter }),
       );
@@ -157,13 +169,14 @@ describe("after the first computation", () => {
       ["near_quota=80", "near_quota"],
       ["unused_for=30", "unused"],
       ["near_quota=100&unused_for=365", "near_quota", "unused"],
+      ["runs_out_within=7&all_places_taken=true", "runs_out", "machines"],
     ] as const) {
       // On a busy machine the figures of one computation are not counted within one second.
       const [oldest] = names.map((name) => figures[name].as_of).toSorted();
       expect((await admin.call("GET", `/keys?${filter}`)).body.as_of).toBe(oldest);
     }
     expect((await admin.call("GET", "/keys")).body).not.toHaveProperty("as_of");
-    expect(demands).toBe(before + 3);
+    expect(demands).toBe(before + 4);
   });
 
   test("GET /figures has the counts of the database", async () => {

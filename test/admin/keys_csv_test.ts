@@ -103,7 +103,7 @@ describe("GET /keys.csv", () => {
     expect(emailsIn((await get("?near_quota=100")).text)).toEqual([]);
     expect(emailsIn((await get("?near_quota=80&unused_for=30")).text)).toEqual([]);
     const { text } = await client.send("/keys?near_quota=90", { cookie });
-    expect(text).toContain("The use is that of the stored figures, counted");
+    expect(text).toContain("The list is that of the stored figures, counted");
     expect(text).toContain("1 key, newest first; used this month: 95");
   });
 

@@ -17,13 +17,14 @@ export async function compareFigures(shown: Shown): Promise<void> {
   expect(figures.consumers.data).toEqual(sql.consumers);
   for (const [name, rows] of [
     ["near_quota", sql.nearQuota],
+    ["runs_out", sql.runsOut],
     ["expiring", sql.expiring],
   ] as const)
     expect(figures[name]).toMatchObject({ licenses: rows.length, data: rows.slice(0, 100) });
   expect(figures.unused.data).toEqual(sql.unused);
   for (const samples of metrics) {
     const found = [...samples].filter(([name]) =>
-      /^claviger_(keys|unused_keys|near_quota|expiring)/.test(name),
+      /^claviger_(keys|unused_keys|near_quota|running_out|expiring)/.test(name),
     );
     const expectedSamples: [string, number][] = [
       ...sql.keys.map((row): [string, number] => [
@@ -32,6 +33,7 @@ export async function compareFigures(shown: Shown): Promise<void> {
       ]),
       ...sql.unused.map((row): [string, number] => [`claviger_unused_keys{days="${row.days}"}`, row.keys]),
       ["claviger_near_quota_licenses{}", sql.nearQuota.length],
+      ["claviger_running_out_licenses{}", sql.runsOut.length],
       ["claviger_expiring_licenses{}", sql.expiring.length],
     ];
     const counted = (all: [string, number][]) => all.filter(([, value]) => value > 0).sort();
@@ -54,6 +56,7 @@ async function readFigures({ days, counts, readPage, callApi, readMetrics }: Sho
       keys: await counts.keys(asOf("keys")),
       consumers: await counts.consumers(asOf("consumers")),
       nearQuota: await counts.nearQuota(asOf("near_quota")),
+      runsOut: await counts.runsOut(asOf("runs_out")),
       expiring: await counts.expiring(asOf("expiring")),
       unused: await counts.unused(asOf("unused")),
     };

@@ -19,6 +19,7 @@ const LIMIT = `coalesce(l.monthly_limit,
 const DAY = `(received_at at time zone 'UTC')::date`;
 const INFERENCES = `select license_id, ${DAY} as day, count(*) as used from events where event_type = 'inference' group by 1, 2`;
 const LICENSE = `'lic_' || replace(l.id::text, '-', '')`;
+const TODAY = (at: Date) => `'${at.toISOString().slice(0, 10)}'::date`;
 const USER = `'usr_' || replace(a.id::text, '-', '')`;
 
 export function countBySql(database: Database) {
@@ -94,6 +95,38 @@ export function countBySql(database: Database) {
                ${usedIn(asOf)}::bigint as used, floor(${usedIn(asOf)} * 100 / ${LIMIT})::bigint as percent
           from licenses l join accounts a on a.id = account_id
          where ${usedIn(asOf)} * 5 >= ${LIMIT} * 4 order by percent desc, l.id`),
+
+    /** The forecast by the events of the last seven days that are over. */
+    runsOut: (asOf: Date) =>
+      query<{
+        license_id: string;
+        user_id: string;
+        email: string;
+        organization: string;
+        tier: string;
+        monthly_limit: number;
+        used: number;
+        used_a_day: number;
+        day: string;
+      }>(`
+        with week as (
+          select license_id, sum(used) as units from (${INFERENCES}) as e
+           where day between ${TODAY(asOf)} - 7 and ${TODAY(asOf)} - 1 group by 1
+        ),
+        forecast as (
+          select l.*, ${LIMIT} as limit_of_month, ${usedIn(asOf)} as used, units,
+                 (${quoted(asOf)} + (${LIMIT} - ${usedIn(asOf)}) * 7.0 / units * interval '24 hours') at time zone 'UTC' as until
+            from licenses l join week on license_id = l.id
+        )
+        select ${LICENSE} as license_id, ${USER} as user_id, email, organization, tier, limit_of_month as monthly_limit,
+               used::bigint, round(units / 7.0)::bigint as used_a_day, to_char(until, 'YYYY-MM-DD') as day
+          from forecast l join accounts a on a.id = account_id
+         where used < limit_of_month and expires_at > ${quoted(asOf)}
+           and until < date_trunc('month', ${quoted(asOf)} at time zone 'UTC') + interval '1 month'
+           and exists (select from keys where license_id = l.id and revoked_at is null)
+           and (exists (select from (${INFERENCES}) as e where license_id = l.id and e.day <= ${TODAY(asOf)} - 7)
+                or exists (select from usage where license_id = l.id and used > 0 and month < date_trunc('month', ${TODAY(asOf)} - 7)))
+         order by array_position('{enterprise,commercial,research,free}'::text[], tier::text), until::date, l.id`),
 
     expiring: (asOf: Date) =>
       query<{

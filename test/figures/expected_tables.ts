@@ -38,6 +38,7 @@ export interface OverviewCounts {
   readonly keys: Rows<"keys">;
   readonly consumers: Rows<"consumers">;
   readonly nearQuota: Rows<"nearQuota">;
+  readonly runsOut: Rows<"runsOut">;
   readonly expiring: Rows<"expiring">;
   readonly unused: Rows<"unused">;
   readonly use: readonly UseOfDay[];
@@ -49,6 +50,7 @@ export function overviewTables({
   keys,
   consumers,
   nearQuota,
+  runsOut,
   expiring,
   unused,
   use,
@@ -103,6 +105,18 @@ export function overviewTables({
           .slice(0, TOP)
           .map(({ email, organization, tier, used, monthly_limit }) => [
             named(email, organization, tier),
+            `${text(used)} of ${text(monthly_limit)}`,
+          ]),
+      ],
+    }),
+    ...(runsOut.length > 0 && {
+      [`${licenses(runsOut)} before the quota resets, at the rate of the last seven days`]: [
+        ["Account", "Runs out", "Used this month"],
+        ...runsOut
+          .slice(0, TOP)
+          .map(({ email, organization, tier, used, monthly_limit, day }) => [
+            named(email, organization, tier),
+            day,
             `${text(used)} of ${text(monthly_limit)}`,
           ]),
       ],

@@ -40,6 +40,8 @@ async function readNow(): Promise<Figures> {
 
 const LIMIT = `coalesce(l.monthly_limit, case l.tier ${TIERS.map((tier) => `when '${tier}' then ${monthlyLimitOf(tier)}`).join(" ")} end)`;
 const USED = "coalesce((select used from usage u where u.license_id = l.id and u.month = '2026-11-01'), 0)";
+const WEEK = `(select coalesce(sum(units), 0) from usage u, unnest(by_day) with ordinality as d (units, day)
+                where u.license_id = l.id and u.month = '2026-11-01' and day between 13 and 19)`;
 const PERCENT = `least(case ${LIMIT} when 0 then 100 else trunc(${USED} * 100 / ${LIMIT}) end, 999)::integer`;
 
 async function compareAll(figures: Figures) {
@@ -64,6 +66,21 @@ async function compareAll(figures: Figures) {
   expect(figures.nearQuota.licenses).toBe(near.length);
   expect(figures.nearQuota.rows.map(({ percent }) => percent)).toEqual(
     near.slice(0, 100).map(({ percent }) => percent),
+  );
+  const runningOut = await count<{ id: string; day: string }>(
+    `select 'lic_' || replace(l.id::text, '-', '') as id, tier,
+            to_char(($now::timestamptz + (${LIMIT} - ${USED}) * 7.0 / ${WEEK} * interval '1 day') at time zone 'UTC', 'YYYY-MM-DD') as day
+       from licenses l
+      where ${USED} < ${LIMIT} and ${WEEK} > 0 and expires_at > $now and $now::timestamptz + (${LIMIT} - ${USED}) * 7.0 / ${WEEK} * interval '1 day' < '2026-12-01Z'
+        and (exists (select from usage u where u.license_id = l.id and month < '2026-11-01' and used > 0)
+             or exists (select from usage u, unnest(by_day) with ordinality as d (units, day)
+                         where u.license_id = l.id and month = '2026-11-01' and day <= 13 and units > 0))
+        and 0 < (select count(*) from keys k where k.license_id = l.id and k.state in ('active', 'suspended'))
+      order by array_position('{enterprise,commercial,research,free}'::text[], tier::text), day, l.id`,
+  );
+  expect(figures.runsOut.licenses).toBe(runningOut.length);
+  expect(figures.runsOut.rows.map(({ licenseId, tier, day }) => ({ id: licenseId, tier, day }))).toEqual(
+    runningOut.slice(0, 100) as never,
   );
   const expiring = await count<{ id: string; expiresAt: Date }>(
     `select 'lic_' || replace(l.id::text, '-', '') as id, expires_at as "expiresAt" from licenses l
@@ -140,9 +157,10 @@ describe("computeFigures()", () => {
       keys: { asOf: NOW, rows: [] },
       consumers: { asOf: NOW, month: "2026-11", rows: [] },
       nearQuota: { asOf: NOW, keys: 0, licenses: 0, rows: [] },
+      runsOut: { asOf: NOW, keys: 0, licenses: 0, rows: [] },
       expiring: { asOf: NOW, licenses: 0, rows: [] },
       unused: { asOf: NOW, rows: [30, 90, 180, 365].map((days) => ({ days, count: 0 })) },
-      machines: { asOf: NOW, tiers: [], rows: [] },
+      machines: { asOf: NOW, keys: 0, tiers: [], rows: [] },
     } as Figures);
   });
 
@@ -153,6 +171,7 @@ describe("computeFigures()", () => {
     expect(before.machines.tiers).toHaveLength(4);
     expect(before.machines.rows.length).toBeGreaterThan(20);
     for (const { licenses } of [before.nearQuota, before.expiring]) expect(licenses).toBeGreaterThan(100);
+    expect(before.runsOut.licenses).toBeGreaterThan(20);
     expect(before.keys.rows).toHaveLength(16);
     expect(before.unused.rows.every((row) => row.count > 20)).toBe(true);
     await compareAll(before);
@@ -167,7 +186,15 @@ describe("computeFigures()", () => {
     ])
       await count(text);
     const after = await readNow();
-    for (const name of ["keys", "consumers", "nearQuota", "expiring", "unused", "machines"] as const)
+    for (const name of [
+      "keys",
+      "consumers",
+      "nearQuota",
+      "runsOut",
+      "expiring",
+      "unused",
+      "machines",
+    ] as const)
       expect(after[name]).not.toEqual(before[name] as never);
     await compareAll(after);
   });
@@ -223,7 +250,7 @@ describe("createFigureComputer()", () => {
       return (await runs())[0]?.took;
     };
     await count(`insert into figure_run (began_at) values ('${clock.now().toISOString()}')`);
-    expect(await demandAfter(396_000)).toBeNull();
+    expect(await demandAfter(462_000)).toBeNull();
     expect(await demandAfter(6_000)).toBeNumber();
     await count("update figure_run set began_at = began_at + interval '2 years', took_ms = null");
     expect(await demandAfter(6_000)).toBeNumber();

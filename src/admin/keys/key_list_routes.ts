@@ -1,7 +1,7 @@
 /** The list of keys. */
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
-import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
+import { findStoredLists, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
 import { DAYS_OF_FILTER, type KeyFilter, listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
@@ -18,8 +18,8 @@ import {
 import { findSearch } from "../frame/api/find_search.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route } from "../frame/api/route.ts";
+import type { AdminOptions } from "../frame/options.ts";
 import { KEY } from "./key_schemas.ts";
-import { findStoredConditions } from "./stored_conditions.ts";
 
 const PERCENT = wholeNumber(NEAR_QUOTA_PERCENT, 100);
 
@@ -43,6 +43,9 @@ const UNUSED_FOR_FIELD = parsedField({
   parse: (text) => UNUSED_DAYS.find((days) => text === `${days}`),
 });
 
+/** The rule for a condition without a value. */
+const YES = wordField(["true"]);
+
 /** The conditions of the list, in the API and in the console. */
 export const KEY_CONDITIONS = {
   search: v.optional(SEARCH_FIELD),
@@ -58,6 +61,15 @@ export const KEY_CONDITIONS = {
   external_id: v.optional(EXTERNAL_ID_FIELD),
   near_quota: v.optional(NEAR_QUOTA_FIELD),
   unused_for: v.optional(UNUSED_FOR_FIELD),
+  runs_out_within: v.optional(
+    parsedField(wholeNumber(0, MOST_DAYS_LEFT), {
+      description:
+        "Only keys whose quota is used up within this many days, and before the month ends, at the rate of the last seven days that are over, by the stored figures",
+    }),
+  ),
+  all_places_taken: v.optional(
+    v.pipe(YES, v.description("Only keys without a free place for a machine, by the stored figures")),
+  ),
 } as const;
 
 type KeyConditions = v.InferOutput<v.ObjectSchema<typeof KEY_CONDITIONS, undefined>>;
@@ -65,6 +77,20 @@ type KeyConditions = v.InferOutput<v.ObjectSchema<typeof KEY_CONDITIONS, undefin
 /** Returns the conditions as a filter, without those that need a look-up: `search`, `account`, the stored figures. */
 export function toKeyFilter({ tier, state, mode, external_id, expiring_within }: KeyConditions): KeyFilter {
   return { tier, state, mode, externalId: external_id, expiringWithinDays: expiring_within };
+}
+
+/** Returns the conditions that only the stored figures can answer as a filter, and demands new figures for the next time. */
+export async function findStored(
+  conditions: KeyConditions,
+  { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
+  now: Date,
+) {
+  const { near_quota, unused_for, runs_out_within, all_places_taken } = conditions;
+  const isFull = all_places_taken && (true as const);
+  const stored = { near_quota, unused_for, runs_out_within, all_places_taken: isFull };
+  const found = await findStoredLists(database, stored, now);
+  if (found !== undefined) demandFigures();
+  return found;
 }
 
 export const listKeysRoute = route("GET /keys", "keys:read", {
@@ -76,14 +102,14 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
       ...pageOf(KEY).entries,
       as_of: v.pipe(
         v.optional(timestamp()),
-        v.description("With near_quota or unused_for: when the stored figures were counted"),
+        v.description("With a condition by the stored figures: when they were counted"),
       ),
     }),
     description: "A page of keys",
   },
   codes: ["NOT_FOUND"],
   async run({ database, demandFigures }, { query, now, restriction }) {
-    const stored = await findStoredConditions(query, { database, demandFigures });
+    const stored = await findStored(query, { database, demandFigures }, now);
     if (isRefusal(stored)) return stored;
     const page = await findPage({
       list: "keys",
@@ -101,7 +127,7 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
             ...toKeyFilter(conditions),
             accountUuid: account?.uuid,
             search,
-            figures: stored?.filter,
+            ...stored?.filter,
             restriction,
             afterUuid: position,
             limit,

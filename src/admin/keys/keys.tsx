@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { UNUSED_DAYS } from "../../figures/mod.ts";
+import { MOST_DAYS_LEFT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { idRule } from "../../ids.ts";
 import { type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
 import {
@@ -22,8 +22,7 @@ import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
-import { findStoredConditions } from "./stored_conditions.ts";
+import { findStored, KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
 
 const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(idRule("key"))) } as const;
 
@@ -73,7 +72,7 @@ async function findKeys(
   { search: text, account: who, ...conditions }: FieldsOf<typeof ENTRIES>,
 ): Promise<Found<KeySummary> | Refusal> {
   const { database } = options;
-  const stored = await findStoredConditions(conditions, options);
+  const stored = await findStored(conditions, options, now);
   if (isRefusal(stored)) return stored;
   const search = text === undefined ? undefined : await searchAccounts(database, text);
   const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
@@ -82,7 +81,7 @@ async function findKeys(
     ...toKeyFilter(conditions),
     search,
     accountUuid: account?.uuid,
-    figures: stored?.filter,
+    ...stored?.filter,
     newestFirst: true,
   };
   return {
@@ -90,7 +89,7 @@ async function findKeys(
     warning: search?.isTooWide ? TOO_WIDE : undefined,
     note: stored && (
       <p class="hint figures">
-        The use is that of the stored figures, counted <Ago at={stored.asOf} now={now} />
+        The list is that of the stored figures, counted <Ago at={stored.asOf} now={now} />
       </p>
     ),
   };
@@ -107,6 +106,7 @@ function sumUse(keys: readonly KeySummary[]): string {
 }
 
 const NEAR_PERCENTAGES = ["80", "90", "100"];
+const RUNS_OUT_DAYS = ["1", "3", "7", "14", `${MOST_DAYS_LEFT}`];
 
 function Fields(asked: Asked<typeof ENTRIES>) {
   const { search, state, tier, mode, ...more } = asked.entered;
@@ -137,6 +137,18 @@ function Fields(asked: Asked<typeof ENTRIES>) {
             {...field("near_quota")}
             label="Quota used"
             choices={choicesOf(NEAR_PERCENTAGES, (percent) => `${percent} % or more`)}
+          />
+          <Select
+            {...field("runs_out_within")}
+            label="Quota runs out"
+            choices={choicesOf(RUNS_OUT_DAYS, (days) =>
+              days === `${MOST_DAYS_LEFT}` ? "this month" : `within ${days} day${days === "1" ? "" : "s"}`,
+            )}
+          />
+          <Select
+            {...field("all_places_taken")}
+            label="Places for machines"
+            choices={choicesOf(["true"], () => "all taken")}
           />
           <Select
             {...field("unused_for")}

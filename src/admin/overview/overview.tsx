@@ -22,6 +22,7 @@ import {
   KeysByTier,
   NearQuota,
   Refusals,
+  RunsOut,
   Unused,
 } from "./overview_lists.tsx";
 
@@ -73,6 +74,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
             {hasKeys && figures && (
               <>
                 <NearQuota {...figures.nearQuota} now={now} />
+                <RunsOut {...figures.runsOut} now={now} />
                 <Expiring {...figures.expiring} now={now} />
                 {figures.machines.rows.length > 0 && <FullLicenses {...figures.machines} now={now} />}
               </>

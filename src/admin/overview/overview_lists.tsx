@@ -2,7 +2,7 @@
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { Child } from "hono/jsx";
 import type { ActivityCount } from "../../activity/mod.ts";
-import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
+import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -162,6 +162,27 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
     >
       {list.rows.length > 0 && (
         <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
+      )}
+    </Top>
+  );
+}
+
+/** The licenses whose quota is used up before the month ends. */
+export function RunsOut({ licenses, ...list }: Figures["runsOut"] & Shown) {
+  return (
+    <Top
+      title="Quota runs out"
+      none="Every quota lasts until it resets, at the rate of the last seven days."
+      caption={`${licensesOf(licenses)} before the quota resets, at the rate of the last seven days`}
+      columns={[
+        CUSTOMER,
+        { label: "Runs out", cell: ({ day }) => <Day at={new Date(day)} now={list.now} /> },
+        numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
+      ]}
+      {...list}
+    >
+      {list.rows.length > 0 && (
+        <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>
       )}
     </Top>
   );

@@ -53,6 +53,24 @@ export const getFigures = route("GET /figures", "usage:read", {
           }),
         ),
       }),
+      runs_out: figure(
+        "The licenses whose quota is used up before the month ends, at the rate of the last seven days that are over",
+        {
+          licenses: ALL_LICENSES,
+          data: v.pipe(
+            v.array(
+              v.object({
+                ...LICENSE,
+                monthly_limit: count(1),
+                used: count(),
+                used_a_day: v.pipe(count(), v.description("The mean of the seven days")),
+                day: v.pipe(v.string(), v.description("When the quota is used up: a day, UTC")),
+              }),
+            ),
+            v.description("Enterprise first, and then those that run out first"),
+          ),
+        },
+      ),
       expiring: figure(
         `The licenses that expire within ${EXPIRING_DAYS} days and have a key that is not revoked`,
         {

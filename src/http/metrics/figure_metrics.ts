@@ -10,7 +10,7 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
   demand();
   const figures = latest();
   if (figures === undefined) return {};
-  const { keys, nearQuota, expiring, unused, machines, asOf } = figures;
+  const { keys, nearQuota, runsOut, expiring, unused, machines, asOf } = figures;
   const keysOf = (tier: string, state: string) =>
     keys.rows.find((row) => row.tier === tier && row.state === state)?.count ?? 0;
   const byTier = (name: "places" | "taken" | "full") =>
@@ -29,6 +29,10 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
     claviger_near_quota_licenses: [
       "Licenses that used 80 % of their month's limit or more",
       nearQuota.licenses,
+    ],
+    claviger_running_out_licenses: [
+      "Licenses whose quota is used up before the month ends, at the rate of the last seven days",
+      runsOut.licenses,
     ],
     claviger_expiring_licenses: [
       "Licenses that expire within 90 days and have a key that is not revoked",

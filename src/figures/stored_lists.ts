@@ -1,0 +1,86 @@
+/** The conditions of the list of keys that only the stored figures can answer. */
+import { DAY_MS, toDay } from "../calendar.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import type { KeyFilter } from "../keys/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import type { FigureName } from "./figures.ts";
+
+/** A condition: the figure that tells the length of its list, and the keys of the list as SQL. */
+interface StoredCondition {
+  readonly figure: FigureName;
+  readonly select: (sql: Sql, value: number, now: Date) => Fragment;
+}
+
+const CONDITIONS = {
+  /** At least this percentage of the quota, from `NEAR_QUOTA_PERCENT` on. */
+  near_quota: {
+    figure: "near_quota",
+    select: (sql, percent) => sql`select key_id from figure_near_quota where percent >= ${percent}::integer`,
+  },
+  /** One of `UNUSED_DAYS`. */
+  unused_for: {
+    figure: "unused",
+    select: (sql, days) => sql`select key_id from figure_unused where days >= ${days}::smallint`,
+  },
+  /** The quota will be used up within this many days. */
+  runs_out_within: {
+    figure: "runs_out",
+    select: (sql, days, now) => sql`
+      select key_id from figure_runs_out
+       where day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date`,
+  },
+  all_places_taken: { figure: "machines", select: (sql) => sql`select key_id from figure_full` },
+} as const satisfies Readonly<Record<string, StoredCondition>>;
+
+type Name = keyof typeof CONDITIONS;
+
+/** The conditions by their names in the API. `true` where there is no value. */
+export type StoredConditions = { readonly [Condition in Name]?: number | true | undefined };
+
+/**
+ * Returns the conditions as a filter of `listKeys`, with the time of the oldest of their figures; undefined if there is
+ * none.
+ */
+export async function findStoredLists(
+  database: Database,
+  conditions: StoredConditions,
+  now: Date,
+): Promise<{ readonly filter: Pick<KeyFilter, "stored">; readonly asOf: Date } | Refusal | undefined> {
+  const asked = (Object.keys(CONDITIONS) as Name[]).filter((name) => conditions[name] !== undefined);
+  if (asked.length === 0) return undefined;
+  const figures = await readLengths(database);
+  const lists = asked.flatMap((name) => {
+    const { figure, select }: StoredCondition = CONDITIONS[name];
+    const value = Number(conditions[name]);
+    const found = figures.find((each) => each.name === figure);
+    const keys = found?.keys ?? found?.rows?.find(({ days }) => days === value)?.count ?? 0;
+    return found === undefined
+      ? []
+      : { asOf: found.asOf, keys, select: (sql: Sql) => select(sql, value, now) };
+  });
+  if (lists.length < asked.length) {
+    const why = "the figures are not computed yet; ask again in a minute";
+    return refuse("SERVICE_UNAVAILABLE", `Cannot list keys by ${asked.join(" or ")}: ${why}`);
+  }
+  const asOf = new Date(Math.min(...lists.map((list) => list.asOf.getTime())));
+  return { filter: { stored: lists }, asOf };
+}
+
+interface Length {
+  readonly name: FigureName;
+  readonly asOf: Date;
+  /** How many keys the list of the figure has; null for unused keys. */
+  readonly keys: number | null;
+  /** How many keys have been unused for at least so many days; null for every other list. */
+  readonly rows: readonly { readonly days: number; readonly count: number }[] | null;
+}
+
+async function readLengths(database: Database): Promise<readonly Length[]> {
+  return await database.query<Length>(
+    (sql) => sql`
+      select name, as_of as "asOf", (value ->> 'keys')::bigint as keys,
+             case name when 'unused' then value -> 'rows' end as rows
+        from figures`,
+    { isRead: true },
+  );
+}
