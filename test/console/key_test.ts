@@ -93,10 +93,10 @@ describe("An action", () => {
       await tabTo(page, page.getByRole("button", { name: "Suspend the key" }));
       await page.keyboard.press("Enter");
       await page.getByText("The service refuses this key.").waitFor();
-      expect(page.url()).toEndWith(`/console/keys/${key.id}?done=suspend`);
+      expect(page.url()).toMatch(new RegExp(`/console/keys/${key.id}\\?done=suspend\\.req_[0-9a-f]+$`));
       await page.getByRole("link", { name: "Resume it" }).click();
       await page.getByRole("button", { name: "Resume the key" }).click();
-      await page.getByText("The key is resumed: it works again.").waitFor();
+      await page.getByText("state: suspended → active. The key is resumed.").waitFor();
     };
     await visit("editor", key, act, { script: false });
     expect(await lastChange(key)).toMatchObject({ action: "key.resume", actor: "operator:emil" });
@@ -125,15 +125,17 @@ describe("An action", () => {
       await page.locator("#renew summary").click();
       expect(await page.getByLabel("Last day").inputValue()).toBe("2027-12-01");
       await page.getByRole("button", { name: "Renew the license" }).click();
-      await page.getByText("The license has its new expiry.").waitFor();
+      await page
+        .getByText("expiry: 2026-12-01 00:00 → 2027-12-01 23:59. It applies to all keys of the license.")
+        .waitFor();
       await page.locator("#tier summary").click();
       await page.locator("#tier").getByLabel("Tier").selectOption("commercial");
       await page.getByRole("button", { name: "Change the tier" }).click();
-      await page.getByText("The license has its new tier.").waitFor();
+      await page.getByText("tier: research → commercial. 500,000 a month; 0 used stay.").waitFor();
       await change(page, "limit", { "Monthly limit": "77" }, "Change the limit");
-      await page.getByText("The license has its new monthly limit.").waitFor();
+      await page.getByText("monthly limit: the tier's → 77. 77 a month; 0 used stay.").waitFor();
       await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
-      await page.getByText("The license has its new external id.").waitFor();
+      await page.getByText("external id: none → order 1.").waitFor();
       expect(await find(key)).toMatchObject({
         tier: "commercial",
         monthlyLimit: 77,
@@ -141,14 +143,26 @@ describe("An action", () => {
         expiresAt: new Date("2027-12-01T23:59:59Z"),
       });
       await change(page, "limit", { "Monthly limit": "" }, "Change the limit");
-      await page.getByText("The license has its new monthly limit.").waitFor();
+      await page.getByText("monthly limit: 77 → the tier's. 500,000 a month; 0 used stay.").waitFor();
       expect(await find(key)).toMatchObject({ monthlyLimit: 500_000 });
       await page.getByText("not counted", { exact: true }).waitFor();
       const places = { "Machine limit": "30", "Seat minutes": "15" };
       await change(page, "machines", places, "Change the machines");
-      await page.getByText("The license has its new machine limit.").waitFor();
+      await page.getByText("machine limit: none → 30; seat minutes: none → 15.").waitFor();
       await page.getByText("30 floating seats of 15 minutes").waitFor();
       expect(await find(key)).toMatchObject({ maxMachines: 30, seatMinutes: 15 });
+      await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
+      await page.getByText("Nothing changed: the values were the same already.").waitFor();
+      await change(page, "external-id", { "External id": "" }, "Change the external id");
+      await page.getByText("external id: order 1 → none.").waitFor();
+      // One banner says what has changed and that the key works.
+      expect(await page.locator(".notice").count()).toBe(1);
+      // An address alone claims no change.
+      for (const done of ["revoke", `revoke.req_${"0".repeat(32)}`, "revoke.", "x.y"]) {
+        await page.goto(`${admin.url}/console/keys/${key.id}?done=${done}`);
+        await page.getByText("The key works").waitFor();
+        expect(await page.getByText(/→|revoked for good/).count()).toBe(0);
+      }
       await page.goto(`${admin.url}/console/accounts/${key.userId}`);
       await page.getByText("30 floating seats of 15 minutes").waitFor();
     });

@@ -10,7 +10,7 @@ import {
   TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
-import { isRefusal, refuse } from "../../refusal.ts";
+import { refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
@@ -44,15 +44,9 @@ const change: AccountAction = action({
     name: v.pipe(TEXT, parsedField(TEXTS.name)),
     organization: v.pipe(TEXT, parsedField(TEXTS.organization)),
   },
-  async perform({ of: { uuid }, fields, by, visit }) {
-    const updated = await updateAccount(visit.options.database, { uuid, ...fields, ...by });
-    if (isRefusal(updated)) return updated;
-    return updated.isChanged ? "changed" : "same";
-  },
-  done: {
-    changed: "The account was changed.",
-    same: "Nothing changed: the account had these values already.",
-  },
+  perform: ({ of: { uuid }, fields, by, visit }) =>
+    updateAccount(visit.options.database, { uuid, ...fields, ...by }),
+  done: "The account was changed.",
 });
 
 const CHANGED_MEANWHILE = refuse(

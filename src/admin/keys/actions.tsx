@@ -5,6 +5,7 @@ import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type KeyExplanation, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { Select, TextField } from "../frame/console/components/form.tsx";
@@ -48,7 +49,7 @@ export const resume: KeyAction = action({
   fits: (of) => of.key.state === "suspended" && mayStay(of),
   Form: () => <p>The service accepts the key again.</p>,
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
-  done: "The key is resumed: it works again.",
+  done: "The key is resumed.",
 });
 
 export const renew: KeyAction = action({
@@ -79,7 +80,7 @@ export const renew: KeyAction = action({
     const expiresAt = expiryOf(fields, change.by.now);
     return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
   },
-  done: "The license has its new expiry.",
+  done: "It applies to all keys of the license.",
 });
 
 const changeTier: KeyAction = action({
@@ -98,7 +99,7 @@ const changeTier: KeyAction = action({
   ),
   entries: { tier: v.pipe(TEXT, TIER_FIELD) },
   perform: ({ fields: { tier }, ...change }) => changeLicenseOf(change, { tier }),
-  done: "The license has its new tier.",
+  done: quotaOf,
 });
 
 export const changeLimit: KeyAction = action({
@@ -118,7 +119,7 @@ export const changeLimit: KeyAction = action({
   entries: LIMIT_ENTRY,
   perform: ({ fields: { monthly_limit: limit }, ...change }) =>
     changeLicenseOf(change, { monthlyLimit: limit ?? null }),
-  done: "The license has its new monthly limit.",
+  done: quotaOf,
 });
 
 const changeMachines: KeyAction = action({
@@ -138,7 +139,7 @@ const changeMachines: KeyAction = action({
   entries: PLACES_ENTRIES,
   perform: ({ fields: { max_machines: maxMachines = null, seat_minutes: seatMinutes = null }, ...change }) =>
     changeLicenseOf(change, { maxMachines, seatMinutes }),
-  done: "The license has its new machine limit.",
+  done: "It applies to all keys of the license.",
 });
 
 const changeExternalId: KeyAction = action({
@@ -194,6 +195,12 @@ export const KEY_ACTIONS = [
   suspend,
   revoke,
 ];
+
+/** Says what a change leaves of the month's quota: `500,000 a month; 5,300 used stay.` */
+function quotaOf({ key: { monthlyLimit, used } }: KeyExplanation): string {
+  const limit = monthlyLimit === null ? "Unlimited" : `${renderCount(monthlyLimit)} a month`;
+  return `${limit}; ${renderCount(used)} used stay.`;
+}
 
 function changeLicenseOf(
   { of, by, visit }: Change<KeyExplanation>,

@@ -59,7 +59,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
     beside: <State state={key.state} />,
-    above: <Why explanation={explanation} visit={visit} />,
+    above: (done) => <Why explanation={explanation} visit={visit} done={done} />,
     below: (
       <>
         <div class="columns">

@@ -17,12 +17,18 @@ interface WhyProps {
   readonly visit: Visit;
 }
 
+interface Props extends WhyProps {
+  /** What the last change has done. */
+  readonly done: Child;
+}
+
 /** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
-export function Why({ explanation, visit }: WhyProps) {
+export function Why({ explanation, visit, done }: Props) {
   const { obstacles } = explanation;
   if (obstacles.length === 0) {
     return (
       <Notice kind="good">
+        <Done done={done} />
         The key works: it is active, and the quota of its license is not used up.
         {explanation.since !== null && (
           <p class="since">
@@ -34,6 +40,7 @@ export function Why({ explanation, visit }: WhyProps) {
   }
   return (
     <Notice kind="warning">
+      <Done done={done} />
       <b>The service refuses this key.</b>
       <ul>
         {obstacles.map((obstacle) => (
@@ -49,6 +56,10 @@ export function Why({ explanation, visit }: WhyProps) {
       </ul>
     </Notice>
   );
+}
+
+function Done({ done }: Pick<Props, "done">) {
+  return done === undefined ? null : <p>{done}</p>;
 }
 
 /** Says since when the key has its state, and who changed the state. */

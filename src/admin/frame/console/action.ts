@@ -39,15 +39,18 @@ interface Described<Thing> {
   /** The answer is a file, so the page stays. */
   readonly isDownload?: true;
   /**
-   * The sentence of the page after the change. If there are several, each has the word that `perform` returns for it.
-   * Undefined if the answer is not the page.
+   * What the page says after the change, beside the values before and after. If there are several sentences, each has the
+   * word that `perform` returns for it. Undefined if the answer is not the page.
    */
-  readonly done?: string | Readonly<Record<string, string>>;
+  readonly done?: Sentence<Thing> | Readonly<Record<string, Sentence<Thing>>>;
   /** Tells whether the state allows the action; by default every state does. */
   fits?(of: Thing): boolean;
   /** Describes the change, and has its fields besides `repeat` and the reason. */
   Form(props: FormProps<Thing>): Child;
 }
+
+/** A sentence about a change; a function gets the thing as it is now. */
+type Sentence<Thing> = string | ((of: Thing) => string);
 
 export interface FormProps<Thing> {
   readonly of: Thing;
@@ -57,7 +60,7 @@ export interface FormProps<Thing> {
 
 /**
  * What `perform` returns. A page or a response is the answer. A text is the word of a sentence in `done`. Any other
- * value says only that the change was made.
+ * value says only that the change was made, or with a false `isChanged` that the thing had these values already.
  */
 type Result = Page | Response | string | object | undefined | Refusal;
 

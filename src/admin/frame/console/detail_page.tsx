@@ -8,7 +8,9 @@ import type { Child } from "hono/jsx";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
-import { Actions, LastAction } from "./components/action.tsx";
+import { Actions, LastRefusal } from "./components/action.tsx";
+import { Notice } from "./components/layout.tsx";
+import { describeLastChange, SAME } from "./last_change.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { RefusedForm } from "./refused_form.ts";
@@ -31,8 +33,8 @@ export interface DetailPage<Thing> {
 
 /** What the page shows of a thing, besides its actions. */
 export interface Detail extends Omit<Page, "body" | "code"> {
-  /** What stands between the title and the actions. */
-  readonly above?: Child;
+  /** What stands between the title and the actions. A function includes what the last change has done. */
+  readonly above?: Child | ((done: Child) => Child);
   readonly below: Child;
 }
 
@@ -57,6 +59,7 @@ async function open<Thing>(
   const detail = await show(of, visit);
   if (isRefusal(detail)) return detail;
   const { above, below, ...page } = detail;
+  const done = await describeLastChange(actions, { of, visit });
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
     ...page,
@@ -64,8 +67,15 @@ async function open<Thing>(
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>
-        <LastAction {...shown} />
-        {above}
+        <LastRefusal {...shown} />
+        {typeof above === "function" ? (
+          above(done)
+        ) : (
+          <>
+            {done !== undefined && <Notice kind="good">{done}</Notice>}
+            {above}
+          </>
+        )}
         <Actions {...shown} />
         {below}
       </>
@@ -85,5 +95,7 @@ async function answer<Thing>(
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
   const address = page.addressAfter?.(of, visit) ?? page.addressOf(of);
-  return showDone(c, address, typeof result === "string" ? result : name);
+  const isSame = typeof result === "object" && "isChanged" in result && result.isChanged === false;
+  const word = typeof result === "string" ? result : name;
+  return showDone(c, address, isSame ? SAME : `${word}.${visit.actor.request}`);
 }

@@ -24,9 +24,9 @@ export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]):
   return { method: "POST", path, scope, answer };
 }
 
-/** Answers a form after its change: the browser goes to the page at `address`, which shows the sentence of `word`. */
-export function showDone(c: Context<AdminEnv>, address: string, word: string): Response {
-  return c.redirect(`/console${address}?done=${word}`, 303);
+/** Answers a form after its change: the browser goes to the page at `address`, which shows the sentence of `done`. */
+export function showDone(c: Context<AdminEnv>, address: string, done: string): Response {
+  return c.redirect(`/console${address}?done=${done}`, 303);
 }
 
 /** Returns the id of an action's form, for links. */

@@ -86,25 +86,12 @@ function ActionForm<Thing>({
   );
 }
 
-/**
- * Says what the last action of a page has changed. If it was refused, its open form says why; only if the page no longer
- * offers the action, the reason is shown here.
- */
-export function LastAction<Thing>({ actions, of, visit, refused }: ActionsProps<Thing>) {
+/** Says why the last action was refused, if the page does not offer it any more: otherwise its open form says why. */
+export function LastRefusal<Thing>({ actions, of, visit, refused }: ActionsProps<Thing>) {
   const isFormShown = actions.some(
     (action) => action.name === refused?.action && isOffered(action, { of, visit }),
   );
-  const sentences = Object.fromEntries(
-    actions.flatMap(({ name, done = {} }) =>
-      typeof done === "string" ? [[name, done]] : Object.entries(done),
-    ),
-  );
-  return (
-    <>
-      <Done query={visit.query} sentences={sentences} />
-      {refused && !isFormShown && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
-    </>
-  );
+  return refused && !isFormShown ? <RefusalNotice refusal={refused.refusal} may={visit.may} /> : null;
 }
 
 interface DoneProps {
@@ -117,7 +104,7 @@ interface DoneProps {
  * nothing.
  */
 export function Done({ query, sentences }: DoneProps) {
-  const word = query.get("done") ?? "";
+  const [word = ""] = (query.get("done") ?? "").split(".");
   return Object.hasOwn(sentences, word) ? (
     <div role="status">
       <Notice kind="good">{sentences[word]}</Notice>
