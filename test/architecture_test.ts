@@ -58,7 +58,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   wire: ["database", "limits"],
   signed_licenses: ["licensing", "machines", "audit", ...ground],
   operators: ["licensing", "keys", "audit", ...ground],
-  keys: ["licensing", "audit", "text", ...ground],
+  keys: ["licensing", "machines", "audit", "text", ...ground],
   usage: ["licensing", "text", ...ground],
   figures: ["licensing", "keys", "machines", ...ground],
   licensing: ["audit", ...ground],

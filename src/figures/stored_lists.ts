@@ -29,13 +29,18 @@ const CONDITIONS = {
       select key_id from figure_runs_out
        where day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date`,
   },
+  /** The keys whose quota is used up; `listKeys` adds those that are refused for other reasons. */
+  refused_now: {
+    figure: "near_quota",
+    select: (sql) => sql`select key_id from figure_near_quota where percent >= 100`,
+  },
   all_places_taken: { figure: "machines", select: (sql) => sql`select key_id from figure_full` },
 } as const satisfies Readonly<Record<string, StoredCondition>>;
 
 type Name = keyof typeof CONDITIONS;
 
-/** The conditions by their names in the API. `true` where there is no value. */
-export type StoredConditions = { readonly [Condition in Name]?: number | true | undefined };
+/** The conditions by their names in the API. `true`, or its text, where there is no value. */
+export type StoredConditions = { readonly [Condition in Name]?: number | true | "true" | undefined };
 
 /**
  * Returns the conditions as a filter of `listKeys`, with the time of the oldest of their figures; undefined if there is
@@ -45,7 +50,9 @@ export async function findStoredLists(
   database: Database,
   conditions: StoredConditions,
   now: Date,
-): Promise<{ readonly filter: Pick<KeyFilter, "stored">; readonly asOf: Date } | Refusal | undefined> {
+): Promise<
+  { readonly filter: Pick<KeyFilter, "stored" | "refused">; readonly asOf: Date } | Refusal | undefined
+> {
   const asked = (Object.keys(CONDITIONS) as Name[]).filter((name) => conditions[name] !== undefined);
   if (asked.length === 0) return undefined;
   const figures = await readLengths(database);
@@ -56,14 +63,18 @@ export async function findStoredLists(
     const keys = found?.keys ?? found?.rows?.find(({ days }) => days === value)?.count ?? 0;
     return found === undefined
       ? []
-      : { asOf: found.asOf, keys, select: (sql: Sql) => select(sql, value, now) };
+      : { name, asOf: found.asOf, keys, select: (sql: Sql) => select(sql, value, now) };
   });
   if (lists.length < asked.length) {
     const why = "the figures are not computed yet; ask again in a minute";
     return refuse("SERVICE_UNAVAILABLE", `Cannot list keys by ${asked.join(" or ")}: ${why}`);
   }
   const asOf = new Date(Math.min(...lists.map((list) => list.asOf.getTime())));
-  return { filter: { stored: lists }, asOf };
+  const { true: [refused] = [], false: stored } = Object.groupBy(
+    lists,
+    ({ name }) => `${name === "refused_now"}` as const,
+  );
+  return { filter: { stored, refused }, asOf };
 }
 
 interface Length {

@@ -19,7 +19,7 @@ import { toClientGroup, type Verdict, WindowTable } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen, type Eventually, type JsonObject } from "../wire/mod.ts";
 import type { AppOptions } from "./app_options.ts";
-import type { Exchange } from "./exchange.ts";
+import type { Exchange, Outcome } from "./exchange.ts";
 import { readKey } from "./read_key.ts";
 
 type AuthenticatorOptions = Pick<
@@ -68,8 +68,8 @@ export interface Authenticator {
   takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Counts a request in the window of its address, and does not refuse it if the window is full. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
-  /** Counts a refusal for the key of the request, if the key was issued. */
-  noteRefusal(exchange: Exchange, refusal: Refusal): void;
+  /** Notes the answer for the key of the request, if the key was issued. */
+  noteAnswer(exchange: Exchange, outcome: Outcome): void;
   /** Tells whether the window of the request's address is full; then look-ups for the address are gathered. */
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** Returns the group of client addresses that the request came from. */
@@ -317,8 +317,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     countAfterAll,
     countAgainstAddress,
-    noteRefusal({ record }, refusal) {
-      if (record !== undefined) directory.noteRefusal(record, refusal);
+    noteAnswer({ record }, outcome) {
+      if (record !== undefined) directory.noteAnswer(record, isRefusal(outcome) ? outcome : undefined);
     },
     takeBack,
     isAddressFull,

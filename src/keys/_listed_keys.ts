@@ -16,6 +16,7 @@ import { DAY_MS } from "../calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { KEY_STATES, type ListedState, MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
 import { directionOf, type KeyFilter, type StoredList } from "./key_filter.ts";
+import { listTooMany } from "./too_many_requests.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 500;
@@ -46,12 +47,28 @@ export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): 
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
 function candidates(sql: Sql, options: ListOptions): Fragment {
-  const { externalId, search, accountUuid, stored } = options.filter;
+  const { externalId, search, accountUuid, stored, refused } = options.filter;
+  if (refused !== undefined) return selectRefused(sql, options, refused);
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
   if (accountUuids !== undefined) return selectOfAccounts(sql, options, accountUuids);
   if (externalId !== undefined) return selectFirst(sql, options, sql``);
   if (stored !== undefined) return selectOfLists(sql, options, stored);
   return selectOfGroups(sql, options);
+}
+
+/** Selects the keys that are refused now from four lists, of which each has its own way. */
+function selectRefused(sql: Sql, { filter, now }: ListOptions, usedUp: StoredList): Fragment {
+  const { stored = [], state } = filter;
+  const parts: readonly KeyFilter[] = [
+    { state: "suspended" },
+    { state: "expired" },
+    { state: "active", stored: [...stored, usedUp] },
+    { state: "active", stored: [...stored, listTooMany(now)] },
+  ];
+  return parts
+    .filter((part) => part.state === (state ?? part.state))
+    .map((part) => candidates(sql, { filter: { ...filter, refused: undefined, ...part }, now }))
+    .reduce((all, part) => sql`${all} union (${part})`, sql`select null::uuid as key_id where false`);
 }
 
 /** Whether no condition divides the keys, apart from the stored lists. */

@@ -4,15 +4,8 @@ import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyState, Reading } from "../licensing/mod.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
+import type { Obstacle } from "./obstacles.ts";
 import { listRefusals, type RefusalCount } from "./refusals.ts";
-
-/**
- * The reasons for which the service refuses a key. `revoked` and `replaced` (the key was rotated and the overlap is
- * over) cannot be undone for this key. `suspended`, `expired` (the license expired) and `quota_used_up` can be undone,
- * and several of them can hold at once.
- */
-export const OBSTACLES = ["revoked", "replaced", "suspended", "expired", "quota_used_up"] as const;
-export type Obstacle = (typeof OBSTACLES)[number];
 
 /** The change after which a key has its state, from the audit log. */
 type StateChange = Pick<AuditRow, "at" | "actor" | "action" | "reason">;
@@ -23,7 +16,7 @@ export interface KeyExplanation {
   readonly since: Date | null;
   /** Null for an expired key, because no change expired it, and if the state was changed by hand. */
   readonly change: StateChange | null;
-  /** All reasons for which the service refuses the key now; empty for a key that works. */
+  /** As the key has them. */
   readonly obstacles: readonly Obstacle[];
   /** When the quota of the next month begins: the contract's `resets_at`. */
   readonly resetsAt: string;
@@ -52,7 +45,7 @@ export async function explainKey(
     key,
     since: isExpired ? key.expiresAt : (change?.at ?? null),
     change,
-    obstacles: findObstacles(key, reading.now),
+    obstacles: key.obstacles,
     resetsAt: monthOf(reading.now.getTime()).resetsAt,
     refusals,
   };
@@ -82,15 +75,4 @@ async function findLastChange(database: Database, keyUuid: string): Promise<Stat
     { isRead: true },
   );
   return change;
-}
-
-function findObstacles(key: KeySummary, now: Date): Obstacle[] {
-  if (key.state === "revoked") return ["revoked"];
-  // Only a rotated key has its own expiry, and a renewed license does not change that expiry.
-  if (key.expiresAt < key.licenseExpiresAt && key.expiresAt <= now) return ["replaced"];
-  const obstacles: Obstacle[] = [];
-  if (key.state === "suspended") obstacles.push("suspended");
-  if (key.licenseExpiresAt <= now) obstacles.push("expired");
-  if (key.monthlyLimit !== null && key.used >= key.monthlyLimit) obstacles.push("quota_used_up");
-  return obstacles;
 }

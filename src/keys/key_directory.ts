@@ -51,8 +51,8 @@ export interface KeyDirectory extends LicenseCache {
   updateUsedCount(licenseUuid: string, count: UsageCount): void;
   /** Marks a key as used now. The mark is written later. */
   markUsed(record: KeyRecord): void;
-  /** Counts a refusal of a request with a key. The count is written later. */
-  noteRefusal(record: KeyRecord, refusal: Refusal): void;
+  /** Notes the answer to a request with a key: a refusal, or none. The counts are written later. */
+  noteAnswer(record: KeyRecord, refusal: Refusal | undefined): void;
   /** Runs a pulse now. */
   beat(): Promise<void>;
   stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;
@@ -119,7 +119,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     },
     updateUsedCount: cache.updateUsedCount,
     markUsed: lastUse.note,
-    noteRefusal: refusals.note,
+    noteAnswer: refusals.note,
     stats: () => ({ ...cache.stats(), ...queue.stats(), ...pulse.stats() }),
   };
 }

@@ -22,6 +22,11 @@ export interface KeyFilter extends ListPart {
   readonly nearQuotaPercent?: number | undefined;
   /** Keys that are on all of these lists, which the room `figures` computes. */
   readonly stored?: readonly StoredList[] | undefined;
+  /**
+   * Only keys that are refused now and not revoked: suspended or expired ones, those on this list of keys whose quota is
+   * used up, and those that were refused for too many requests in the last hour.
+   */
+  readonly refused?: StoredList | undefined;
   /** Lists the newest keys first; `afterUuid` then selects older keys. By default the oldest keys come first. */
   readonly newestFirst?: boolean | undefined;
 }

@@ -1,4 +1,4 @@
-import { DAY_MS, monthOf } from "../calendar.ts";
+import { DAY_MS, monthOf, toDay } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import {
@@ -6,7 +6,6 @@ import {
   effectiveLimit,
   type KeyMode,
   keyEnd,
-  type ListedState,
   listedState,
   monthlyLimitOf,
   type Places,
@@ -14,11 +13,14 @@ import {
   type Tier,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
+import { isTaken } from "../machines/mod.ts";
 import { isListed } from "./_listed_keys.ts";
 import { directionOf, type KeyFilter } from "./key_filter.ts";
+import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
+import { isOfLastHour } from "./too_many_requests.ts";
 
 /** The data of a key for lists, without the key itself. */
-export interface KeySummary extends Places {
+export interface KeySummary extends Places, Obstructed {
   readonly id: string;
   readonly hint: string;
   readonly userId: string;
@@ -30,20 +32,23 @@ export interface KeySummary extends Places {
   readonly organization: string;
   readonly tier: Tier;
   readonly mode: KeyMode;
-  readonly state: ListedState;
-  readonly monthlyLimit: number | null;
-  readonly used: number;
-  /** The expiry of the license, or the key's own expiry, which a rotated key has, if that is earlier. */
-  readonly expiresAt: Date;
-  readonly licenseExpiresAt: Date;
   readonly createdAt: Date;
   /** Exact to the minute; null for a key that was never used. */
   readonly lastUsedAt: Date | null;
   /** The key that replaced this one; null for a key that was not rotated. */
   readonly replacedBy: string | null;
+  /** All reasons for which the service refuses the key now; empty for a key that works. */
+  readonly obstacles: readonly Obstacle[];
+  /** The day on which the quota will be used up, by the stored figures; null if it lasts until it resets. `2026-11-27`. */
+  readonly runsOutOn: string | null;
+  /** How many machines hold a place, up to `MOST_COUNTED`; null if machines are not counted. */
+  readonly placesTaken: number | null;
 }
 
-interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy"> {
+/** So many machines of a license are counted at most: a page shows many licenses. */
+export const MOST_COUNTED = 1_000;
+
+interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy" | "obstacles"> {
   readonly replacedByUuid: string | null;
   readonly uuid: string;
   readonly accountUuid: string;
@@ -104,11 +109,21 @@ async function select(
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
              l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
              ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt",
-             k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
+             k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
+             coalesce(busy.refused, 0) as "refusedLastHour",
+             case when busy.refused > 0 then busy.requests else 0 end as "requestsLastHour",
+             to_char(r.day, 'YYYY-MM-DD') as "runsOutOn",
+             case when l.max_machines is not null then (
+               select count(*) from (select from machines m where m.license_id = l.id and ${isTaken(sql)}
+                                      limit ${MOST_COUNTED}) as taken) end as "placesTaken"
         from keys k
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+        left join figure_runs_out r on r.key_id = k.id and r.day >= ${toDay(now)}::date
+        left join lateral (
+          select sum(requests)::bigint as requests, sum(refused)::bigint as refused
+            from too_many_requests where key_id = k.id and ${isOfLastHour(sql, now)}) as busy on true
        where ${
          uuid !== undefined
            ? sql`k.id = ${uuid}::uuid`
@@ -126,14 +141,19 @@ async function select(
        order by k.id ${directionOf(sql, filter)}
        limit ${limit ?? null}::bigint`,
   );
-  return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => ({
-    id: toId("key", key),
-    userId: toId("usr", accountUuid),
-    licenseId: toId("lic", licenseUuid),
-    ...rest,
-    monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
-    replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),
-  }));
+  return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => {
+    const summary = {
+      id: toId("key", key),
+      userId: toId("usr", accountUuid),
+      licenseId: toId("lic", licenseUuid),
+      ...rest,
+      monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
+      replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),
+    };
+    const obstacles = findObstacles(summary, now);
+    // The forecast is older than the use.
+    return { ...summary, obstacles, runsOutOn: obstacles.includes("quota_used_up") ? null : rest.runsOutOn };
+  });
 }
 
 function daysBefore(now: Date, days: number | undefined): Date | null {

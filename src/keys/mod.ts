@@ -1,6 +1,6 @@
 /**
  * API keys: their format, issue, import, changes and revocation, and look-up with a cache that follows every change
- * within a second. Owns the tables `keys` and `refusals`.
+ * within a second. Owns the tables `keys`, `refusals` and `too_many_requests`.
  */
 
 export {
@@ -13,7 +13,7 @@ export {
   toHint,
 } from "./api_key.ts";
 export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
-export { explainKey, type KeyExplanation, OBSTACLES, type Obstacle } from "./explain_key.ts";
+export { explainKey, type KeyExplanation } from "./explain_key.ts";
 export {
   IMPORT_FIELDS,
   type ImportedKey,
@@ -28,7 +28,8 @@ export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export { DAYS_OF_FILTER, type KeyFilter, type StoredList } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
-export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
+export { countKeys, findKey, type KeySummary, listKeys, MOST_COUNTED } from "./list_keys.ts";
+export { describeObstacles, OBSTACLES, type Obstacle, renderObstacles } from "./obstacles.ts";
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { renderKeysCsv } from "./render_keys_csv.ts";

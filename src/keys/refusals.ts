@@ -12,6 +12,7 @@ import type { Clock } from "../clock.ts";
 import { createWaitingRows, createWriteBehind, type Database, toTextArray } from "../database/mod.ts";
 import type { Code, KeyFlaw, Refusal } from "../refusal.ts";
 import type { KeyRecord } from "./key_record.ts";
+import { createRequestWatch } from "./too_many_requests.ts";
 
 export interface KeyRefusalsOptions {
   readonly database: Database;
@@ -57,13 +58,17 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Ke
     }),
     write: (waiting) => addRefusals(database, waiting),
   });
+  const watch = createRequestWatch({ database, clock });
+  const flush = async () => void (await Promise.all([rows.flush(), watch.flush()]));
   const pauseMs = () => Math.min(intervalMs * 2 ** rows.failures(), MAX_PAUSE_MS);
   return {
-    ...createWriteBehind({ intervalMs, pauseMs, flush: rows.flush }),
-    /** Counts a refusal of a request with a key. */
-    note({ uuid }: Pick<KeyRecord, "uuid">, { code, reason }: Pick<Refusal, "code" | "reason">): void {
-      if (!EXPLAINED.has(code)) return;
-      rows.add({ keyUuid: uuid, code, reason: reason ?? "", lastAtMs: clock.nowMs(), count: 1 });
+    ...createWriteBehind({ intervalMs, pauseMs, flush }),
+    /** Notes the answer to a request with a key, and its refusal if it was refused. */
+    note({ uuid }: Pick<KeyRecord, "uuid">, refusal?: Pick<Refusal, "code" | "reason">): void {
+      watch.note(uuid, refusal?.code === "RATE_LIMIT_EXCEEDED");
+      if (refusal === undefined || !EXPLAINED.has(refusal.code)) return;
+      const { code, reason = "" } = refusal;
+      rows.add({ keyUuid: uuid, code, reason, lastAtMs: clock.nowMs(), count: 1 });
     },
   };
 }
@@ -88,9 +93,12 @@ async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): 
 export async function deleteRefusals(database: Database, accountUuids: readonly string[]): Promise<void> {
   await database.query(
     (sql) => sql`
-      delete from refusals
-       where key_id in (select k.id from keys k join licenses l on l.id = k.license_id
-                         where l.account_id = any(${toTextArray(accountUuids)}::uuid[]))`,
+      with mine as (
+        select k.id from keys k join licenses l on l.id = k.license_id
+         where l.account_id = any(${toTextArray(accountUuids)}::uuid[])
+      ),
+      counted as (delete from too_many_requests where key_id in (select id from mine))
+      delete from refusals where key_id in (select id from mine)`,
   );
 }
 

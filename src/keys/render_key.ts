@@ -25,6 +25,11 @@ export function renderKey(key: KeySummary) {
     created_at: toTimestamp(key.createdAt),
     last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
     replaced_by: key.replacedBy,
+    refused_now: key.obstacles,
+    requests_last_hour: key.requestsLastHour,
+    refused_last_hour: key.refusedLastHour,
+    runs_out_on: key.runsOutOn,
+    places_taken: key.placesTaken,
   };
 }
 

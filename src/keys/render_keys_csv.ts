@@ -1,5 +1,6 @@
 import { renderCsv } from "../text/mod.ts";
 import type { KeySummary } from "./list_keys.ts";
+import { renderObstacles } from "./obstacles.ts";
 import { renderKey } from "./render_key.ts";
 
 const COLUMNS = [
@@ -22,12 +23,19 @@ const COLUMNS = [
   "replaced_by",
   "max_machines",
   "seat_minutes",
+  "places_taken",
+  "refused_now",
+  "runs_out_on",
 ] as const;
 
 /** Renders pages of a list of keys as CSV. No line contains a key itself. */
 export function renderKeysCsv(pages: AsyncIterable<readonly KeySummary[]>) {
   return renderCsv(pages, {
     columns: COLUMNS,
-    toCells: (key) => ({ ...renderKey(key), monthly_limit: key.monthlyLimit ?? "unlimited" }),
+    toCells: (key) => ({
+      ...renderKey(key),
+      monthly_limit: key.monthlyLimit ?? "unlimited",
+      refused_now: renderObstacles(key),
+    }),
   });
 }

@@ -18,6 +18,7 @@ export const KEY_CONDITIONS: Wrong = {
   near_quota: "79",
   unused_for: "31",
   runs_out_within: "32",
+  refused_now: "yes",
   all_places_taken: "false",
 };
 

@@ -9,7 +9,7 @@ import { createConsoleClient } from "./console_client.ts";
 const MANY = 1_205;
 const HEADING =
   "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
-  "created_at,last_used_at,replaced_by,max_machines,seat_minutes";
+  "created_at,last_used_at,replaced_by,max_machines,seat_minutes,places_taken,refused_now,runs_out_on";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -53,7 +53,7 @@ describe("GET /keys.csv", () => {
     expect(line).toStartWith(`${hostile.id},svc_test_…`);
     expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
     expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
-    expect(line).toEndWith(",,,30,15");
+    expect(line).toEndWith(",,,30,15,0,,");
     expect(text).not.toContain(hostile.apiKey.slice(-48));
   });
 

@@ -82,12 +82,15 @@ TIME      2  RATE_LIMIT_EXCEEDED  -
 
 The key is suspended. When the cause is settled, resume it:
   claviger keys resume key_ID
+
+Some requests were refused because there were too many, 2 of 2 in the last hour:
+the client must wait as long as the header Retry-After says.
 `);
     expect(await line.json(["keys", "why", key.id], { env })).toMatchObject({
       id: key.id,
       state: "suspended",
       change: { action: "key.suspend", actor: "command:olga" },
-      obstacles: ["suspended"],
+      obstacles: ["suspended", "too_many_requests"],
       quota: { monthly_limit: 1234, used: 1, remaining: 1233 },
       limits: { validate: null, refresh: 2 },
       refusals: [
@@ -97,7 +100,12 @@ The key is suspended. When the cause is settled, resume it:
     });
 
     await line.json(["keys", "resume", key.id]);
-    expect(await pageOf(key)).toEndWith("\nThe key works: it is active, and its quota is not used up.\n");
+    expect(await pageOf(key)).toEndWith(`
+TIME      2  RATE_LIMIT_EXCEEDED  -
+
+Some requests were refused because there were too many, 2 of 2 in the last hour:
+the client must wait as long as the header Retry-After says.
+`);
   });
 
   test("shows a key that was never used or refused, without a limit and without an expiry", async () => {

@@ -167,10 +167,10 @@ function Licenses({ account, keys, now }: LicensesProps) {
 function Keys({ keys }: Pick<LicensesProps, "keys">) {
   return (
     <ul class="plain">
-      {keys.map(({ id, hint, state, mode }) => (
+      {keys.map((key) => (
         <li>
-          <KeyLink id={id} text={hint} /> <State state={state} />
-          {mode === "test" && " test"}
+          <KeyLink id={key.id} text={key.hint} /> <State of={key} />
+          {key.mode === "test" && " test"}
         </li>
       ))}
     </ul>

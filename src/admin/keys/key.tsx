@@ -58,7 +58,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     title: `Key ${key.hint}`,
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
-    beside: <State state={key.state} />,
+    beside: <State of={key} />,
     above: (done) => <Why explanation={explanation} visit={visit} done={done} />,
     below: (
       <>

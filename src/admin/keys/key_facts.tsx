@@ -35,6 +35,7 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
         ["Tier, mode", `${key.tier}, ${key.mode}`],
         ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
+        key.runsOutOn === null ? null : ["Runs out", <Day at={new Date(key.runsOutOn)} now={now} />],
         ["Resets", <Day at={new Date(resetsAt)} now={now} />],
         ["Machines", describePlaces(key)],
         ["Expires", <Day at={key.expiresAt} now={now} />],

@@ -67,6 +67,14 @@ export const KEY_CONDITIONS = {
         "Only keys whose quota is used up within this many days, and before the month ends, at the rate of the last seven days that are over, by the stored figures",
     }),
   ),
+  refused_now: v.optional(
+    v.pipe(
+      YES,
+      v.description(
+        "Only keys that are refused now and not revoked: suspended, expired, quota used up by the stored figures, or too many requests in the last hour",
+      ),
+    ),
+  ),
   all_places_taken: v.optional(
     v.pipe(YES, v.description("Only keys without a free place for a machine, by the stored figures")),
   ),
@@ -85,9 +93,8 @@ export async function findStored(
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
   now: Date,
 ) {
-  const { near_quota, unused_for, runs_out_within, all_places_taken } = conditions;
-  const isFull = all_places_taken && (true as const);
-  const stored = { near_quota, unused_for, runs_out_within, all_places_taken: isFull };
+  const { near_quota, unused_for, runs_out_within, refused_now, all_places_taken } = conditions;
+  const stored = { near_quota, unused_for, runs_out_within, refused_now, all_places_taken };
   const found = await findStoredLists(database, stored, now);
   if (found !== undefined) demandFigures();
   return found;

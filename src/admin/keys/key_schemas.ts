@@ -1,7 +1,7 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
 
 import * as v from "valibot";
-import { OBSTACLES } from "../../keys/mod.ts";
+import { MOST_COUNTED, OBSTACLES } from "../../keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { PLACES } from "../frame/api/fields.ts";
@@ -11,6 +11,11 @@ const MODE = v.picklist(MODES);
 const STATE = oneOfThese(LISTED_STATES);
 const LIMIT = v.pipe(v.nullable(count()), v.description("Inferences a month; null means unlimited"));
 const EXTERNAL_ID = v.pipe(v.nullable(v.string()), v.description("Your own name for the license"));
+
+const REFUSED_NOW = v.pipe(
+  v.array(oneOfThese(OBSTACLES)),
+  v.description("All reasons for which the key is refused now; empty for a key that works"),
+);
 
 /** A key, without the key itself. */
 export const KEY = titled("Key", {
@@ -32,6 +37,25 @@ export const KEY = titled("Key", {
   created_at: timestamp(),
   last_used_at: v.pipe(v.nullable(timestamp()), v.description("Exact to the minute; null: never used")),
   replaced_by: v.pipe(v.nullable(identifier("key")), v.description("The key that replaced it by rotation")),
+  refused_now: REFUSED_NOW,
+  requests_last_hour: v.pipe(
+    count(),
+    v.description("Since its first refusal for too many requests in the last hour; 0 without one"),
+  ),
+  refused_last_hour: v.pipe(
+    count(),
+    v.description("How many of them were refused, because there were too many"),
+  ),
+  runs_out_on: v.pipe(
+    v.nullable(v.string()),
+    v.description(
+      "The day, UTC, on which the quota is used up before it resets, at the rate of the last seven days that are over, by the stored figures",
+    ),
+  ),
+  places_taken: v.pipe(
+    v.nullable(count()),
+    v.description(`The machines that hold a place, at most ${MOST_COUNTED}; null: they are not counted`),
+  ),
 });
 
 /** A key that was just issued, with the key itself. */
@@ -77,10 +101,7 @@ export const EXPLANATION = titled("KeyExplanation", {
       reason: v.nullable(v.string()),
     }),
   ),
-  obstacles: v.pipe(
-    v.array(oneOfThese(OBSTACLES)),
-    v.description("All reasons for which the key is refused now; empty for a key that works"),
-  ),
+  obstacles: REFUSED_NOW,
   expires_at: timestamp(),
   license_expires_at: timestamp(),
   replaced_by: v.nullable(identifier("key")),

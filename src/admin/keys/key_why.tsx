@@ -4,6 +4,7 @@ import type { Child } from "hono/jsx";
 import { toDay } from "../../calendar.ts";
 import type { KeyExplanation, Obstacle } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
+import { renderCount } from "../../render_count.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
@@ -41,7 +42,11 @@ export function Why({ explanation, visit, done }: Props) {
   return (
     <Notice kind="warning">
       <Done done={done} />
-      <b>The service refuses this key.</b>
+      <b>
+        {obstacles[0] === "too_many_requests"
+          ? "The service refuses some requests with this key."
+          : "The service refuses this key."}
+      </b>
       <ul>
         {obstacles.map((obstacle) => (
           <li>
@@ -92,6 +97,8 @@ const SENTENCES: Readonly<Record<Obstacle, (explanation: KeyExplanation) => stri
   expired: ({ key }) => `Its license expired on ${toDay(key.licenseExpiresAt)}.`,
   quota_used_up: ({ resetsAt }) =>
     `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`,
+  too_many_requests: ({ key }) =>
+    `It sends too many requests: the service refused ${renderCount(key.refusedLastHour)} of ${renderCount(key.requestsLastHour)} in the last hour. The client must wait as long as Retry-After says.`,
 };
 
 /** The action that ends an obstacle. */
@@ -108,6 +115,7 @@ function WayOut({ explanation, obstacle, visit }: WhyProps & { readonly obstacle
     const path = toOpenForm(`/console/keys/${key.id}`, action.name);
     return isOffered(action, { of: explanation, visit }) ? <a href={path}>{label}</a> : null;
   }
+  if (obstacle === "too_many_requests") return null;
   if (key.replacedBy !== null)
     return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;
   const query = new URLSearchParams({ email: key.email, tier: key.tier });

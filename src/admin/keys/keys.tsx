@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { MOST_DAYS_LEFT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { idRule } from "../../ids.ts";
-import { type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import { type KeySummary, listKeys, MOST_COUNTED, renderKeysCsv } from "../../keys/mod.ts";
 import {
   findAccountNamed,
   LISTED_STATES,
@@ -52,9 +52,16 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
         />
       ),
     },
-    { label: "State", cell: ({ state }) => <State state={state} /> },
-    { label: "Tier, mode", cell: ({ tier, mode }) => <Lines text={tier} more={mode} /> },
+    { label: "State", cell: (key) => <State of={key} /> },
+    {
+      label: "Tier, mode",
+      cell: (key) => <Lines text={key.tier} more={[key.mode, renderTaken(key)].filter(Boolean).join(", ")} />,
+    },
     numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
+    {
+      label: "Runs out",
+      cell: ({ runsOutOn }) => (runsOutOn === null ? "" : <Day at={new Date(runsOutOn)} now={now} />),
+    },
     { label: "Expires", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },
     { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
   ],
@@ -95,6 +102,13 @@ async function findKeys(
   };
 }
 
+/** Renders the places of a license that machines hold: `3 of 5 places`; empty if machines are not counted. */
+function renderTaken({ placesTaken, maxMachines }: KeySummary): string {
+  if (placesTaken === null || maxMachines === null) return "";
+  const isMore = placesTaken === MOST_COUNTED && maxMachines > MOST_COUNTED;
+  return `${renderCount(placesTaken)}${isMore ? " or more" : ""} of ${renderCount(maxMachines)} places`;
+}
+
 function countKeys({ length }: readonly KeySummary[], isPart: boolean): string {
   return `${length} ${length === 1 ? "key" : "keys"}${isPart ? " on this page" : ""}`;
 }
@@ -109,7 +123,7 @@ const NEAR_PERCENTAGES = ["80", "90", "100"];
 const RUNS_OUT_DAYS = ["1", "3", "7", "14", `${MOST_DAYS_LEFT}`];
 
 function Fields(asked: Asked<typeof ENTRIES>) {
-  const { search, state, tier, mode, ...more } = asked.entered;
+  const { search, state, refused_now, tier, mode, ...more } = asked.entered;
   const field = (name: keyof typeof KEY_CONDITIONS) => fieldOf(asked, name);
   return (
     <>
@@ -120,6 +134,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
         hint="Words of e-mail, name or organization, or the last four characters of a key"
       />
       <Select {...field("state")} label="State" choices={choicesOf(LISTED_STATES)} />
+      <Select {...field("refused_now")} label="Refused now" choices={choicesOf(["true"], () => "yes")} />
       <Select {...field("tier")} label="Tier" choices={choicesOf(TIERS)} />
       <Select {...field("mode")} label="Mode" choices={choicesOf(MODES)} />
       <details class="more-filters" open={Object.keys(more).length > 0}>

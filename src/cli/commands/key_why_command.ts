@@ -2,6 +2,7 @@
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import {
+  describeObstacles,
   explainKey,
   type KeyExplanation,
   type KeySummary,
@@ -125,7 +126,12 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
     sentence: "The month's quota is used up. Wait until it resets, or give the license a higher limit:",
     command: `keys limit ${id} N`,
   }),
+  too_many_requests: (key) => ({
+    sentence: `Some requests were refused because there were too many, ${describeObstacles(key).at(-1)?.[1]}: ${WAIT}`,
+  }),
 };
+
+const WAIT = "the client must wait as long as the header Retry-After says.";
 
 function newerOr({ replacedBy, tier }: KeySummary, sentence: string): Advice {
   if (replacedBy === null) return { sentence, command: `keys issue --email EMAIL --tier ${tier}` };
@@ -138,10 +144,7 @@ function newerOr({ replacedBy, tier }: KeySummary, sentence: string): Advice {
 /** Returns what the operator can do about the last refusal of a key that works. */
 function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
   const advice: Partial<Record<Code, Advice>> = {
-    RATE_LIMIT_EXCEEDED: {
-      sentence:
-        "The last refusal was for too many requests in a minute: the client must wait as long as the header Retry-After says.",
-    },
+    RATE_LIMIT_EXCEEDED: { sentence: `The last refusal was for too many requests in a minute: ${WAIT}` },
     LICENSE_REQUIRED: {
       sentence: "The last refusal was for a model of a higher tier. Give the license that tier:",
       command: `keys tier ${key.id} TIER`,

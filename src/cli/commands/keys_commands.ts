@@ -1,6 +1,7 @@
 /** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
 import { monthOf, toTimestamp } from "../../calendar.ts";
 import { openSession } from "../../database/mod.ts";
+import { findStoredLists, MOST_DAYS_LEFT } from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
 import {
   DAYS_OF_FILTER,
@@ -14,6 +15,7 @@ import {
   keyPattern,
   listKeys,
   renderKey,
+  renderObstacles,
   revokeKey,
 } from "../../keys/mod.ts";
 import {
@@ -36,7 +38,7 @@ import { demandAccount, demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
 import { listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
-import { anyText, option, required } from "../parameter.ts";
+import { anyText, flag, option, required } from "../parameter.ts";
 import { counted } from "../print.ts";
 import { showProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
@@ -133,9 +135,28 @@ const list = databaseCommand({
       wholeNumber(1, 100),
       { as: "percent" },
     ),
+    runsOutWithin: option(
+      "only keys whose quota is used up within this many days and before it resets, by the stored figures",
+      wholeNumber(0, MOST_DAYS_LEFT),
+      { as: "days" },
+    ),
+    refusedNow: flag("only keys that are refused now and not revoked, by the stored figures"),
+    allPlacesTaken: flag("only keys without a free place for a machine, by the stored figures"),
   },
   async run(values, call) {
-    const { database, now } = call;
+    const { database, now, print } = call;
+    const stored = orRefuse(
+      await findStoredLists(
+        database,
+        {
+          runs_out_within: values.runsOutWithin,
+          refused_now: values.refusedNow || undefined,
+          all_places_taken: values.allPlacesTaken || undefined,
+        },
+        now,
+      ),
+    );
+    if (stored !== undefined) print.note(`By the stored figures of ${toTimestamp(stored.asOf)}`);
     const account = values.account === undefined ? undefined : await demandAccount(database, values.account);
     const { externalId, tier, state, mode } = values;
     const filter = {
@@ -147,6 +168,7 @@ const list = databaseCommand({
       accountUuid: account?.uuid,
       expiringWithinDays: values.expiringWithin,
       unusedForDays: values.unusedFor,
+      ...stored?.filter,
     };
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
@@ -164,7 +186,7 @@ function toTableRow(key: KeySummary) {
     email: key.email,
     tier: key.tier,
     mode: key.mode,
-    state: key.state,
+    state: renderObstacles(key) || key.state,
     used: key.used,
     limit: key.monthlyLimit ?? "unlimited",
     "expires at": key.expiresAt,

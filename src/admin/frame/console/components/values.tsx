@@ -2,7 +2,7 @@
 /** Values as people read them. */
 import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
-import type { ListedState } from "../../../../licensing/mod.ts";
+import { describeObstacles, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
@@ -98,9 +98,32 @@ export function Pill({ tone, children }: PillProps) {
   return <span class={`state ${tone}`}>{children}</span>;
 }
 
-/** The state of a key as a colored word. */
-export function State({ state }: { readonly state: ListedState }) {
-  return <span class={`state ${state}`}>{state}</span>;
+const TONES: Readonly<Record<Obstacle, string>> = {
+  revoked: "revoked",
+  replaced: "expired",
+  suspended: "suspended",
+  expired: "expired",
+  quota_used_up: "bad",
+  too_many_requests: "warning",
+};
+
+/** The state of a key: why the service refuses it now, or else that it is active. */
+export function State({ of }: { readonly of: KeySummary }) {
+  const described = describeObstacles(of);
+  return (
+    <>
+      {of.obstacles.every((obstacle) => obstacle === "too_many_requests") && (
+        <span class="state active">active</span>
+      )}
+      {of.obstacles.map((obstacle, index) => (
+        <>
+          {" "}
+          <span class={`state ${TONES[obstacle]}`}>{described[index]?.[0]}</span>
+          {described[index]?.[1] && <span class="more">{described[index]?.[1]}</span>}
+        </>
+      ))}
+    </>
+  );
 }
 
 /** A day, as `2026-11-22`, and with `now` its distance; the exact time appears when the pointer rests on it. */

@@ -1,0 +1,69 @@
+/** Why the service refuses a key now, for every list and page. */
+
+import type { ListedState } from "../licensing/mod.ts";
+import { renderCount } from "../render_count.ts";
+
+/**
+ * The reasons for which the service refuses a key. `revoked` and `replaced` (the key was rotated and the overlap is
+ * over) cannot be undone for this key. `suspended`, `expired` (the license expired) and `quota_used_up` can be undone,
+ * and several of them can hold at once. With `too_many_requests` the service refused some requests in the last hour.
+ */
+export const OBSTACLES = [
+  "revoked",
+  "replaced",
+  "suspended",
+  "expired",
+  "quota_used_up",
+  "too_many_requests",
+] as const;
+export type Obstacle = (typeof OBSTACLES)[number];
+
+/** What decides whether the service refuses a key. */
+export interface Obstructed {
+  readonly state: ListedState;
+  readonly monthlyLimit: number | null;
+  readonly used: number;
+  /** The expiry of the license, or the key's own expiry, which a rotated key has, if that is earlier. */
+  readonly expiresAt: Date;
+  readonly licenseExpiresAt: Date;
+  /** How many requests were refused in the last hour because there were too many. */
+  readonly refusedLastHour: number;
+  /** All requests of the last hour since the first of these refusals; 0 without one. */
+  readonly requestsLastHour: number;
+}
+
+/** Finds all reasons for which the service refuses a key at `now`; none for a key that works. */
+export function findObstacles(key: Obstructed, now: Date): readonly Obstacle[] {
+  if (key.state === "revoked") return ["revoked"];
+  // Only a rotated key has its own expiry, and a renewed license does not change that expiry.
+  if (key.expiresAt < key.licenseExpiresAt && key.expiresAt <= now) return ["replaced"];
+  const obstacles: Obstacle[] = [];
+  if (key.state === "suspended") obstacles.push("suspended");
+  if (key.licenseExpiresAt <= now) obstacles.push("expired");
+  if (key.monthlyLimit !== null && key.used >= key.monthlyLimit) obstacles.push("quota_used_up");
+  if (key.refusedLastHour > 0) obstacles.push("too_many_requests");
+  return obstacles;
+}
+
+type Refused = Pick<Obstructed, "refusedLastHour" | "requestsLastHour"> & {
+  readonly obstacles: readonly Obstacle[];
+};
+
+/** Says the reasons in words, each with its details: `["too many requests", "173 of 240 in the last hour"]`. */
+export function describeObstacles(key: Refused): (readonly [words: string, details?: string])[] {
+  return key.obstacles.map((obstacle) => {
+    if (obstacle === "too_many_requests")
+      return [
+        "too many requests",
+        `${renderCount(key.refusedLastHour)} of ${renderCount(key.requestsLastHour)} in the last hour`,
+      ];
+    return [obstacle === "replaced" ? "rotated" : obstacle.replaceAll("_", " ")];
+  });
+}
+
+/** Says the reasons as one text: `suspended; quota used up`. */
+export function renderObstacles(key: Refused): string {
+  return describeObstacles(key)
+    .map((parts) => parts.join(": "))
+    .join("; ");
+}
