@@ -44,7 +44,10 @@ export interface MachineFilter extends Omit<ListPart, "search"> {
   readonly newestFirst?: boolean | undefined;
 }
 
-/** Lists machines in the order of their first activation; all machines without a filter. */
+/**
+ * Lists machines in the order of their first activation; all machines without a filter. A machine whose place ended by
+ * itself is missing in the lists of every state until the upkeep has noted the end.
+ */
 export async function listMachines(
   database: Database,
   { filter = {} }: { readonly filter?: MachineFilter } = {},
@@ -107,47 +110,30 @@ export function allowsMachine(sql: Sql, restriction: Restriction = UNRESTRICTED)
      where l.id = m.license_id and ${allowsRow(sql, restriction)})`;
 }
 
-/** Returns the parts of a state, as SQL. An index has the machines of each part in the order of the list. */
-function partsOf(sql: Sql, state: MachineState | undefined): Fragment[] {
-  const holds = sql`m.ended_at is null`;
-  const isSigned = sql`m.signed_until > '-infinity' and m.signed_until > statement_timestamp()`;
-  switch (state) {
-    case "active":
-      return [sql`${holds} and m.active_until > statement_timestamp()`];
-    case "released":
-      return [sql`${holds} and m.active_until <= statement_timestamp() and ${isSigned}`];
-    case "ended":
-      // `ended_at` is set when the next machine asks for a place: until then those of the second part have none.
-      return [
-        sql`m.ended_at is not null`,
-        sql`${holds} and greatest(m.active_until, m.signed_until) <= statement_timestamp()`,
-      ];
-    default:
-      return [sql`true`];
-  }
+/** Returns the condition of a state, as SQL, beside the stored one: a place ends by itself before the upkeep notes it. */
+function isStill(sql: Sql, state: MachineState): Fragment {
+  if (state === "active") return sql`m.active_until > statement_timestamp()`;
+  return state === "released" ? sql`m.signed_until > statement_timestamp()` : sql`true`;
 }
 
-/** Selects the ids of the machines of a page: the first ones of each part and, for an account, of each license. */
+/** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */
 function selectPage(sql: Sql, filter: MachineFilter): Fragment {
   const { accountUuid, licenseUuid, keyUuid, state, afterUuid, restriction, newestFirst } = filter;
-  const ofLicenses = (accountUuid ?? licenseUuid ?? keyUuid) !== undefined;
-  const isNext =
-    afterUuid === undefined ? sql`true` : sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`;
-  const firsts = partsOf(sql, state)
+  const conditions = [
+    allowsMachine(sql, restriction),
+    ...(afterUuid ? [sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
+    ...(accountUuid ? [sql`m.account_id = ${accountUuid}::uuid`] : []),
+    ...(licenseUuid ? [sql`m.license_id = ${licenseUuid}::uuid`] : []),
+    ...(keyUuid ? [sql`m.license_id = (select license_id from keys where id = ${keyUuid}::uuid)`] : []),
+    ...(state ? [isStill(sql, state)] : []),
+  ].reduce((all, condition) => sql`${all} and ${condition}`);
+  const firsts = (state ? [state] : MACHINE_STATES)
     .map(
-      (isOfPart) => sql`
-        (select m.id from machines m
-          where ${isOfPart} and ${isNext} and ${allowsMachine(sql, restriction)}
-            ${ofLicenses ? sql`and m.license_id = chosen.id` : sql``} ${inOrder(sql, filter)})`,
+      (stored) => sql`
+        (select m.id from machines m where m.stored_state = ${stored}::text and ${conditions} ${inOrder(sql, filter)})`,
     )
     .reduce((all, part) => sql`${all} union all ${part}`);
-  if (!ofLicenses) return sql`select m.id from (${firsts}) as m ${inOrder(sql, filter)}`;
-  return sql`
-    select m.id from licenses chosen cross join lateral (${firsts}) as m
-     where ${accountUuid === undefined ? sql`true` : sql`chosen.account_id = ${accountUuid}::uuid`}
-       and ${licenseUuid === undefined ? sql`true` : sql`chosen.id = ${licenseUuid}::uuid`}
-       and ${keyUuid === undefined ? sql`true` : sql`chosen.id = (select license_id from keys where id = ${keyUuid}::uuid)`}
-     ${inOrder(sql, filter)}`;
+  return sql`select m.id from (${firsts}) as m ${inOrder(sql, filter)}`;
 }
 
 /** Identifiers sort by the time at which they were made. */

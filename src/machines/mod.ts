@@ -3,7 +3,8 @@
  * is released (node-locked) or its heartbeats stop (floating). Owns the table `machines`.
  *
  * Every change of places is a function in SQL that locks the row of the license first and counts afterwards, in a
- * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once.
+ * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once. The
+ * upkeep only notes ends that have passed, so it needs no lock.
  */
 export { type ActivatedMachine, type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
 export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
@@ -19,6 +20,7 @@ export {
   type MachineSummary,
   renderMachine,
 } from "./list_machines.ts";
+export { noteEnds, noteEndsUpkeep } from "./note_ends.ts";
 export {
   findReleasable,
   type ReleasedMachine,

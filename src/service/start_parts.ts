@@ -6,7 +6,7 @@ import { newUuid } from "../ids.ts";
 import { createKeyDirectory } from "../keys/mod.ts";
 import { createLicenseChanges } from "../licensing/mod.ts";
 import { createLimiter } from "../limits/mod.ts";
-import { machinesUpkeep } from "../machines/mod.ts";
+import { machinesUpkeep, noteEndsUpkeep } from "../machines/mod.ts";
 import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import { createGitHubAppSource, createTokenSource } from "../repository_token/mod.ts";
 import { createSharedWindows, sharedWindowsUpkeep } from "../shared_windows/mod.ts";
@@ -42,7 +42,14 @@ export async function startParts(
   await order.start(failedLogins, LAST_WRITE_MS);
   const { address } = stores.installation;
   const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });
-  const tasks = [...usageUpkeep.tasks, operatorsUpkeep, activityUpkeep, sharedWindowsUpkeep, machinesUpkeep];
+  const tasks = [
+    ...usageUpkeep.tasks,
+    operatorsUpkeep,
+    activityUpkeep,
+    sharedWindowsUpkeep,
+    machinesUpkeep,
+    noteEndsUpkeep,
+  ];
   // The files of another server cannot be read, and its memory is not ours to fill.
   if (config.databaseUrl === undefined) tasks.push(warmUp);
   const upkeep = createUpkeep({ address, clock, log, tasks });

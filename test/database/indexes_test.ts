@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { inTransaction } from "../support/in_transaction.ts";
+import { licenseWith } from "../support/machines.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
@@ -25,6 +27,25 @@ describe("an index", () => {
   test("has no column that an event or a use of a key changes", async () => {
     expect(await indexedColumns("usage")).toEqual(["license_id", "month"]);
     expect(await indexedColumns("keys")).toEqual(["changed_xid", "hash", "hint", "id", "license_id"]);
+  });
+
+  // The places of floating machines depend on their heartbeats: many each second.
+  test("has no column that the heartbeat of a machine changes", async () => {
+    const columns = await indexedColumns("machines");
+    expect(columns).toContain("stored_state");
+    for (const changed of ["active_until", "last_seen_at"]) expect(columns).not.toContain(changed);
+    const { licenseUuid } = await licenseWith(server.database, { maxMachines: 1, seatMinutes: 5 });
+    await inTransaction(server.address, async (sql) => {
+      await sql`
+        insert into machines (id, license_id, fingerprint, activated_at, last_seen_at, active_until)
+        values (gen_random_uuid(), ${licenseUuid}::uuid, ${Buffer.alloc(32)}, now(), now(), now() + interval '5 minutes')`;
+      await sql`
+        select from renew_seats(array[${licenseUuid}::uuid], array[${Buffer.alloc(32)}::bytea], true)`;
+      const [updates] = await sql<{ hot: number; all: number }[]>`
+        select n_tup_hot_upd::integer as hot, n_tup_upd::integer as all
+          from pg_stat_xact_user_tables where relname = 'machines'`;
+      expect(updates).toEqual({ hot: 1, all: 1 });
+    });
   });
 
   test("is valid in every case, also if it was built concurrently", async () => {

@@ -7,6 +7,7 @@ import { createInstallation } from "../several_processes/installation.ts";
 import { licenseWith } from "../support/machines.ts";
 import { shortest } from "../support/shortest.ts";
 import { useForAll } from "../support/use.ts";
+import { fillMachines } from "./fill_machines.ts";
 
 // Runs alone: it judges a time.
 
@@ -14,39 +15,14 @@ const LICENSES = Number(process.env.MACHINES ?? 100_000) / 5;
 const ACTIVATIONS = 1_000;
 const KEYS = 50;
 const WRITERS = 16;
-const PART = 4_000;
 const MOST_MS = 5;
 
 const installation = useForAll(createInstallation);
 
-/** Makes licenses with five active machines each. A statement makes as many as it can well before its deadline. */
-async function fill(): Promise<void> {
-  const { database } = installation;
-  for (let made = 0; made < LICENSES; made += PART) {
-    await database.query(
-      (sql) => sql`
-        with n as (select n, gen_random_uuid() as account, gen_random_uuid() as license
-                     from generate_series(${made + 1}::integer, ${Math.min(made + PART, LICENSES)}::integer) as n),
-        accounts as (
-          insert into accounts (id, email, name, organization, created_at)
-          select account, n || '@example.org', 'Ada', '', now() from n
-        ),
-        licenses as (
-          insert into licenses (id, account_id, tier, expires_at, created_at, max_machines, seat_minutes)
-          select license, account, 'research', '9999-12-31T23:59:59Z', now(), 10, 30 from n
-        )
-        insert into machines (id, license_id, fingerprint, activated_at, last_seen_at, active_until)
-        select gen_random_uuid(), license, sha256((license || each::text)::bytea), now(), now(), now() + interval '1 hour'
-          from n, generate_series(1, 5) as each`,
-    );
-  }
-  await database.query((sql) => sql`analyze`);
-}
-
 test(`an activation takes at most ${MOST_MS} ms at the median among ${LICENSES * 5} machines, beside events`, async () => {
   const limits = ["MACHINE_ACTIVATE", "ANALYTICS"].map((name) => [`CLAVIGER_LIMIT_${name}`, "0"]);
   const service = await installation.serve(Object.fromEntries(limits));
-  await fill();
+  await fillMachines(installation.database, { licenses: LICENSES });
   const keys: string[] = [];
   for (let each = 0; each < KEYS; each++)
     keys.push((await licenseWith(installation.database, { maxMachines: 1_000, seatMinutes: 30 })).apiKey);

@@ -8,6 +8,7 @@ import {
   findReleasable,
   listMachines,
   type MachineFilter,
+  noteEnds,
   releaseByOperator,
   renderMachine,
 } from "../../src/machines/mod.ts";
@@ -35,6 +36,7 @@ async function inEveryState() {
   const due = await place(license, "due");
   for (const uuid of [released, ended]) orThrow(await releaseByOperator(database, uuid, BY));
   await setEnd(database, due, { active_until: -1 });
+  await noteEnds({ database, isStopping: () => false });
   return { license, active, released, ended, due };
 }
 

@@ -55,10 +55,13 @@ test.skipIf(missing !== undefined)(
     const hosts = await startHosts(folder, SETTINGS);
     ends.defer(() => hosts.close());
     const address = toDatabaseAddress(hosts.cluster.url);
-    const database = openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
-    ends.use(database);
-    await installDatabaseClock(database);
-    await preparePlaces(database);
+    const open = () => openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
+    {
+      await using database = open();
+      await installDatabaseClock(database);
+      await preparePlaces(database);
+    }
+    const database = ends.use(open());
     // Their new connections read the clock of the test.
     for (const index of [0, 1, 2]) await hosts.restartService(index, "SIGTERM");
     await hosts.untilWhole();

@@ -5,6 +5,9 @@
  * for ten minutes.
  */
 import { expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { openDatabase } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
 import { createInstallation, type Replica } from "../several_processes/installation.ts";
 import { installDatabaseClock } from "../support/database_clock.ts";
 import { createRandom } from "../support/random.ts";
@@ -24,9 +27,10 @@ test(`Never more than 30 of 200 clients hold a place in ${SECONDS} s of kills an
   await preparePlaces(installation.database);
   const replicas: Replica[] = [];
   for (let i = 0; i < 3; i++) replicas.push(await installation.serve(SETTINGS));
+  await using database = openDatabase(installation.address, { clock: systemClock, log: silentLog });
   const places = await startPlaces(
     {
-      database: installation.database,
+      database,
       post: async (path, body) =>
         await replicas[random.between(0, 2)]?.post(path, body).catch(() => undefined),
     },

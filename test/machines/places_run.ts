@@ -4,7 +4,7 @@
  */
 import { expect } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
-import { createMachineNames } from "../../src/machines/mod.ts";
+import { createMachineNames, noteEnds } from "../../src/machines/mod.ts";
 import { readDatabaseClock, setDatabaseClock } from "../support/database_clock.ts";
 import { licenseWith } from "../support/machines.ts";
 import type { Random } from "../support/random.ts";
@@ -20,6 +20,7 @@ import {
 } from "./places_history.ts";
 
 export interface PlacesTarget {
+  /** Opened after {@linkcode preparePlaces}, so that its connections read the clock of the test. */
   readonly database: Database;
   /** Sends a request to one of the services. Undefined if the connection was refused or cut. */
   post(path: string, body: object): Promise<PlacesAnswer | undefined>;
@@ -115,7 +116,15 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
     }
   }
 
-  const running = Array.from({ length: CLIENTS }, (_, index) => client(index));
+  /** The upkeep, much more often than the services run it. */
+  async function upkeep() {
+    while (!isStopped) {
+      await noteEnds({ database, isStopping: () => isStopped }).catch(() => {});
+      await Bun.sleep(random.between(50, 500));
+    }
+  }
+
+  const running = [...Array.from({ length: CLIENTS }, (_, index) => client(index)), upkeep()];
   return {
     /** Ends the clients, expects that the history keeps the rule, and returns its figures. */
     async stop() {
