@@ -7,6 +7,8 @@ export const DAYS_OF_FILTER = wholeNumber(0, 36_500);
 
 /** The conditions of a list: it contains the keys that meet all given conditions. */
 export interface KeyFilter extends ListPart {
+  /** Only these keys; then no other condition counts but the restriction. */
+  readonly uuids?: readonly string[] | undefined;
   readonly accountUuid?: string | undefined;
   readonly externalId?: string | undefined;
   readonly tier?: Tier | undefined;

@@ -1,5 +1,5 @@
 import { DAY_MS, monthOf, toDay } from "../calendar.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import {
   allowsRow,
@@ -129,10 +129,12 @@ async function select(
            ? sql`k.id = ${uuid}::uuid`
            : hash !== undefined
              ? sql`k.hash = ${`\\x${hash}`}::text::bytea`
-             : isListed(sql, sql`k.id`, {
-                 now,
-                 filter: isFiltered ? { ...filter, limit: undefined } : filter,
-               })
+             : filter.uuids !== undefined
+               ? sql`k.id = any(${toTextArray(filter.uuids)}::uuid[])`
+               : isListed(sql, sql`k.id`, {
+                   now,
+                   filter: isFiltered ? { ...filter, limit: undefined } : filter,
+                 })
        } and ${allowsRow(sql, restriction)}
          and (${daysBefore(now, unusedForDays)}::timestamptz is null
               or greatest(k.last_used_at, k.created_at) <= ${daysBefore(now, unusedForDays)}::timestamptz)

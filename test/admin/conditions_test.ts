@@ -54,6 +54,7 @@ describe("the console", () => {
   const OTHERS = [
     "/overview",
     "/keys/issue",
+    "/keys/many",
     "/accounts/:id",
     "/machines/:id",
     "/models/:name",

@@ -8,7 +8,7 @@ export interface Sent {
   readonly method?: string;
   readonly cookie?: string;
   /** Sent by POST, with the console's own origin. */
-  readonly form?: Readonly<Record<string, string>>;
+  readonly form?: Readonly<Record<string, string>> | [name: string, value: string][];
   /** A body that is sent as it is, also with the console's own origin. */
   readonly file?: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -49,6 +49,15 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     const key = await admin.issue();
     return onKey(key, "revoke", { repeat: key.id });
   },
+  "POST /keys/many": async (admin) => onKeys(admin, ""),
+  "POST /keys/many.csv": async (admin) => onKeys(admin, ".csv"),
+  "POST /keys/many/suspend": async (admin) => onKeys(admin, "/suspend"),
+  "POST /keys/many/resume": async (admin) => onKeys(admin, "/resume", {}, issueSuspended),
+  "POST /keys/many/renew": async (admin) => onKeys(admin, "/renew", { last_day: "2031-01-31" }),
+  "POST /keys/many/tier": async (admin) => onKeys(admin, "/tier", { tier: "commercial" }),
+  "POST /keys/many/limit": async (admin) => onKeys(admin, "/limit", { monthly_limit: "9" }),
+  "POST /keys/many/machines": async (admin) => onKeys(admin, "/machines", { max_machines: "30" }),
+  "POST /keys/many/revoke": async (admin) => onKeys(admin, "/revoke", { repeat: "2" }),
   "POST /accounts/:id/change": async (admin) => ({
     path: `/accounts/${(await admin.issue()).userId}/change`,
     form: { name: "Grace", organization: "Compilers", reason: "as agreed" },
@@ -150,4 +159,15 @@ async function beginSession({ database, clock }: TestAdmin): Promise<string> {
 
 function onKey(key: IssuedKey, action: string, form: SampleVisit["form"] = {}): SampleVisit {
   return { path: `/keys/${key.id}/${action}`, form: { ...form, reason: "as agreed" } };
+}
+
+async function onKeys(
+  admin: TestAdmin,
+  action: string,
+  form: SampleVisit["form"] = {},
+  issue: (admin: TestAdmin) => Promise<IssuedKey> = () => admin.issue(),
+): Promise<SampleVisit> {
+  const keys = [await issue(admin), await issue(admin)];
+  const id = keys.map((key) => key.id).join(" ");
+  return { path: `/keys/many${action}`, form: { ...form, id, total: "2", reason: "as agreed" } };
 }

@@ -40,7 +40,13 @@ test("these actions can be done to many things at once", () => {
     "/access/operators/:name/role",
   ]);
   const forms = CONSOLE_ROUTES.filter(({ method }) => method === "POST").map(({ path }) => path);
-  const others = ["/keys/issue", "/access/sessions/:id/end", "/logout"];
+  const many = ["", ".csv", "/suspend", "/resume", "/renew", "/tier", "/limit", "/machines", "/revoke"];
+  const others = [
+    ...many.map((action) => `/keys/many${action}`),
+    "/keys/issue",
+    "/access/sessions/:id/end",
+    "/logout",
+  ];
   expect([...ACTIONS.map(({ path }) => path), ...others].toSorted()).toEqual(forms.toSorted());
 });
 

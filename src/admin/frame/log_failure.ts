@@ -10,7 +10,7 @@ const SLOW_READ = refuse(
   "Cannot answer: the database needs more than 2 seconds, so the statement was stopped; narrow the filter or the " +
     "search, or try again when the database has less to do",
 );
-const SLOW_CHANGE = refuse(
+export const SLOW_CHANGE = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot make this change: the database needs more than 2 seconds, so the statement was stopped, and nothing was " +
     "changed; try again",

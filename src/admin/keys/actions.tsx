@@ -2,7 +2,7 @@
 /** The actions that the page of a key offers. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { type KeyExplanation, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
+import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -11,7 +11,17 @@ import { action, type Change } from "../frame/console/action.ts";
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { exportLicense } from "./export_license.tsx";
-import { CHANGE, HELP, isActive, isNotRevoked, type KeyAction, mayStay, STOP, uuidOf } from "./key_action.ts";
+import {
+  type ActedKey,
+  CHANGE,
+  HELP,
+  isActive,
+  isNotRevoked,
+  type KeyAction,
+  mayStay,
+  STOP,
+  uuidOf,
+} from "./key_action.ts";
 import {
   EXPIRY_ENTRIES,
   ExpiryFields,
@@ -34,6 +44,7 @@ const suspend: KeyAction = action({
   submit: "Suspend the key",
   toMany: true,
   fits: isActive,
+  isDone: ({ key }) => key.state === "suspended",
   Form: () => <p>The service refuses the key until someone resumes it.</p>,
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
   done: "The key is suspended: it is refused from now on.",
@@ -47,6 +58,7 @@ export const resume: KeyAction = action({
   submit: "Resume the key",
   toMany: true,
   fits: (of) => of.key.state === "suspended" && mayStay(of),
+  isDone: ({ key }) => key.state === "active" || key.state === "expired",
   Form: () => <p>The service accepts the key again.</p>,
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
   done: "The key is resumed.",
@@ -170,6 +182,7 @@ const revoke: KeyAction = action({
   submit: "Revoke the key",
   toMany: true,
   fits: isNotRevoked,
+  isDone: ({ key }) => key.state === "revoked",
   isFinal: true,
   repeat: { what: "the key id", textOf: ({ key }) => key.id },
   Form: () => (
@@ -197,13 +210,13 @@ export const KEY_ACTIONS = [
 ];
 
 /** Says what a change leaves of the month's quota: `500,000 a month; 5,300 used stay.` */
-function quotaOf({ key: { monthlyLimit, used } }: KeyExplanation): string {
+function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
   const limit = monthlyLimit === null ? "Unlimited" : `${renderCount(monthlyLimit)} a month`;
   return `${limit}; ${renderCount(used)} used stay.`;
 }
 
 function changeLicenseOf(
-  { of, by, visit }: Change<KeyExplanation>,
+  { of, by, visit }: Change<ActedKey>,
   change: LicenseChange,
 ): Promise<object | Refusal> {
   return changeLicense(visit.options.licenseChanges, { keyUuid: uuidOf(of) }, { ...by, change });

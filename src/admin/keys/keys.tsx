@@ -1,4 +1,5 @@
 /** @jsxImportSource hono/jsx */
+import type { Child } from "hono/jsx";
 import * as v from "valibot";
 import { MOST_DAYS_LEFT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { idRule } from "../../ids.ts";
@@ -14,7 +15,7 @@ import {
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
+import { Choice, choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
@@ -24,6 +25,8 @@ import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { findStored, KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
 
+/** The most keys of a selection. The ids of more would not fit into a form. */
+export const MOST_KEYS = 1_000;
 const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(idRule("key"))) } as const;
 
 /** The list of keys. */
@@ -32,14 +35,18 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   path: "/keys",
   scope: "keys:read",
   entries: ENTRIES,
+  script: "many",
   find: findKeys,
   toAfter: ({ id }) => id,
   Fields,
-  columns: ({ now }) => [
+  columns: ({ now, may }) => [
     {
       label: "Key",
       cell: ({ id, hint }) => (
-        <Lines text={<KeyLink id={id} text={hint} />} more={<code class="id">{id}</code>} />
+        <>
+          {may("keys:manage") && <input type="checkbox" name="id" value={id} aria-label={`Select ${hint}`} />}
+          <Lines text={<KeyLink id={id} text={hint} />} more={<code class="id">{id}</code>} />
+        </>
       ),
     },
     {
@@ -71,8 +78,38 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
+  around: (table, { may }, entered) =>
+    may("keys:manage") ? <SelectKeys entered={entered}>{table}</SelectKeys> : table,
   csv: renderKeysCsv,
 };
+
+interface SelectProps extends Pick<Asked<typeof ENTRIES>, "entered"> {
+  readonly children?: Child;
+}
+
+/** The form around the table, which selects some keys, or all that meet the conditions. */
+function SelectKeys({ entered, children }: SelectProps) {
+  const which = Object.keys(entered).length === 0 ? "All keys" : "All keys that meet the conditions";
+  return (
+    <form class="selects" method="post" action="/console/keys/many">
+      {children}
+      <input type="hidden" name="conditions" value={String(new URLSearchParams(entered))} />
+      <div class="actions">
+        <Choice
+          type="checkbox"
+          name="all"
+          value="yes"
+          label={`${which}, up to ${renderCount(MOST_KEYS)}`}
+          checked={false}
+        />
+        <button type="submit">Change the selected keys…</button>
+        <button type="submit" class="quiet" formaction="/console/keys/many.csv">
+          Download them as CSV
+        </button>
+      </div>
+    </form>
+  );
+}
 
 async function findKeys(
   { options, now }: Visit,

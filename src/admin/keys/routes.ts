@@ -10,6 +10,7 @@ import { listKeysRoute } from "./key_list_routes.ts";
 import { KEYS } from "./keys.tsx";
 import { KEY_ROUTES } from "./keys_routes.ts";
 import { LICENSE_ROUTES } from "./licenses_routes.ts";
+import { MANY_ROUTES } from "./many_keys.tsx";
 import { exportLicense } from "./signed_license_routes.ts";
 
 export const keys: Thing = {
@@ -18,6 +19,7 @@ export const keys: Thing = {
     ...listRoutes(KEYS),
     page("/keys/issue", "keys:issue", issueFormPage),
     form("/keys/issue", "keys:issue", issueKeyOfForm),
+    ...MANY_ROUTES,
     ...detailRoutes(KEY_PAGE),
   ],
   api: [listKeysRoute, ...KEY_ROUTES, exportLicense, ...KEY_CHANGE_ROUTES, ...LICENSE_ROUTES],

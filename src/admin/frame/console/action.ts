@@ -45,6 +45,8 @@ interface Described<Thing> {
   readonly done?: Sentence<Thing> | Readonly<Record<string, Sentence<Thing>>>;
   /** Tells whether the state allows the action; by default every state does. */
   fits?(of: Thing): boolean;
+  /** Tells whether the thing is already as the action makes it, if its state alone shows that. */
+  isDone?(of: Thing): boolean;
   /** Describes the change, and has its fields besides `repeat` and the reason. */
   Form(props: FormProps<Thing>): Child;
 }

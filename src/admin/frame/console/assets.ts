@@ -8,6 +8,7 @@ import action from "./browser/action.client.js" with { type: "text" };
 import copy from "./browser/copy.client.js" with { type: "text" };
 import enter from "./browser/enter.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
+import many from "./browser/many.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
 import upload from "./browser/upload.client.js" with { type: "text" };
@@ -18,18 +19,19 @@ import base from "./style/base.css" with { type: "text" };
 import charts from "./style/charts.css" with { type: "text" };
 import controls from "./style/controls.css" with { type: "text" };
 import frame from "./style/frame.css" with { type: "text" };
+import manyStyle from "./style/many.css" with { type: "text" };
 import names from "./style/names.css" with { type: "text" };
 import panels from "./style/panels.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { action, copy, enter, issued, refresh, submit_once: submitOnce, upload };
+const SCRIPTS = { action, copy, enter, issued, many, refresh, submit_once: submitOnce, upload };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
-const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels];
+const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels, manyStyle];
 export const stylePath = add("style.css", STYLES.join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),

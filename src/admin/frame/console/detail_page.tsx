@@ -41,7 +41,7 @@ export interface Detail extends Omit<Page, "body" | "code"> {
 /** Returns the routes of a page and of its actions. */
 export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly ConsoleRoute[] {
   return [
-    page(of.path, of.scope, (visit) => open(of, visit)),
+    page(of.path, of.scope, (visit) => openPage(of, visit)),
     ...of.actions.map((action) =>
       form(`${of.path}/${action.name}`, action.scope, (visit, c) => answer(action, of, { visit, c })),
     ),
@@ -49,7 +49,7 @@ export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly ConsoleRout
 }
 
 /** Finds what the path names, and shows it. After a form was refused, it is open and says why. */
-async function open<Thing>(
+export async function openPage<Thing>(
   { find, show, addressOf, actions }: DetailPage<Thing>,
   visit: Visit,
   refused?: RefusedForm,
@@ -91,7 +91,8 @@ async function answer<Thing>(
   const of = await page.find(visit);
   if (isRefusal(of)) return of;
   const result = await carryOut(of, visit);
-  if (isRefusal(result)) return await open(page, visit, { action: name, form: visit.form, refusal: result });
+  if (isRefusal(result))
+    return await openPage(page, visit, { action: name, form: visit.form, refusal: result });
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
   const address = page.addressAfter?.(of, visit) ?? page.addressOf(of);

@@ -60,6 +60,8 @@ export interface List<Entries extends WithAfter, Row> {
   readonly noneMeets: string;
   /** Says that the list is empty. */
   none(visit: Visit): Child;
+  /** Puts the table into a form that does something with its rows. */
+  around?(table: Child, visit: Visit, entered: Asked<Entries>["entered"]): Child;
   /** What stands beside the title. */
   beside?(visit: Visit): Child;
   /** What stands below the list. */
@@ -99,6 +101,7 @@ async function listPage<Entries extends WithAfter, Row>(
   const isEmpty = rows.length === 0 && isFirst && !isFiltered;
   const named = `${nameRows(rows, last !== undefined || !isFirst)}, ${order}`;
   const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
+  const table = <Table caption={caption} columns={columns(visit)} rows={rows} />;
   return {
     title: list.title,
     beside: list.beside?.(visit),
@@ -122,7 +125,7 @@ async function listPage<Entries extends WithAfter, Row>(
         )}
         {note}
         {rows.length > 0 ? (
-          <Table caption={caption} columns={columns(visit)} rows={rows} />
+          (list.around?.(table, visit, entered) ?? table)
         ) : isRefusal(found) ? null : (
           <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
         )}

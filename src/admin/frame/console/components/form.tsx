@@ -102,6 +102,7 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
   return (
     <Field {...field}>
       <select id={field.id ?? field.name} name={field.name} required={required} {...describe(field)}>
+        {required && !value && <option value="">choose</option>}
         {[...choices, ...(isOther ? [{ value, label: value }] : [])].map((choice) => (
           <option value={choice.value} selected={choice.value === value}>
             {choice.label}

@@ -1,0 +1,263 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * The page of many keys has their common actions, each made from the action on one key. Its forms keep the ids, so what
+ * was counted is what is changed. A request changes some keys, and its page sends the rest. A key that is already as the
+ * action makes it counts as done, so a request that is sent again does nothing twice.
+ */
+import type { Child } from "hono/jsx";
+import { toDay } from "../../calendar.ts";
+import { isStopped } from "../../database/mod.ts";
+import { parseId } from "../../ids.ts";
+import { type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
+import { type Action, action } from "../frame/console/action.ts";
+import { Foreign, KeyLink } from "../frame/console/components/values.tsx";
+import { readConditions } from "../frame/console/conditions.ts";
+import { type DetailPage, detailRoutes, openPage } from "../frame/console/detail_page.tsx";
+import type { Page } from "../frame/console/page.tsx";
+import { form, page } from "../frame/console/route.ts";
+import type { Visit } from "../frame/console/visit.ts";
+import { SLOW_CHANGE } from "../frame/log_failure.ts";
+import { streamCsv } from "../frame/stream_csv.ts";
+import { KEY_ACTIONS } from "./actions.tsx";
+import type { KeyAction } from "./key_action.ts";
+import { KEYS, MOST_KEYS } from "./keys.tsx";
+
+/** The most changes of a request. */
+const AT_ONCE = 50;
+/** A request begins no change after this time, so that it ends in time while the database is busy. */
+const MOST_MS = 2_000;
+/** A run stops after so many failures: people then decide, and the form stays small enough. */
+const MOST_FAILED = 100;
+
+const NOTHING_SELECTED = refuse(
+  "INVALID_REQUEST",
+  "No key is selected: go back, and select keys of the list",
+);
+const TOO_MANY = refuse(
+  "INVALID_REQUEST",
+  `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`,
+);
+
+interface Selection {
+  readonly keys: readonly KeySummary[];
+  /** The number of keys of the run; undefined before it begins. */
+  readonly total: string | null;
+  /** The conditions of the list, as its address has them. */
+  readonly conditions: string;
+}
+
+const MANY_PAGE: DetailPage<Selection> = {
+  path: "/keys/many",
+  scope: "keys:manage",
+  addressOf: () => "/keys/many",
+  actions: KEY_ACTIONS.filter(({ toMany, isDownload }) => toMany && !isDownload).map(toManyKeys),
+  find: findSelection,
+  show: ({ keys, conditions }) => ({
+    title: countKeys(keys),
+    above: <p>A change is made for each of the keys that it fits.</p>,
+    below: <BackToList conditions={conditions} />,
+  }),
+};
+
+/** They are forms, because so many ids do not fit into an address. The address alone shows the list. */
+export const MANY_ROUTES = [
+  page(MANY_PAGE.path, MANY_PAGE.scope, (_, c) => c.redirect("/console/keys", 303)),
+  form(MANY_PAGE.path, MANY_PAGE.scope, (visit) => openPage(MANY_PAGE, visit)),
+  form(`${MANY_PAGE.path}.csv`, MANY_PAGE.scope, downloadSelection),
+  ...detailRoutes(MANY_PAGE).filter(({ method }) => method === "POST"),
+];
+
+async function findSelection(visit: Visit): Promise<Selection | Refusal> {
+  const { form, options, now } = visit;
+  const [conditions, total] = [form.get("conditions") ?? "", form.get("total")];
+  const ids = form.getAll("id").flatMap((text) => text.split(" "));
+  const uuids = ids.flatMap((id) => parseId("key", id) ?? []);
+  if (uuids.length > MOST_KEYS) return TOO_MANY;
+  const keys = form.has("all")
+    ? await listAll(conditions, visit)
+    : await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
+  if (isRefusal(keys)) return keys;
+  if (keys.length > MOST_KEYS) return TOO_MANY;
+  return keys.length === 0 ? NOTHING_SELECTED : { keys, conditions, total };
+}
+
+async function listAll(conditions: string, visit: Visit): Promise<readonly KeySummary[] | Refusal> {
+  const { values } = readConditions(new URLSearchParams(conditions), KEYS.entries);
+  const found = isRefusal(values) ? values : await KEYS.find(visit, values);
+  return isRefusal(found) ? found : await found.read(undefined, MOST_KEYS + 1);
+}
+
+async function downloadSelection(visit: Visit): Promise<Response | Refusal> {
+  const selection = await findSelection(visit);
+  if (isRefusal(selection)) return selection;
+  const parts = renderKeysCsv(inOnePage(selection.keys));
+  return await streamCsv({ name: `keys-${toDay(visit.now)}`, parts }, visit);
+}
+
+async function* inOnePage(keys: readonly KeySummary[]) {
+  yield keys;
+}
+
+/** Makes the action on many keys from the action on one. */
+function toManyKeys(one: KeyAction): Action<Selection> {
+  const { repeat, fits = () => true, isDone: _isDone, done: _done, Form, ...described } = one;
+  const divide = ({ keys }: Selection) =>
+    Object.groupBy(keys, (key) => (fits({ key }) ? "fitting" : "others"));
+  return action({
+    ...described,
+    submit: one.label,
+    ...(repeat && {
+      repeat: {
+        what: "the number of keys",
+        textOf: (of: Selection) => of.total ?? String(divide(of).fitting?.length),
+      },
+    }),
+    fits: (of) => divide(of).fitting !== undefined,
+    Form({ of, field, now }) {
+      const { fitting: [first, ...more] = [], others = [] } = divide(of);
+      if (first === undefined) return null;
+      const keys = [first, ...more];
+      const accounts = new Set(keys.map(({ userId }) => userId)).size;
+      return (
+        <>
+          <p>
+            <b>{`${countKeys(keys)} of ${accounts === 1 ? "one account" : `${renderCount(accounts)} accounts`}.`}</b>{" "}
+            For each of them:
+          </p>
+          {others.length > 0 && (
+            <details>
+              <summary>{`Left out, because the state does not allow it: ${countKeys(others)}`}</summary>
+              <ul>
+                {others.map(({ state, ...key }) => (
+                  <KeyItem {...key}>{state}</KeyItem>
+                ))}
+              </ul>
+            </details>
+          )}
+          {/* What would be proposed for one key is not meant for all of them. */}
+          <Form of={{ key: first }} field={(name) => field(name)} now={now} />
+          <Hidden
+            fields={[
+              ["conditions", of.conditions],
+              ["total", String(keys.length)],
+              ["id", keys.map(({ id }) => id).join(" ")],
+            ]}
+          />
+        </>
+      );
+    },
+    perform: ({ of, visit }) => changeSome(one, of, visit),
+  });
+}
+
+/** Changes the next keys, and answers with what is done, what failed and what is left. */
+async function changeSome(one: KeyAction, { keys }: Selection, visit: Visit): Promise<Page | Refusal> {
+  const { clock } = visit.options;
+  const next = new URLSearchParams(visit.form);
+  const endMs = clock.monotonicMs() + MOST_MS;
+  const left = [...keys];
+  for (const key of keys.slice(0, AT_ONCE)) {
+    if (clock.monotonicMs() > endMs || next.getAll("failed").length === MOST_FAILED) break;
+    left.shift();
+    const refusal = one.isDone?.({ key }) ? undefined : await changeOne(one, key, visit);
+    // A wrong field is wrong for every key, so nothing was changed before.
+    if (refusal?.fields) return refusal;
+    if (refusal) next.append("failed", `${key.id} ${key.hint} ${refusal.sentence}`);
+  }
+  next.set("id", left.map(({ id }) => id).join(" "));
+  return runPage(one, next, left.length);
+}
+
+/** Does the action to one key, as the form of its own page does. */
+async function changeOne(
+  { repeat, carryOut }: KeyAction,
+  key: KeySummary,
+  visit: Visit,
+): Promise<Refusal | undefined> {
+  const form = new URLSearchParams(visit.form);
+  if (repeat) form.set("repeat", repeat.textOf({ key }));
+  try {
+    const result = await carryOut({ key }, { ...visit, form });
+    return isRefusal(result) ? result : undefined;
+  } catch (error) {
+    // Another statement holds the key or its license. The other keys need not wait for it.
+    if (isStopped(error)) return SLOW_CHANGE;
+    throw error;
+  }
+}
+
+/** The page of a run. Its form sends what is left or, at the end, what failed. */
+function runPage({ name, label, isFinal }: KeyAction, next: URLSearchParams, left: number): Page {
+  const total = Number(next.get("total"));
+  const failed = next.getAll("failed").map((text) => text.split(" "));
+  const goesOn = left > 0 && failed.length < MOST_FAILED;
+  const again = left + failed.length;
+  if (!goesOn) {
+    next.set("id", [...failed.map(([id]) => id), next.get("id")].join(" ").trim());
+    next.delete("failed");
+    for (const field of ["total", "repeat"]) next.set(field, String(again));
+  }
+  return {
+    title: `${label}: ${renderCount(total - left)} of ${renderCount(total)} keys`,
+    isNarrow: true,
+    script: "many",
+    body: (
+      <>
+        <progress max={total} value={total - left} aria-label="Progress" />
+        <p role="status">
+          {`Done: ${renderCount(total - again)}. Failed: ${failed.length}. Left: ${renderCount(left)}.`}
+        </p>
+        <ul>
+          {failed.map(([id = "", hint = "", ...why]) => (
+            <KeyItem id={id} hint={hint}>{`${why.join(" ")}.`}</KeyItem>
+          ))}
+        </ul>
+        {again > 0 && (
+          <form method="post" action={`/console/keys/many/${name}`} data-continues={goesOn ? "" : undefined}>
+            <Hidden fields={[...next]} />
+            <button type="submit" class={isFinal && "final"}>
+              {goesOn ? `Continue with the next ${Math.min(AT_ONCE, left)}` : `Try again with ${again}`}
+            </button>
+          </form>
+        )}
+        <BackToList conditions={next.get("conditions") ?? ""} />
+      </>
+    ),
+  };
+}
+
+interface KeyItemProps extends Pick<KeySummary, "id" | "hint"> {
+  readonly children?: Child;
+}
+
+function KeyItem({ id, hint, children }: KeyItemProps) {
+  return (
+    <li>
+      <KeyLink id={id} text={hint} /> <Foreign text={String(children)} />
+    </li>
+  );
+}
+
+function Hidden({ fields }: { readonly fields: readonly (readonly [name: string, value: string])[] }) {
+  return (
+    <>
+      {fields.map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+    </>
+  );
+}
+
+function BackToList({ conditions }: Pick<Selection, "conditions">) {
+  return (
+    <p>
+      <a href={`/console/keys?${conditions}`}>Back to the keys</a>
+    </p>
+  );
+}
+
+function countKeys({ length }: readonly KeySummary[]): string {
+  return `${renderCount(length)} ${length === 1 ? "key" : "keys"}`;
+}

@@ -1,0 +1,304 @@
+/** One action on many keys of the list: what is asked before, what is changed in which request, and what failed. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { type AuditRow, listAudit } from "../../src/audit/mod.ts";
+import { openSession } from "../../src/database/mod.ts";
+import { newUuid, toId } from "../../src/ids.ts";
+import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
+import { uuidOf } from "../support/keys.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient, type Sent } from "./console_client.ts";
+import { issueRevoked } from "./sample_requests.ts";
+import { stopWaiting } from "./stop_waiting.ts";
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+let cookie: string;
+beforeAll(async () => {
+  ({ cookie } = await client.logIn("admin"));
+});
+
+type Form = NonNullable<Sent["form"]>;
+
+async function send(path: string, form: Form, as = cookie) {
+  const { status, text } = await client.send(path, { cookie: as, form });
+  return { status, text, said: saidBy(text), heading: /<h1>(.*?)<\/h1>/.exec(text)?.[1] };
+}
+
+/** Returns what a page of a run says. */
+function saidBy(text: string): string | undefined {
+  return /role="status">(.*?)<\/p>/.exec(text)?.[1];
+}
+
+/** Returns the fields that the page keeps in the form of an action, or in that of a run. */
+function keptIn(text: string, action: string): [name: string, value: string][] {
+  const [, form = ""] = text.split(`action="/console/keys/many/${action}"`);
+  const inputs = (form.split("</form>")[0] ?? "").matchAll(
+    /<input type="hidden" name="(.*?)" value="(.*?)"/g,
+  );
+  return [...inputs].map(([, name = "", value = ""]) => [name, value.replaceAll("&amp;", "&")]);
+}
+
+const fieldsIn = (text: string, action: string): Record<string, string> =>
+  Object.fromEntries(keptIn(text, action));
+
+async function issueMany(count: number, request: Partial<IssueRequest> = {}): Promise<IssuedKey[]> {
+  const keys: IssuedKey[] = [];
+  for (let n = 0; n < count; n++) keys.push(await admin.issue(request));
+  return keys;
+}
+
+const idsOf = (keys: readonly IssuedKey[]) => keys.map(({ id }) => id).join(" ");
+const rowsWith = async (reason: string): Promise<AuditRow[]> =>
+  (await listAudit(admin.database, { limit: 2_000 })).filter((row) => row.reason === reason);
+
+async function statesOf(keys: readonly IssuedKey[]): Promise<string[]> {
+  const ids = keys.map(uuidOf);
+  const rows = await admin.database.query<{ id: string; state: string }>(
+    (sql) => sql`select id, state from keys`,
+  );
+  const states = new Map(rows.map(({ id, state }) => [id, state]));
+  return ids.map((id) => states.get(id) ?? "none");
+}
+
+describe("Many keys", () => {
+  test("are changed 50 in a request, with one row of the audit log for each and the same reason", async () => {
+    const keys = await issueMany(120);
+    const asked = await send("/keys/many", { id: idsOf(keys) });
+    expect(asked.heading).toBe("120 keys");
+    expect(asked.text).toContain("<b>120 keys of 120 accounts.</b>");
+    const form = { ...fieldsIn(asked.text, "suspend"), reason: "unpaid, all of them" };
+    const first = await send("/keys/many/suspend", form);
+    expect(first).toMatchObject({ status: 200, said: "Done: 50. Failed: 0. Left: 70." });
+    expect(await rowsWith(form.reason)).toHaveLength(50);
+    const second = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
+    expect(second).toMatchObject({
+      heading: "Suspend: 100 of 120 keys",
+      said: "Done: 100. Failed: 0. Left: 20.",
+    });
+    const last = await send("/keys/many/suspend", keptIn(second.text, "suspend"));
+    expect(last.said).toBe("Done: 120. Failed: 0. Left: 0.");
+    expect(last.text).not.toContain("data-continues");
+    expect(new Set(await statesOf(keys))).toEqual(new Set(["suspended"]));
+    const rows = await rowsWith(form.reason);
+    expect(new Set(rows.map(({ keyId }) => keyId)).size).toBe(120);
+    expect(rows.every(({ action, actor }) => action === "key.suspend" && actor.startsWith("operator:"))).toBe(
+      true,
+    );
+
+    // A request that is sent again, as by a reload, changes nothing more.
+    const again = await send("/keys/many/suspend", form);
+    expect(again.said).toBe("Done: 50. Failed: 0. Left: 70.");
+    expect(await rowsWith(form.reason)).toHaveLength(120);
+    // Even if every request is sent again.
+    await send("/keys/many/suspend", keptIn(again.text, "suspend"));
+    expect(await rowsWith(form.reason)).toHaveLength(120);
+  });
+
+  test("that do not fit an action are named with their state, and left out", async () => {
+    const fitting = await issueMany(2, { email: "both@example.org" });
+    const revoked = await issueRevoked(admin);
+    const { text, heading } = await send("/keys/many", { id: idsOf([...fitting, revoked]) });
+    expect(heading).toBe("3 keys");
+    expect(text).toContain("<b>2 keys of one account.</b>");
+    expect(text).toContain("Left out, because the state does not allow it: 1 key");
+    const kept = fieldsIn(text, "suspend");
+    expect(kept.total).toBe("2");
+    expect(kept.id?.split(" ").toSorted()).toEqual(fitting.map(({ id }) => id).toSorted());
+    // Nothing is suspended, so nothing can be resumed.
+    expect(text).not.toContain('action="/console/keys/many/resume"');
+  });
+
+  test("of one license are renewed with one row, and another tier leaves the limit of the license", async () => {
+    const keys = await issueMany(3, { tier: "free" });
+    const form = { id: idsOf(keys), total: "3", tier: "commercial", reason: "upgraded" };
+    expect((await send("/keys/many/tier", form)).said).toBe("Done: 3. Failed: 0. Left: 0.");
+    expect((await rowsWith("upgraded")).map(({ action }) => action)).toEqual(Array(3).fill("license.tier"));
+    expect((await send("/keys/many/tier", form)).said).toBe("Done: 3. Failed: 0. Left: 0.");
+    expect(await rowsWith("upgraded")).toHaveLength(3);
+  });
+
+  test("are not changed while a field is wrong, and the form keeps what was entered", async () => {
+    const keys = await issueMany(2);
+    const id = idsOf(keys);
+    for (const [action, wrong, error] of [
+      ["tier", {}, "It must be one of free"],
+      ["renew", { last_day: "2020-01-01" }, "lies in the past"],
+      ["limit", { monthly_limit: "many" }, "It must be"],
+      ["suspend", { reason: "x".repeat(2_001) }, "It must"],
+    ] as const) {
+      const { status, text } = await send(`/keys/many/${action}`, { id, total: "2", ...wrong });
+      expect({ action, status }).toEqual({ action, status: 400 });
+      expect(text).toContain("Nothing was changed: correct the marked field.");
+      expect(text).toContain(error);
+      expect(fieldsIn(text, action).id?.length).toBe(id.length);
+    }
+    expect(await statesOf(keys)).toEqual(["active", "active"]);
+  });
+
+  test("are revoked after their number was typed, by an admin alone", async () => {
+    const keys = await issueMany(3);
+    const form = {
+      ...fieldsIn((await send("/keys/many", { id: idsOf(keys) })).text, "revoke"),
+      reason: "stolen all",
+    };
+    for (const repeat of ["", "2", keys[0]?.id ?? ""]) {
+      const { status, text } = await send("/keys/many/revoke", { ...form, repeat });
+      expect(status).toBe(400);
+      expect(text).toContain("Type the number of keys to confirm: 3");
+    }
+    const editor = (await client.logIn("editor")).cookie;
+    expect((await send("/keys/many/revoke", { ...form, repeat: "3" }, editor)).status).toBe(403);
+    expect((await send("/keys/many", { id: idsOf(keys) }, editor)).text).not.toContain("many/revoke");
+    expect(await statesOf(keys)).toEqual(["active", "active", "active"]);
+    const done = await send("/keys/many/revoke", { ...form, repeat: " 3 " });
+    expect(done.said).toBe("Done: 3. Failed: 0. Left: 0.");
+    expect(await statesOf(keys)).toEqual(["revoked", "revoked", "revoked"]);
+    expect(await rowsWith("stolen all")).toHaveLength(3);
+  });
+
+  test("cannot be selected by a viewer, who sees no check box", async () => {
+    const [key] = await issueMany(1);
+    const viewer = (await client.logIn("viewer")).cookie;
+    const { text } = await client.send("/keys", { cookie: viewer });
+    expect(text).toContain(key?.id ?? "");
+    expect(text).not.toContain('type="checkbox"');
+    expect((await client.send("/keys", { cookie })).text).toContain('type="checkbox"');
+    for (const path of ["/keys/many", "/keys/many.csv", "/keys/many/suspend"])
+      expect((await send(path, { id: key?.id ?? "" }, viewer)).status).toBe(403);
+  });
+
+  test("that could not be changed are listed with the reason, and tried again alone", async () => {
+    const keys = await issueMany(60);
+    const [held] = keys;
+    const form = { id: idsOf(keys), total: "60", reason: "one is held" };
+    const first = await send("/keys/many/suspend", form);
+    const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 30_000 });
+    await session.connect();
+    await session.sql`begin`;
+    await session.sql`select from keys where id = ${uuidOf(held as IssuedKey)}::uuid for update`;
+    const sent = send("/keys/many/suspend", keptIn(first.text, "suspend"));
+    await stopWaiting(session);
+    const end = await sent;
+    await session.close();
+    expect(end.said).toBe("Done: 59. Failed: 1. Left: 0.");
+    expect(end.text).toContain(`<li><a href="/console/keys/${held?.id}">`);
+    expect(end.text).toContain("nothing was changed; try again.");
+    expect(end.text).toContain("Try again with 1");
+    expect(await rowsWith("one is held")).toHaveLength(59);
+    const kept = fieldsIn(end.text, "suspend");
+    expect(kept).toMatchObject({ id: held?.id ?? "", total: "1", reason: "one is held" });
+    const again = await send("/keys/many/suspend", kept);
+    expect(again.said).toBe("Done: 1. Failed: 0. Left: 0.");
+    expect(await rowsWith("one is held")).toHaveLength(60);
+  });
+
+  test("keep the reason of a failure over the requests of a run, and the run stops after a hundred", async () => {
+    const keys = await issueMany(110);
+    const form = { id: idsOf(keys), total: "110", reason: "too late" };
+    // Somebody revokes all of them after they were counted.
+    await send("/keys/many/revoke", { id: idsOf(keys.slice(0, 50)), total: "50", repeat: "50" });
+    await send("/keys/many/revoke", { id: idsOf(keys.slice(50, 100)), total: "50", repeat: "50" });
+    await send("/keys/many/revoke", { id: idsOf(keys.slice(100)), total: "10", repeat: "10" });
+    const first = await send("/keys/many/suspend", form);
+    expect(first.said).toBe("Done: 0. Failed: 50. Left: 60.");
+    const second = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
+    expect(second.said).toBe("Done: 0. Failed: 100. Left: 10.");
+    expect(second.text.match(/Cannot suspend key: the key is revoked/g)).toHaveLength(100);
+    // People decide: the script does not go on by itself.
+    expect(second.text).not.toContain("data-continues");
+    const kept = fieldsIn(second.text, "suspend");
+    expect(kept.total).toBe("110");
+    expect(kept.id?.split(" ").toSorted()).toEqual(keys.map(({ id }) => id).toSorted());
+  });
+
+  test("are at most 1,000, named by their own ids", async () => {
+    const [key] = await issueMany(1);
+    const id = key?.id ?? "";
+    const others = [
+      key?.userId,
+      `lic_${id.slice(4)}`,
+      id.toUpperCase(),
+      `${id}0`,
+      "key_",
+      "' or 1=1 --",
+      "\u0000",
+    ];
+    for (const text of [...others, toId("key", newUuid()), "", " "]) {
+      const { status, text: page } = await send("/keys/many", { id: String(text) });
+      expect({ text, status }).toEqual({ text, status: 400 });
+      expect(page).toContain("No key is selected");
+    }
+    expect((await send("/keys/many", {})).status).toBe(400);
+    // Among others, and twice.
+    const { heading } = await send("/keys/many", {
+      id: [...others, id, id, toId("key", newUuid())].join(" "),
+    });
+    expect(heading).toBe("1 key");
+    const many = Array.from({ length: 1_001 }, () => toId("key", newUuid())).join(" ");
+    const refused = await send("/keys/many", { id: many });
+    expect(refused.status).toBe(400);
+    expect(refused.text).toContain("More than 1,000 keys are selected");
+    expect(refused.text).toContain("API");
+    expect((await send("/keys/many/suspend", { id, total: "<b>" })).said).toBe(
+      "Done: NaN. Failed: 0. Left: 0.",
+    );
+  });
+
+  test("are downloaded as a file", async () => {
+    const keys = await issueMany(3);
+    const answer = await client.send("/keys/many.csv", { cookie, form: { id: idsOf(keys.slice(1)) } });
+    expect(answer.headers.get("content-disposition")).toMatch(/attachment; filename="keys-.*\.csv"/);
+    const lines = answer.text.trim().split("\r\n").slice(1);
+    expect(lines.map((line) => line.split(",")[0])).toEqual(
+      keys
+        .slice(1)
+        .map(({ id }) => id)
+        .reverse(),
+    );
+  });
+});
+
+describe("All keys that meet the conditions", () => {
+  test("are read once, so that what was counted is what is changed, and are at most 1,000", async () => {
+    const keys = await issueMany(1_000, { tier: "enterprise", mode: "test" });
+    const conditions = { all: "yes", conditions: "tier=enterprise&mode=test" };
+    const asked = await send("/keys/many", conditions);
+    expect(asked.heading).toBe("1,000 keys");
+    expect(
+      (await client.send("/keys/many.csv", { cookie, form: conditions })).text.split("\r\n"),
+    ).toHaveLength(1_002);
+    // This key meets the conditions, and was not counted.
+    const later = await admin.issue({ tier: "enterprise", mode: "test" });
+    let page = await send("/keys/many/suspend", {
+      ...fieldsIn(asked.text, "suspend"),
+      // The longest reason leaves room for the form of 1,000 keys.
+      reason: "\u4e00".repeat(2_000),
+    });
+    let requests = 1;
+    for (; page.text.includes("data-continues"); requests++)
+      page = await send("/keys/many/suspend", keptIn(page.text, "suspend"));
+    expect(page.said).toBe("Done: 1,000. Failed: 0. Left: 0.");
+    expect(requests).toBe(20);
+    expect(new Set(await statesOf(keys))).toEqual(new Set(["suspended"]));
+    expect(await statesOf([later])).toEqual(["active"]);
+    expect(page.text).toContain('href="/console/keys?tier=enterprise&amp;mode=test"');
+    const refused = await send("/keys/many", conditions);
+    expect([refused.status, refused.text.includes("More than 1,000 keys")]).toEqual([400, true]);
+  });
+
+  test("are none while a condition cannot be read", async () => {
+    for (const conditions of [
+      "tier=gold",
+      "colour=red",
+      "tier=free&tier=free",
+      "account=nobody@example.org",
+    ]) {
+      const { status, text } = await send("/keys/many", { all: "yes", conditions });
+      expect({ conditions, isRefused: status >= 400 && status < 500 }).toEqual({
+        conditions,
+        isRefused: true,
+      });
+      expect(text).not.toContain("keys/many/suspend");
+    }
+  });
+});

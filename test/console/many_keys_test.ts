@@ -1,0 +1,147 @@
+/** Many keys are selected in the list and changed together, in a real browser. */
+import { expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { listAudit } from "../../src/audit/mod.ts";
+import { TIERS } from "../../src/licensing/mod.ts";
+import { useForEach } from "../support/use.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, tabTo } from "./support/console.ts";
+
+const admin = useForEach(startConsole);
+
+async function issue(count: number): Promise<void> {
+  for (let n = 0; n < count; n++)
+    await admin.issue({ email: `user${n}@example.org`, tier: TIERS[n % 4] ?? "free", name: "Grace Hopper" });
+}
+
+const boxes = (page: Page) => page.getByRole("checkbox", { name: "Select svc_" });
+const rowsWith = async (reason: string) =>
+  (await listAudit(admin.database, { limit: 2_000 })).filter((row) => row.reason === reason);
+
+/** Opens the form of an action, and sends it. */
+async function act(page: Page, label: string, reason: string): Promise<void> {
+  await page.locator("summary", { hasText: `${label}…` }).click();
+  const form = page.locator("details[open] > form");
+  await form.getByLabel("Reason").fill(reason);
+  await form.getByRole("button", { name: label }).click();
+}
+
+for (const script of [false, true])
+  test(`Selected keys are suspended together, ${script ? "with" : "without"} script`, async () => {
+    await issue(6);
+    await admin.visitAs("editor", { path: "/keys", script }, async (page) => {
+      for (const at of [0, 2, 3]) await boxes(page).nth(at).check();
+      if (script) await page.getByText("3 selected").waitFor();
+      if (script) await takeScreenshots(page, "keys-selected");
+      if (script) await expectAccessible(page);
+      await page.getByRole("button", { name: "Change the selected keys" }).click();
+      await page.getByRole("heading", { name: "3 keys" }).waitFor();
+      await takeScreenshots(page, "many");
+      if (script) await expectAccessible(page);
+      await act(page, "Suspend", "the invoice of May");
+      await page.getByText("Done: 3. Failed: 0. Left: 0.").waitFor();
+      if (script) await expectAccessible(page);
+      await page.getByRole("link", { name: "Back to the keys" }).click();
+      expect(await page.locator("td .state").allTextContents()).toEqual([
+        ...["suspended", "active", "suspended", "suspended", "active", "active"],
+      ]);
+    });
+    expect(await rowsWith("the invoice of May")).toHaveLength(3);
+  });
+
+test("All keys that meet the conditions are revoked 50 at a time, without script by a button", async () => {
+  await issue(62);
+  const visit = { path: "/keys?search=user", script: false, expectedFaults: [/status of 400/] };
+  await admin.visitAs("admin", visit, async (page) => {
+    await page.getByLabel("All keys that meet the conditions, up to 1,000").check();
+    await page.getByRole("button", { name: "Change the selected keys" }).click();
+    await page.getByRole("heading", { name: "62 keys" }).waitFor();
+    await page.locator("summary", { hasText: "Revoke…" }).click();
+    await page.getByLabel("Type the number of keys to confirm: 62").fill("26");
+    await page.getByRole("button", { name: "Revoke", exact: true }).click();
+    await page.getByText("Nothing was changed: correct the marked field.").waitFor();
+    await takeScreenshots(page, "many-refused");
+    await page.getByLabel("Type the number of keys to confirm: 62").fill("62");
+    await page.locator("details[open]").getByLabel("Reason").fill("they were sold twice");
+    await page.getByRole("button", { name: "Revoke", exact: true }).click();
+    await page.getByText("Done: 50. Failed: 0. Left: 12.").waitFor();
+    await takeScreenshots(page, "many-progress");
+    // A reload sends the same part again, which changes nothing.
+    await page.reload();
+    await page.getByText("Done: 50. Failed: 0. Left: 12.").waitFor();
+    expect(await rowsWith("they were sold twice")).toHaveLength(50);
+    await page.getByRole("button", { name: "Continue with the next 12" }).click();
+    await page.getByText("Done: 62. Failed: 0. Left: 0.").waitFor();
+    await page.getByRole("link", { name: "Back to the keys" }).click();
+    expect(page.url()).toEndWith("/console/keys?search=user");
+  });
+  expect(await rowsWith("they were sold twice")).toHaveLength(62);
+});
+
+test("The script goes on by itself, names what failed, and tries it again", async () => {
+  await issue(120);
+  await admin.visitAs("editor", { path: "/keys" }, async (page) => {
+    await page.getByLabel("All keys, up to 1,000").check();
+    await page.getByRole("button", { name: "Change the selected keys" }).click();
+    await page.getByRole("heading", { name: "120 keys" }).waitFor();
+    // Somebody else revokes two of them meanwhile.
+    await admin.database.query(
+      (sql) => sql`
+        update keys set state = 'revoked', revoked_at = created_at
+         where id in (select id from keys order by id limit 2)`,
+    );
+    await act(page, "Suspend", "a trial that ended");
+    await page.getByText("Done: 118. Failed: 2. Left: 0.").waitFor();
+    expect(await page.getByText("Cannot suspend key: the key is revoked").count()).toBe(2);
+    expect(await page.evaluate("document.activeElement.id")).toBe("main");
+    expect(await page.title()).toBe("Suspend: 120 of 120 keys – Claviger");
+    await takeScreenshots(page, "many-failed");
+    await expectAccessible(page);
+    await page.getByRole("button", { name: "Try again with 2" }).click();
+    await page.getByText("Done: 0. Failed: 2. Left: 0.").waitFor();
+  });
+  expect(await rowsWith("a trial that ended")).toHaveLength(118);
+});
+
+test("A run that loses the service goes on where it was", async () => {
+  await issue(120);
+  const lost = { path: "/keys", expectedFaults: [/ERR_FAILED/] };
+  await admin.visitAs("editor", lost, async (page) => {
+    await page.getByLabel("All keys, up to 1,000").check();
+    await page.getByRole("button", { name: "Change the selected keys" }).click();
+    await page.getByRole("heading", { name: "120 keys" }).waitFor();
+    let requests = 0;
+    // The first request is that of the form, the second one that of the script.
+    await page.route("**/keys/many/suspend", (route) =>
+      ++requests === 2 ? route.abort() : route.continue(),
+    );
+    await act(page, "Suspend", "interrupted");
+    await page.getByText("The service did not answer.").waitFor();
+    await page.getByText("Done: 50. Failed: 0. Left: 70.").waitFor();
+    await page.getByRole("button", { name: "Continue with the next 50" }).click();
+    await page.getByText("Done: 120. Failed: 0. Left: 0.").waitFor();
+  });
+  expect(await rowsWith("interrupted")).toHaveLength(120);
+});
+
+test("The keys of a page are selected at once, a range with Shift, and by the keyboard", async () => {
+  await issue(8);
+  await admin.visitAs("editor", { path: "/keys" }, async (page) => {
+    await page.getByRole("button", { name: "Select these 8" }).click();
+    await page.getByText("8 selected").waitFor();
+    await page.getByRole("button", { name: "Select none" }).click();
+    await boxes(page).nth(1).click();
+    await boxes(page)
+      .nth(5)
+      .click({ modifiers: ["Shift"] });
+    await page.getByText("5 selected").waitFor();
+    await tabTo(page, boxes(page).nth(7));
+    await page.keyboard.press("Space");
+    await page.getByText("6 selected").waitFor();
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download them as CSV" }).click();
+    const lines = (await Bun.file(await (await download).path()).text()).trim().split("\r\n");
+    expect(lines).toHaveLength(7);
+  });
+});
