@@ -18,4 +18,4 @@ export { type AnswerCount, addActivity, type HourOfActivity } from "./add_activi
 export { ACTIVITY_KEPT_DAYS, activityUpkeep, deleteActivity } from "./delete_old_activity.ts";
 export { type ActivityCount, findActivity, findFirstHour } from "./find_activity.ts";
 export { renderActivity } from "./render_activity.ts";
-export { COMPARED_DAYS, findUnusual, type Unusual } from "./unusual.ts";
+export { COMPARED_DAYS, findHours, type Unusual } from "./unusual.ts";

@@ -1,6 +1,9 @@
 /** Finds the counts of an hour that differ clearly from the same hour of every day of the last four weeks. */
 import { DAY_MS, HOUR_MS } from "../calendar.ts";
-import type { ActivityCount } from "./find_activity.ts";
+import type { Database } from "../database/mod.ts";
+import { isRefusal, type Refusal } from "../refusal.ts";
+import { type ActivityQuery, goBack, stepsOf } from "./activity_query.ts";
+import { type ActivityCount, findActivity, findFirstHour } from "./find_activity.ts";
 
 export interface Unusual extends ActivityCount {
   readonly kind: "high" | "low";
@@ -23,6 +26,28 @@ export interface UnusualOptions {
   /** The first hour of the table: before it nothing was counted. Undefined for an empty table. */
   readonly firstHour: Date | undefined;
   readonly now: Date;
+}
+
+/** Finds counts by hour, also of the four weeks before, with which it compares them; and the first hour of the table. */
+export async function findHours(
+  database: Pick<Database, "query">,
+  query: Omit<ActivityQuery, "step">,
+  now: Date,
+): Promise<FoundHours | Refusal> {
+  const hourly = { ...query, step: "hour" } as const;
+  const from = goBack(query.from, "hour", COMPARED_DAYS * 24);
+  const [found, firstHour] = await Promise.all([
+    findActivity(database, { ...hourly, from }),
+    findFirstHour(database),
+  ]);
+  if (isRefusal(found)) return found;
+  return { found, firstHour, unusual: findUnusual(found, { hours: stepsOf(hourly), firstHour, now }) };
+}
+
+interface FoundHours {
+  readonly found: readonly ActivityCount[];
+  readonly firstHour: Date | undefined;
+  readonly unusual: readonly Unusual[];
 }
 
 /**

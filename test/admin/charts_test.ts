@@ -12,6 +12,7 @@ const bars = (props: Partial<Parameters<typeof Bars>[0]>) =>
       columnName: "Month",
       parts: ["Inferences"],
       series: [],
+      unit: "inferences",
       ...props,
     }),
   );
@@ -19,6 +20,10 @@ const bars = (props: Partial<Parameters<typeof Bars>[0]>) =>
 /** The texts of an element. */
 const textsOf = (html: string, name: string) =>
   [...html.matchAll(new RegExp(`<${name}\\b[^>]*>([^<]*)</${name}>`, "g"))].map(([, text]) => text);
+
+/** What a chart shows at the pointer, for each column. */
+const valuesOf = (html: string) =>
+  [...html.matchAll(/<i(?: class="[^"]*")?><b>([^<]*)<\/b>/g)].map(([, text]) => text);
 
 describe("roundTicks()", () => {
   const cases: [max: number, ticks: number[]][] = [
@@ -49,11 +54,11 @@ test("widthsOfLabels() gives the outer columns a label at every width, and few o
   const shownAt = (width: string, labels: readonly string[]) =>
     widthsOfLabels(labels).flatMap((widths, index) => (widths.includes(width) ? [index] : []));
   const months = Array.from({ length: 12 }, () => "2026-01");
-  expect(shownAt("narrow", months)).toEqual([0, 4, 7, 11]);
+  expect(shownAt("narrow", months)).toEqual([0, 6, 11]);
   expect(shownAt("middle", months)).toEqual([0, 2, 4, 7, 9, 11]);
   expect(shownAt("wide", months)).toHaveLength(12);
   const days = Array.from({ length: 90 }, () => "2026-01-01");
-  expect(shownAt("narrow", days)).toEqual([0, 45, 89]);
+  expect(shownAt("narrow", days)).toEqual([0, 89]);
   expect(shownAt("wide", ["one"])).toEqual([0]);
   expect(shownAt("narrow", ["a".repeat(100), "b"])).toEqual([0, 1]);
   expect(widthsOfLabels([])).toEqual([]);
@@ -64,14 +69,36 @@ test("toShort() renders the numbers of axes", () => {
 });
 
 describe("Bars()", () => {
-  test("has a title on each mark and the same numbers in a table", () => {
+  test("has the values of each column, the sum as its headline, and a table with the newest first", () => {
     const html = bars({ series: months([0, 1_234, 40]) });
-    expect(textsOf(html, "title")).toEqual(["2026-01: 0", "2026-02: 1,234", "2026-03: 40"]);
+    expect(valuesOf(html)).toEqual([
+      ...["2026-01\nInferences 0", "2026-02\nInferences 1,234", "2026-03\nInferences 40"],
+    ]);
+    expect(html).toContain('<p class="total"><b>1,274</b> inferences</p>');
+    // The focus begins with the newest column.
+    expect(html).toContain('aria-valuetext="2026-03\nInferences 40"');
+    expect(html).toContain('<i class="late at"><b>2026-03');
     expect(html).toContain('aria-label="Inferences by month"');
     expect(textsOf(html, "figcaption")).toEqual(["Inferences by month"]);
-    expect(textsOf(html, "th")).toEqual(["Month", "Inferences", "2026-01", "2026-02", "2026-03"]);
-    expect(textsOf(html, "td")).toEqual(["0", "1,234", "40"]);
+    expect(textsOf(html, "th")).toEqual(["Month", "Inferences", "2026-03", "2026-02", "2026-01"]);
+    expect(textsOf(html, "td")).toEqual(["40", "1,234", "0"]);
     expect(textsOf(html, "span")).toEqual(["1,500", "1,000", "500", "0"]);
+  });
+
+  test("says how its sum differs from that of an earlier time", () => {
+    const headline = (earlier: number) =>
+      bars({
+        series: months([100, 20]),
+        compared: { columns: months([earlier - 1, 1, 90, 30]), than: "the two months before" },
+      })
+        .match(/<p class="total">(.*?)<\/p>/)?.[1]
+        ?.replace("<b>120</b> inferences", "");
+    expect([100, 240, 120, 0].map(headline)).toEqual([
+      ", 20 % more than in the two months before",
+      ", 50 % less than in the two months before",
+      ", as many as in the two months before",
+      ", none in the two months before",
+    ]);
   });
 
   test("draws bars in proportion, each at least visible, and none for 0", () => {
@@ -83,7 +110,7 @@ describe("Bars()", () => {
   test("draws the limit as a line, and makes room for it", () => {
     const limit = { value: 1_000, label: "Limit: 1,000 a month" };
     const html = bars({ series: months([600]), limit });
-    expect(html).toContain('<title>Limit: 1,000 a month</title><line class="limit" x1="0" x2="100%" y1="0%"');
+    expect(html).toContain('<line class="limit" x1="0" x2="100%" y1="0%"');
     expect(html.match(/<li>.*?<\/li>/)?.[0]).toEndWith("Limit: 1,000 a month</li>");
   });
 
@@ -103,8 +130,8 @@ describe("Bars()", () => {
   });
 
   test("shows text of others as text", () => {
-    const html = bars({ caption: "<b>", series: [{ label: "<i>", title: "</title><script>", values: [1] }] });
-    expect(html).not.toMatch(/<b>|<i>|<script>/);
+    const html = bars({ caption: "<b>", series: [{ label: "<s>", title: "</b><script>", values: [1] }] });
+    expect(html).not.toMatch(/<s>|<script>|<b><|<\/b><script/);
   });
 
   test("keeps ninety days small", () => {
@@ -116,7 +143,6 @@ describe("Bars()", () => {
 describe("Bars() of several parts", () => {
   const html = String(
     Bars({
-      id: "use",
       caption: "Inferences by tier",
       columnName: "Day",
       parts: ["free", "research", "commercial"],
@@ -124,6 +150,7 @@ describe("Bars() of several parts", () => {
         { label: "1", values: [10, 20, 70] },
         { label: "2", values: [50, 0, 0] },
       ],
+      unit: "inferences",
     }),
   );
 
@@ -137,21 +164,16 @@ describe("Bars() of several parts", () => {
     ]);
   });
 
-  test("names the parts in the legend, in titles and in the table, with their sum", () => {
+  test("names the parts in the legend, in the values and in the table, with their sum", () => {
     expect([...html.matchAll(/<\/svg>([^<]+)<\/li>/g)].map(([, name]) => name)).toEqual([
       "free",
       "research",
       "commercial",
     ]);
-    expect(textsOf(html, "title")).toEqual([
-      "1: free 10, research 20, commercial 70",
-      "2: free 50, research 0, commercial 0",
+    expect(valuesOf(html)).toEqual([
+      "1\nfree 10\nresearch 20\ncommercial 70\nAll 100",
+      "2\nfree 50\nresearch 0\ncommercial 0\nAll 50",
     ]);
-    expect(textsOf(html, "td")).toEqual(["10", "20", "70", "100", "50", "0", "0", "50"]);
-  });
-
-  test("distinguishes parts by textures, whose ids differ from those of other charts", () => {
-    expect(html).toContain('<pattern id="use-part-1"');
-    expect(html).toContain('fill="url(#use-part-1)"');
+    expect(textsOf(html, "td")).toEqual(["50", "0", "0", "50", "10", "20", "70", "100"]);
   });
 });

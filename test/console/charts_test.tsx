@@ -10,6 +10,7 @@ import { toTimestamp } from "../../src/calendar.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { type Browser, openBrowser, takeScreenshots } from "./support/browser.ts";
+import { tabTo } from "./support/console.ts";
 
 const MONTHS = Array.from({ length: 12 }, (_, index) => ({
   label: toTimestamp(new Date(Date.UTC(2026, index - 1))).slice(0, 7),
@@ -31,17 +32,19 @@ const page = renderPage(
           columnName="Month"
           parts={["Inferences"]}
           series={MONTHS}
+          unit="inferences"
+          compared={{ columns: MONTHS.slice(0, -2), than: "the five months before" }}
           limit={LIMIT}
         />
-        <Bars id="days" caption="Inferences by day" columnName="Day" parts={TIERS} series={DAYS} />
+        <Bars caption="Inferences by day" columnName="Day" parts={TIERS} series={DAYS} unit="inferences" />
         <Bars
-          id="weeks"
+          unit="refusals"
           caption="Refusals by week"
           columnName="Week"
           parts={["expired", "over quota", "revoked", "suspended", "too fast", "unknown"]}
           series={[6, 1, 3, 2].map((n, week) => ({ label: `Week ${week}`, values: [n, 2, n, 3, 1, 2] }))}
         />
-        <Bars caption="Downloads" columnName="Day" parts={["Downloads"]} series={[]} />
+        <Bars caption="Downloads" columnName="Day" parts={["Downloads"]} series={[]} unit="downloads" />
       </>
     ),
   },
@@ -77,13 +80,67 @@ test("Charts are accessible, also with their numbers open, and open them by keyb
   });
 });
 
+test("A chart shows its values at the pointer at once, without script", async () => {
+  await browser.visit({ url, script: false }, async (shown) => {
+    const plot = shown.locator(".values").nth(1);
+    const { width } = (await plot.boundingBox()) ?? { width: 0 };
+    await plot.hover({ position: { x: width * 0.999, y: 20 } });
+    expect(await plot.locator("b:visible").allInnerTexts()).toEqual([
+      "2026-10-29\nfree 23\nresearch 37\ncommercial 181\nenterprise 178\nAll 419",
+    ]);
+    await plot.hover({ position: { x: 1, y: 150 } });
+    expect(await plot.locator("b:visible").textContent()).toStartWith("2026-08-01\n");
+  });
+});
+
+test("A chart shows the values of one column while it has the focus, and keys move the column", async () => {
+  await browser.visit({ url, width: 320 }, async (shown) => {
+    const plot = shown.getByRole("slider", { name: "Values of the chart: Inferences by month" });
+    const seen = () => plot.locator("b:visible").allInnerTexts();
+    expect(await seen()).toEqual([]);
+    await tabTo(shown, plot);
+    expect(await seen()).toEqual(["2026-11\nInferences 1"]);
+    for (const [key, month] of [
+      ["ArrowLeft", "2026-10"],
+      ["PageDown", "2026-03"],
+      ["ArrowUp", "2026-04"],
+      ["Home", "2025-12"],
+      ["ArrowLeft", "2025-12"],
+      ["End", "2026-11"],
+    ] as const) {
+      await shown.keyboard.press(key);
+      expect((await seen()).map((text) => text.slice(0, 7))).toEqual([month]);
+      expect(await plot.getAttribute("aria-valuetext")).toStartWith(month);
+    }
+    expect(await plot.getAttribute("aria-valuenow")).toBe("12");
+    await expectAccessible(shown);
+  });
+});
+
+const PARTS = `[...document.querySelectorAll(".legend")].at(-1).querySelectorAll("rect")`;
+
+for (const media of [{ forcedColors: "active" }, { media: "print" }] as const) {
+  test(`The parts of a bar are told apart by borders with ${Object.keys(media)[0]}`, async () => {
+    await browser.visit({ url }, async (shown) => {
+      await shown.emulateMedia(media);
+      const looks = await shown.evaluate<string[]>(
+        `[...${PARTS}].map((part) => getComputedStyle(part)).map(({ fill, stroke }) => fill + " in " + stroke)`,
+      );
+      // The parts with a border are the second, the fourth and the last one.
+      expect(looks.map((look) => !look.endsWith("none"))).toEqual([false, true, false, true, false, true]);
+      expect(looks[0]).not.toBe(looks[2]);
+      await expectAccessible(shown);
+    });
+  });
+}
+
 /** The labels that are shown, with their places in pixels. */
 const LABELS = `[...document.querySelectorAll(".plot text")].map((text) => {
   const { left, right, top } = text.getBoundingClientRect();
   return { left, right, top, size: getComputedStyle(text).fontSize };
 }).filter(({ left, right }) => right > left)`;
 
-for (const width of [375, 720, 1000, 1280]) {
+for (const width of [320, 375, 720, 1000, 1280]) {
   test(`The labels of charts are readable and do not overlap at ${width} pixels`, async () => {
     await browser.visit({ url, width }, async (shown) => {
       const labels =

@@ -85,7 +85,7 @@ describe("The overview of a demo", () => {
       expect(await panel(page, "Unused keys").getByRole("row", { name: "90 days" }).textContent()).toContain(
         "2",
       );
-      expect(await page.locator(".chart .slot").count()).toBe(90);
+      expect(await page.locator(".values i").count()).toBe(90);
       const [{ used } = { used: 0 }] = await admin.database.query<{ used: number }>(
         (sql) => sql`select sum(by_day[20])::bigint as used from usage where month = '2026-11-01'`,
       );

@@ -58,7 +58,7 @@ describe("The usage of a demo", () => {
 
   test("shows twelve months next to each other, with imported use", async () => {
     await admin.visitAs("viewer", { path: "/usage?month=2026-10" }, async (page) => {
-      expect(await page.locator(".chart .slot").count()).toBe(12);
+      expect(await page.locator(".values i").count()).toBe(12);
       const [{ used } = { used: 0 }] = await admin.database.query<{ used: number }>(
         (sql) => sql`
           select sum(used)::bigint as used from usage where month = '2026-11-01'`,

@@ -91,7 +91,7 @@ export function activityTables(page: ActivityCounts): Tables {
     });
     const [first = ""] = parts;
     const heading = parts.length > 1 ? [...parts, "All"] : [first === "OK" ? "Answers" : first];
-    return { [caption]: [[COLUMNS[step], ...heading], ...rows] };
+    return { [caption]: [[COLUMNS[step], ...heading], ...rows.toReversed()] };
   };
   const marks = unusual
     .slice(0, 50)

@@ -31,7 +31,7 @@ function byTier(
       text(sumOf(ofColumn)),
     ];
   });
-  return [[name, ...TIERS, "All"], ...rows];
+  return [[name, ...TIERS, "All"], ...rows.toReversed()];
 }
 
 export interface OverviewCounts {
@@ -103,9 +103,9 @@ export function overviewTables({
         ["Account", "Used this month"],
         ...nearQuota
           .slice(0, TOP)
-          .map(({ email, organization, tier, used, monthly_limit }) => [
+          .map(({ email, organization, tier, used, monthly_limit, percent }) => [
             named(email, organization, tier),
-            `${text(used)} of ${text(monthly_limit)}`,
+            `${text(used)} of ${text(monthly_limit)} ${percent} % used`,
           ]),
       ],
     }),
@@ -182,8 +182,13 @@ export function customerTable(month: string, licenses: Rows<"licensesOf">): Tabl
       ["Account", "License", "Tier", "Mode", "Used"],
       ...licenses.map(({ email, organization, license, tier, mode, used, limit }) => [
         ...[`${email} ${organization}`.trim(), license, tier, mode],
-        limit === null ? `${text(used)}, unlimited` : `${text(used)} of ${text(limit)}`,
+        limit === null ? `${text(used)}, unlimited` : usedOf(used, limit),
       ]),
     ],
   };
+}
+
+function usedOf(used: number, limit: number): string {
+  const percent = Math.min(100, Math.floor((used * 100) / limit));
+  return `${text(used)} of ${text(limit)}${percent >= 80 ? ` ${percent} % used` : ""}`;
 }

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** One account: its facts, licenses, use and history, and what can be changed. */
 import { listAudit } from "../../audit/mod.ts";
-import { monthOf } from "../../calendar.ts";
+import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
 import { type Account, describePlaces, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
@@ -57,14 +57,16 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
   const { database } = options;
   const { id, uuid: accountUuid, name, email, organization, createdAt } = account;
   const of = { account: id };
-  const [keys, months, log, machines] = await Promise.all([
+  const month = monthOf(now.getTime());
+  const isAddedUp = account.keys <= MAX_ADDED_UP || query.has("use");
+  const findYear = (last: Month) => findUsageByMonth(database, accountUuid, last);
+  const [keys, years, log, machines] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
-    account.keys > MAX_ADDED_UP && !query.has("use")
-      ? undefined
-      : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
+    isAddedUp ? Promise.all([findYear(toMonth(month.index - 12)), findYear(month)]) : undefined,
     listAudit(database, { accountUuid, limit: HISTORY_ROWS }),
     readMachines(visit, of),
   ]);
+  const columns = years?.flat().map(({ month, used }) => ({ label: month, values: [used] }));
   return {
     title: escapeControls(email),
     beside: may("keys:issue") && !isErased(account) && (
@@ -89,12 +91,14 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     below: (
       <>
         {may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
-        {months ? (
+        {columns ? (
           <Bars
             caption="Inferences by month, over all licenses"
             columnName="Month"
             parts={["Inferences"]}
-            series={months.map(({ month, used }) => ({ label: month, values: [used] }))}
+            series={columns.slice(-12)}
+            unit="inferences"
+            compared={{ columns: columns.slice(1, -1), than: "the eleven months before" }}
             empty="No inference was reported in the last twelve months."
           />
         ) : (

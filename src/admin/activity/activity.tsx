@@ -7,7 +7,7 @@ import {
   completeQuery,
   findActivity,
   findFirstHour,
-  findUnusual,
+  findHours,
   goBack,
   MAX_LOST_SECONDS,
   stepsOf,
@@ -30,6 +30,10 @@ import { ACTIVITY_CONDITIONS } from "./activity_routes.ts";
 interface ActivityProps {
   readonly query: ActivityQuery;
   readonly counts: readonly ActivityCount[];
+  /** The counts to show and those of the time before. */
+  readonly found: readonly ActivityCount[];
+  /** Before it nothing was counted; undefined if nothing ever was. */
+  readonly firstHour: Date | undefined;
   readonly unusual: readonly Unusual[];
   /** True if the time that is shown ends now. */
   readonly isLatest: boolean;
@@ -54,21 +58,22 @@ export async function activityPage({ options, query: sent, now }: Visit): Promis
   const query = completeQuery({ ...values, to: isLatest ? now : to }, now);
   const found = await findShown(options.database, query, now);
   if (isRefusal(found)) return found;
-  const body = <Activity query={query} isLatest={isLatest} {...found} />;
+  const counts = found.found.filter(({ at }) => at >= goBack(query.from, query.step, 0));
+  const body = <Activity query={query} counts={counts} isLatest={isLatest} {...found} />;
   return { title: "Activity", body, ...(isLatest && { script: "refresh" }) };
 }
 
-/** Finds the counts to show. Counts of hours are compared with the four weeks before. */
+/** Finds the counts to show, and earlier ones to compare them with. */
 async function findShown(database: Database, query: ActivityQuery, now: Date) {
-  const isByHour = query.step === "hour";
-  const from = isByHour ? goBack(query.from, "hour", COMPARED_DAYS * 24) : query.from;
-  const found = await findActivity(database, { ...query, from });
+  if (query.step === "hour") return await findHours(database, query, now);
+  const found = await findActivity(database, { ...query, from: startOfCompared(query) });
   if (isRefusal(found)) return found;
-  const firstHour = isByHour ? await findFirstHour(database) : undefined;
-  return {
-    counts: found.filter(({ at }) => at >= goBack(query.from, query.step, 0)),
-    unusual: findUnusual(found, { hours: stepsOf(query), firstHour, now }),
-  };
+  return { found, firstHour: await findFirstHour(database), unusual: [] };
+}
+
+/** Returns the beginning of the time before, which is as long; and one step more, because the last one may not be over. */
+function startOfCompared(query: ActivityQuery): Date {
+  return goBack(query.from, query.step, stepsOf(query).length + 1);
 }
 
 function Activity(props: ActivityProps) {
@@ -86,11 +91,11 @@ function Activity(props: ActivityProps) {
           {query.step === "hour" && <UnusualCounts {...props} />}
           {query.by === "code" ? (
             <>
-              <Chart {...props} id="good" caption="Answers without an error" has={(name) => name === OK} />
-              <Chart {...props} id="others" caption="Other answers, by code" has={(name) => name !== OK} />
+              <Chart {...props} caption="Answers without an error" has={(name) => name === OK} />
+              <Chart {...props} caption="Other answers, by code" has={(name) => name !== OK} />
             </>
           ) : (
-            <Chart {...props} id="all" caption={CAPTIONS[query.by]} has={() => true} />
+            <Chart {...props} caption={CAPTIONS[query.by]} has={() => true} />
           )}
         </>
       )}
@@ -178,22 +183,23 @@ function rangeOf({ lowest, highest }: Unusual): string {
 }
 
 interface ChartProps extends ActivityProps {
-  /** Differs from that of the other chart. */
-  readonly id: string;
   readonly caption: string;
   /** The names whose counts are in the chart. */
   readonly has: (name: string) => boolean;
 }
 
-function Chart({ query, counts, unusual, id, caption, has }: ChartProps) {
-  const ofChart = counts.filter(({ name }) => has(name));
-  const parts = partsOf(ofChart);
-  const byStep = Map.groupBy(ofChart, ({ at }) => at.getTime());
+function Chart({ query, counts, found, firstHour, unusual, isLatest, caption, has }: ChartProps) {
+  const parts = partsOf(counts.filter(({ name }) => has(name)));
+  const byStep = Map.groupBy(
+    found.filter(({ name }) => has(name)),
+    ({ at }) => at.getTime(),
+  );
   const marked = Map.groupBy(
     unusual.filter(({ name }) => has(name)),
     ({ at }) => at.getTime(),
   );
-  const series = stepsOf(query).map((at) => {
+  const start = startOfCompared(query);
+  const columns = stepsOf({ ...query, from: start }).map((at) => {
     const label = labelOf(at, query.step);
     const values = parts.map(() => 0);
     for (const { name, count } of byStep.get(at.getTime()) ?? []) {
@@ -204,13 +210,19 @@ function Chart({ query, counts, unusual, id, caption, has }: ChartProps) {
     const [mark] = marks;
     return { label, values, ...(mark && { mark: MARKS[mark.kind], title: titleOf(label, marks) }) };
   });
+  const steps = stepsOf(query).length;
+  const compared = {
+    columns: isLatest ? columns.slice(0, -1) : columns.slice(1),
+    than: `the ${steps} ${STEPS[query.step].toLowerCase()}s before`,
+  };
   return (
     <Bars
-      id={id}
       caption={caption}
       columnName={STEPS[query.step]}
       parts={parts.map((name) => (name === OK ? "Answers" : name))}
-      series={series}
+      series={columns.slice(-steps)}
+      unit="answers"
+      compared={firstHour && firstHour <= start ? compared : undefined}
       empty="There was none in this time."
     />
   );
@@ -229,7 +241,7 @@ function titleOf(label: string, marks: readonly Unusual[]): string {
     const { name, count, kind } = mark;
     return `${name} ${renderCount(count)} is unusually ${MARKS[kind].word}, ${rangeOf(mark)} on the days before`;
   });
-  return `${label}: ${texts.join("; ")}`;
+  return [label, ...texts].join("\n");
 }
 
 function labelOf(at: Date, step: ActivityQuery["step"]): string {

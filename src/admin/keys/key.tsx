@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a key: what it is, why it works or does not, its use and its history, and what an operator can change. */
 import { listAudit } from "../../audit/mod.ts";
-import { monthOf } from "../../calendar.ts";
+import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { explainKey, type KeyExplanation } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
@@ -49,8 +49,10 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   if (isRefusal(values)) return values;
   const { month = monthOf(now.getTime()) } = values;
   const of = { license: key.licenseId };
-  const [usage, history, machines] = await Promise.all([
-    findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month),
+  const findUsage = (of: Month) => findUsageByDay(database, parseId("lic", key.licenseId) ?? "", of);
+  const [usage, before, history, machines] = await Promise.all([
+    findUsage(month),
+    findUsage(toMonth(month.index - 1)),
     listAudit(database, { keyUuid: uuidOf(explanation), limit: HISTORY_ROWS }),
     readMachines(visit, of),
   ]);
@@ -64,7 +66,14 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
       <>
         <div class="columns">
           <KeyFacts explanation={explanation} now={now} limits={options.limits} />
-          <KeyUse id={key.id} limit={key.monthlyLimit} month={month} usage={usage} now={now} />
+          <KeyUse
+            id={key.id}
+            limit={key.monthlyLimit}
+            month={month}
+            usage={usage}
+            before={before}
+            now={now}
+          />
         </div>
         <MachinesPanel machines={machines} of={of} places={key.maxMachines} now={now} />
         <Refusals refusals={refusals} now={now} />

@@ -9,15 +9,23 @@ interface KeyUseProps {
   readonly limit: number | null;
   readonly month: Month;
   readonly usage: UsageByDay;
+  /** Of the month before. */
+  readonly before: UsageByDay;
   readonly now: Date;
 }
 
 /** The use of a month by day. If the license has a limit, a line shows the daily use that would just reach it. */
-export function KeyUse({ id, limit, month, usage, now }: KeyUseProps) {
+export function KeyUse({ id, limit, month, usage, before, now }: KeyUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
   const of = limit === null ? "without a limit" : `of ${renderCount(limit)}`;
   const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
+  // Without today, which is not over.
+  const over = isCurrent ? now.getUTCDate() - 1 : usage.days.length;
+  const compared = {
+    columns: [before, usage].map(({ days }) => ({ values: days.slice(0, over).map(({ used }) => used) })),
+    than: `${isCurrent ? "the same days of " : ""}${toMonthText(toMonth(month.index - 1))}`,
+  };
   const link = (index: number, label: string) => (
     <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}#use`}>{label}</a>
   );
@@ -25,12 +33,12 @@ export function KeyUse({ id, limit, month, usage, now }: KeyUseProps) {
     <section aria-labelledby="use">
       <h2 id="use">{`Use in ${shown}`}</h2>
       <Bars
-        caption={`Inferences of the license by day: ${renderCount(usage.used)} ${of}`}
+        caption="Inferences of the license by day"
         columnName="Day"
         parts={["Inferences"]}
         series={usage.days.map(({ day, used }) => ({
           label: day.slice(5),
-          title: `${day}: ${renderCount(used)}`,
+          title: day,
           values: [used],
         }))}
         limit={
@@ -38,6 +46,8 @@ export function KeyUse({ id, limit, month, usage, now }: KeyUseProps) {
             ? undefined
             : { value: aDay, label: `${renderCount(aDay)} every day would use up the limit of the month` }
         }
+        unit={`inferences ${of}`}
+        compared={over > 0 ? compared : undefined}
         empty="The license was not used on any day of this month."
       />
       {usage.imported > 0 && (

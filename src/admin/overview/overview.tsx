@@ -36,7 +36,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     findHealth(options, now),
     listKeys(database, { now, filter: { limit: 1 } }),
     readFigures(database),
-    readUsageDays(database, { from: dayBefore(now, DAYS - 1), to: dayBefore(now, 0) }),
+    readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
     findActivity(database, { from: new Date(now.getTime() - DAY_MS), to: now, by: "code", step: "hour" }),
   ]);
   const hasKeys = keys.length > 0;
@@ -131,17 +131,19 @@ function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: 
       </Notice>
     );
   }
-  const days = Array.from({ length: DAYS }, (_, index) => dayBefore(now, DAYS - 1 - index));
+  const days = Array.from({ length: 2 * DAYS + 1 }, (_, index) => dayBefore(now, 2 * DAYS - index));
   const used = sumByTier(use.days.map(({ day, ...of }) => ({ column: day, ...of })));
-  const series = days.map((day) => ({ label: day, values: TIERS.map((tier) => used(day, tier)) }));
+  const columns = days.map((day) => ({ label: day, values: TIERS.map((tier) => used(day, tier)) }));
+  const isCounted = use.filledFrom === null || use.filledFrom <= dayBefore(now, 2 * DAYS);
   return (
     <>
       <Bars
-        id="use"
         caption="Inferences per day, last 90 days"
         columnName="Day"
         parts={TIERS}
-        series={series}
+        series={columns.slice(-DAYS)}
+        unit="inferences"
+        compared={isCounted ? { columns: columns.slice(0, -1), than: `the ${DAYS} days before` } : undefined}
         empty="No inference was reported in the last 90 days. Clients report them with POST /v1/analytics/log."
       />
       <AsOf at={use.asOf} now={now}>

@@ -29,7 +29,7 @@ const CHOICES = 24;
 
 interface UsageProps {
   readonly month: Month;
-  /** The use of the last twelve months, including this month. Undefined before the first count. */
+  /** The use of the last twelve months, including this month, and of a year before. Undefined before the first count. */
   readonly year: UsageDays | undefined;
   /** The use of the month, by day. */
   readonly use: UsageDays | undefined;
@@ -49,7 +49,7 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
   }
   const { month = current, after: afterUuid } = values;
   const [year, use, found] = await Promise.all([
-    readUsageDays(database, { from: toMonth(current.index - MONTHS + 1).firstDay, to: lastDayOf(current) }),
+    readUsageDays(database, { from: toMonth(current.index - 2 * MONTHS).firstDay, to: lastDayOf(current) }),
     readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
     listUsage(database, month, { afterUuid, limit: ROWS + 1 }),
   ]);
@@ -189,17 +189,19 @@ function Year({ year, now }: UsageProps) {
     ...year.imported.map(({ month, ...of }) => ({ column: month, ...of })),
   ]);
   const last = monthOf(now.getTime()).index;
-  const months = Array.from({ length: MONTHS }, (_, index) =>
-    toMonthText(toMonth(last - MONTHS + 1 + index)),
-  );
-  const series = months.map((label) => ({ label, values: TIERS.map((tier) => used(label, tier)) }));
+  const columns = Array.from({ length: 2 * MONTHS + 1 }, (_, index) => {
+    const label = toMonthText(toMonth(last - 2 * MONTHS + index));
+    return { label, values: TIERS.map((tier) => used(label, tier)) };
+  });
+  const isCounted = year.filledFrom === null || year.filledFrom <= toMonth(last - 2 * MONTHS).firstDay;
   return (
     <Bars
-      id="year"
       caption="Inferences per month, the last twelve months"
       columnName="Month"
       parts={TIERS}
-      series={series}
+      series={columns.slice(-MONTHS)}
+      unit="inferences"
+      compared={isCounted ? { columns: columns.slice(0, -1), than: "the twelve months before" } : undefined}
       empty="No license used anything in the last twelve months."
     />
   );

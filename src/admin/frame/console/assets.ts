@@ -5,6 +5,7 @@ import { refuse } from "../../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv } from "../options.ts";
 import action from "./browser/action.client.js" with { type: "text" };
+import chart from "./browser/chart.client.js" with { type: "text" };
 import copy from "./browser/copy.client.js" with { type: "text" };
 import enter from "./browser/enter.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
@@ -25,7 +26,7 @@ import panels from "./style/panels.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { action, copy, enter, issued, many, refresh, submit_once: submitOnce, upload };
+const SCRIPTS = { action, chart, copy, enter, issued, many, refresh, submit_once: submitOnce, upload };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");

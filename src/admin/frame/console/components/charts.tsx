@@ -3,13 +3,16 @@
  * Bar charts that the server renders as SVG.
  *
  * Positions are percentages, and the style sets the size of text in the page's own unit. So a chart fills every width
- * and its text stays readable. In a picture that shrinks as a whole the text would shrink too. The parts of stacked
- * bars differ in their texture and always have the order of the legend, so that they are told apart without color.
+ * and its text stays readable. In a picture that shrinks as a whole the text would shrink too. The colors of stacked
+ * parts differ for every kind of color blindness, and the parts always have the order of the legend.
+ *
+ * The style shows the values of the column at the pointer, and while a chart has the focus those of its newest column.
+ * The script moves the latter.
  */
 import { renderCount } from "../../../../render_count.ts";
+import { scriptPath } from "../assets.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { numeric, Table } from "./table.tsx";
-import { Textures, textureOf } from "./textures.tsx";
 
 /** A mark that needs no color: a triangle that points in this direction, and a word. */
 export interface Mark {
@@ -21,12 +24,17 @@ export interface Mark {
 interface Bar {
   /** Short, such as `2026-11`: a few of the labels stand below the chart, and all of them in the table. */
   readonly label: string;
-  /** The text of the mark; by default the label with its numbers. */
+  /** Lines above the numbers of the column, by default the label. */
   readonly title?: string;
   /** A mark above the bar, whose word is in the table; the title should say why. */
   readonly mark?: Mark | undefined;
   /** As many as the chart has parts. */
   readonly values: readonly number[];
+}
+
+interface Compared {
+  readonly columns: readonly Pick<Bar, "values">[];
+  readonly than: string;
 }
 
 interface BarsProps {
@@ -35,22 +43,29 @@ interface BarsProps {
   readonly columnName: string;
   /** What the numbers count, such as `Inferences`; or the names of up to six parts, from the bottom up. */
   readonly parts: readonly string[];
+  /** The oldest column first. */
   readonly series: readonly Bar[];
-  /** A chart of several parts needs one that differs from that of every other chart of the page. */
-  readonly id?: string;
+  /** What stands after the sum of all columns, such as `inferences`. */
+  readonly unit: string;
+  /**
+   * Columns of two equally long times, the earlier time first, and its name, such as `the 90 days before`. A column whose
+   * time is not over is left out, because it would make every comparison too low.
+   */
+  readonly compared?: Compared | undefined;
   /** A line across the bars. It is left out if the bars are far below it, because they would be invisible. */
   readonly limit?: { readonly value: number; readonly label: string } | undefined;
   /** The sentence that takes the place of a chart without any number. */
   readonly empty?: string;
 }
 
-const sumOf = ({ values }: Bar) => values.reduce((sum, value) => sum + value, 0);
+const addUp = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+const sumOf = ({ values }: Pick<Bar, "values">) => addUp(values);
 /** No line is drawn if the limit is more than this many times the highest bar. */
 const LIMIT_REACH = 4;
 
 /** A bar chart, with its numbers in a table. */
-export function Bars({ caption, columnName, parts, series, id = "", limit, empty }: BarsProps) {
-  const stack = { id, parts, series };
+export function Bars({ caption, columnName, parts, series, unit, compared, limit, empty }: BarsProps) {
+  const stack = { parts, series };
   const highest = Math.max(0, ...series.map(sumOf));
   const line = limit && limit.value <= highest * LIMIT_REACH ? limit : undefined;
   return (
@@ -60,6 +75,10 @@ export function Bars({ caption, columnName, parts, series, id = "", limit, empty
         <p class="muted">{empty ?? "There is nothing to show for this time."}</p>
       ) : (
         <>
+          <p class="total">
+            <b>{renderCount(addUp(series.map(sumOf)))}</b> {unit}
+            {compared && `, ${changeOf(compared.columns.map(sumOf))} ${compared.than}`}
+          </p>
           <Legend {...stack} limit={limit} hasLine={line !== undefined} />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
           <Numbers {...stack} caption={caption} columnName={columnName} />
@@ -69,9 +88,19 @@ export function Bars({ caption, columnName, parts, series, id = "", limit, empty
   );
 }
 
-type Stack = Required<Pick<BarsProps, "id" | "parts" | "series">>;
+/** Says how the sum of the second half differs from that of the first half. */
+function changeOf(values: readonly number[]): string {
+  const middle = values.length / 2;
+  const earlier = addUp(values.slice(0, middle));
+  if (earlier === 0) return "none in";
+  const percent = Math.round((addUp(values.slice(middle)) * 100) / earlier) - 100;
+  if (percent === 0) return "as many as in";
+  return `${renderCount(Math.abs(percent))} % ${percent > 0 ? "more" : "less"} than in`;
+}
 
-function Legend({ id, parts, limit, hasLine }: Stack & Pick<BarsProps, "limit"> & { hasLine: boolean }) {
+type Stack = Pick<BarsProps, "parts" | "series">;
+
+function Legend({ parts, limit, hasLine }: Stack & Pick<BarsProps, "limit"> & { hasLine: boolean }) {
   if (parts.length === 1 && limit === undefined) return null;
   return (
     <ul class="legend">
@@ -79,8 +108,7 @@ function Legend({ id, parts, limit, hasLine }: Stack & Pick<BarsProps, "limit"> 
         parts.map((name, index) => (
           <li>
             <svg aria-hidden="true">
-              {index === 0 && <Textures id={id} count={parts.length} />}
-              <rect width="100%" height="100%" {...textureOf(id, index)} />
+              <rect width="100%" height="100%" class={`part-${index}`} />
             </svg>
             {name}
           </li>
@@ -124,14 +152,38 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps) {
         {stack.series.map((column, index) => (
           <Marks {...stack} column={column} index={index} top={top} />
         ))}
-        {limit && (
-          <g>
-            <title>{limit.label}</title>
-            <line class="limit" x1="0" x2="100%" y1={yOf(limit.value)} y2={yOf(limit.value)} />
-          </g>
-        )}
+        {limit && <line class="limit" x1="0" x2="100%" y1={yOf(limit.value)} y2={yOf(limit.value)} />}
         <Labels labels={stack.series.map(({ label }) => label)} />
       </svg>
+      <Values {...stack} caption={caption} />
+      <script type="module" src={scriptPath("chart")} />
+    </div>
+  );
+}
+
+/** The values of each column, over its bar. The last column is the one that the focus shows first. */
+function Values({ caption, parts, series }: Stack & { readonly caption: string }) {
+  const texts = series.map((column) => describeColumn(column, parts));
+  return (
+    <div
+      class="values"
+      role="slider"
+      tabIndex={0}
+      aria-label={`Values of the chart: ${caption}`}
+      aria-valuemin={1}
+      aria-valuemax={series.length}
+      aria-valuenow={series.length}
+      aria-valuetext={texts.at(-1)}
+    >
+      {texts.map((text, index) => {
+        // In the right half the values stand at the left of their column, so that they stay inside the chart.
+        const side = index * 2 >= texts.length ? "late" : undefined;
+        return (
+          <i class={index === texts.length - 1 ? "late at" : side}>
+            <b>{text}</b>
+          </i>
+        );
+      })}
     </div>
   );
 }
@@ -141,22 +193,18 @@ const BAR_WIDTH = 0.8;
 /** A value above 0 is never invisible. */
 const LEAST_HEIGHT = 0.75;
 
-/** One column. Its title appears all over its height, because a low bar would be hard to point at. */
-function Marks({ column, index, top, ...stack }: Stack & { column: Bar; index: number; top: number }) {
-  const { id, parts, series } = stack;
+function Marks({ column, index, top, series }: Stack & { column: Bar; index: number; top: number }) {
   const width = 100 / series.length;
   const x = percent(width * (index + (1 - BAR_WIDTH) / 2));
   let base = 100;
   return (
     <g>
-      <title>{column.title ?? describeColumn(column, parts)}</title>
-      <rect class="slot" x={percent(width * index)} width={percent(width)} height="100%" />
       {column.values.map((value, part) => {
         if (value === 0) return null;
         const height = Math.max(LEAST_HEIGHT, (value * 100) / top);
         base -= height;
         const box = { x, width: percent(width * BAR_WIDTH), y: percent(base), height: percent(height) };
-        return <rect {...box} {...textureOf(id, part)} />;
+        return <rect {...box} class={`part-${part}`} />;
       })}
       {column.mark && (
         <svg x={percent(width * (index + 0.5))} y={percent(base)} aria-hidden="true">
@@ -184,10 +232,11 @@ export function Marked({ points, word }: Mark) {
   );
 }
 
+/** Returns the label or title of a column and its numbers, each on a line. */
 function describeColumn(column: Bar, parts: readonly string[]): string {
-  if (parts.length === 1) return `${column.label}: ${renderCount(sumOf(column))}`;
   const values = parts.map((name, part) => `${name} ${renderCount(column.values[part] ?? 0)}`);
-  return `${column.label}: ${values.join(", ")}`;
+  if (parts.length > 1) values.push(`All ${renderCount(sumOf(column))}`);
+  return [column.title ?? column.label, ...values].join("\n");
 }
 
 /** Above this many columns, the outer labels would leave the chart if they stood below the middle of their bars. */
@@ -229,7 +278,7 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
   return (
     <details class={parts.length === 1 ? "numbers pairs" : "numbers"}>
       <summary>Numbers</summary>
-      <Table caption={caption} columns={columns} rows={series} />
+      <Table caption={caption} columns={columns} rows={series.toReversed()} />
     </details>
   );
 }

@@ -15,7 +15,7 @@ export function roundTicks(max: number): readonly number[] {
 }
 
 /** The widths of a chart for which its style shows labels, with the pixels that are certainly there. */
-const WIDTHS = { narrow: 260, middle: 560, wide: 860 };
+const WIDTHS = { narrow: 200, middle: 560, wide: 860 };
 const PIXELS_OF_A_LETTER = 7;
 const GAP_PIXELS = 12;
 

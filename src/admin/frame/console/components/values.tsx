@@ -2,6 +2,7 @@
 /** Values as people read them. */
 import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
+import { NEAR_QUOTA_PERCENT } from "../../../../figures/mod.ts";
 import { describeObstacles, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
@@ -161,22 +162,24 @@ function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
   return <span class="more">{distanceOf(at, now)}</span>;
 }
 
-/** A count with its limit, and a bar for both; null is no limit. */
+/** A count with its limit, and a bar for both, which warns in words when little is left; null is no limit. */
 export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
   const count = renderCount(used);
   if (limit === null) return `${count}, unlimited`;
   const percent = limit === 0 ? 100 : Math.min(100, (used * 100) / limit);
+  const isNear = percent >= NEAR_QUOTA_PERCENT;
   return (
     <>
       {`${count} of ${renderCount(limit)}`}
       <svg
-        class={`bar ${percent >= 90 ? "near" : ""}`}
+        class={isNear ? "bar near" : "bar"}
         viewBox="0 0 100 4"
         preserveAspectRatio="none"
         aria-hidden="true"
       >
         <rect width={percent} height="4" />
       </svg>
+      {isNear && <span class="more near">{`${Math.floor(percent)} % used`}</span>}
     </>
   );
 }
