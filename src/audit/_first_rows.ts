@@ -21,33 +21,36 @@ interface Page {
   /** The condition that a row comes after the pages that were already read. */
   readonly isNext: Fragment;
   /** By default the oldest rows first. */
-  readonly isNewestFirst?: boolean;
+  readonly isNewestFirst?: boolean | undefined;
 }
 
 /** Returns the condition, as SQL, that a row of `audit` is on the page. */
-export function isOnPage(sql: Sql, { filter, limit, isNext, isNewestFirst = false }: Page): Fragment {
+export function isOnPage(sql: Sql, { limit, isNewestFirst = false, ...page }: Page): Fragment {
+  if (limit > MAX_PAGE) return sql`${page.isNext} and ${meets(sql, page.filter)}`;
+  const last = sql`order by ${orderOf(sql, { isNewestFirst })} limit ${limit}::bigint`;
+  // As an array, so that the planner looks up each row by its id.
+  return sql`id = any(array(select id from (${selectParts(sql, page, last)}) as row ${last}))`;
+}
+
+/** Selects the rows that meet the filter: `last` is the end of the statement of each part, such as order and limit. */
+export function selectParts(
+  sql: Sql,
+  { filter, isNext }: Pick<Page, "filter" | "isNext">,
+  last: Fragment,
+): Fragment {
   const { keyUuid, accountUuid, ...others } = filter;
-  const isMet = sql`${isNext} and ${meets(sql, filter)}`;
-  if (limit > MAX_PAGE) return isMet;
-  const order = orderOf(sql, { isNewestFirst });
   const first = (condition: Fragment) => sql`
-    select id, xid from audit where ${condition} and ${isMet} order by ${order} limit ${limit}::bigint`;
+    select id, xid from audit where ${condition} and ${isNext} and ${meets(sql, filter)} ${last}`;
   // The UUID is a column of its own relation, so that the planner does not assume a UUID with many rows.
   const isOf = (column: Fragment, uuid: string) => sql`
     select row.* from (select ${uuid}::uuid as uuid) as thing
            cross join lateral (${first(sql`${column} = thing.uuid`)}) as row`;
-  const rows =
-    keyUuid !== undefined
-      ? isOf(sql`key_id`, keyUuid)
-      : accountUuid !== undefined
-        ? isOf(sql`account_id`, accountUuid)
-        : Object.values(others).every((value) => value === undefined)
-          ? first(sql`true`)
-          : sql`
-            select row.* from (${selectMonths(sql, filter)}) as month
-                   cross join lateral (${first(sql`${sql.unsafe(MONTH)} = month.begins_at`)}) as row`;
-  // As an array, so that the planner looks up each row by its id.
-  return sql`id = any(array(select id from (${rows}) as row order by ${order} limit ${limit}::bigint))`;
+  if (keyUuid !== undefined) return isOf(sql`key_id`, keyUuid);
+  if (accountUuid !== undefined) return isOf(sql`account_id`, accountUuid);
+  if (Object.values(others).every((value) => value === undefined)) return first(sql`true`);
+  return sql`
+    select row.* from (${selectMonths(sql, filter)}) as month
+           cross join lateral (${first(sql`${sql.unsafe(MONTH)} = month.begins_at`)}) as row`;
 }
 
 /** Returns the order of a page: that of the transactions, or the reverse. */

@@ -1,7 +1,7 @@
 import { parseTimestamp, toTimestamp } from "../calendar.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import { isOnPage, orderOf } from "./_first_rows.ts";
+import { isOnPage, orderOf, selectParts } from "./_first_rows.ts";
 import type { AuditFilter } from "./audit_filter.ts";
 
 export interface AuditRow {
@@ -33,39 +33,67 @@ interface AuditList extends AuditFilter {
   readonly limit?: number;
   /** The position of the last row that was already read, of the form {@linkcode PAGE_POSITION}. */
   readonly after?: string | undefined;
+  readonly oldestFirst?: boolean | undefined;
 }
 
 /** A position: the transaction of a row, or nothing for a row of an older program, and its id. */
 export const PAGE_POSITION = /^(\d{0,19})\.(\d{1,18})$/;
 
-/** Lists the rows of the audit log, newest first. Rows that appear meanwhile are on the first page only. */
+/** Lists the rows of the audit log, by default newest first: rows that appear meanwhile are on the first page only. */
 export async function listAudit(
   database: Database,
-  { limit = 100, after, ...filter }: AuditList = {},
+  { limit = 100, after, oldestFirst, ...filter }: AuditList = {},
 ): Promise<ListedAuditRow[]> {
-  const [, xid, id = "0"] = PAGE_POSITION.exec(after ?? "") ?? [];
-  const find = async (isNext: (sql: Sql) => Fragment, most = limit) =>
-    await database.query<AuditRow & { readonly transaction: string | null }>(
+  const isNewestFirst = !oldestFirst;
+  const rows: (AuditRow & { readonly transaction: string | null })[] = [];
+  for (const isNext of partsAfter(after, isNewestFirst)) {
+    const left = limit - rows.length;
+    if (left === 0) break;
+    const found = await database.query<(typeof rows)[number]>(
       (sql) => sql`
         select xid::text as transaction, ${columns(sql)} from audit
-         where ${isOnPage(sql, { filter, limit: most, isNext: isNext(sql), isNewestFirst: true })}
-         order by ${orderOf(sql, { isNewestFirst: true })}
-         limit ${most}::bigint`,
+         where ${isOnPage(sql, { filter, limit: left, isNext: isNext(sql), isNewestFirst })}
+         order by ${orderOf(sql, { isNewestFirst })}
+         limit ${left}::bigint`,
       { isRead: true },
     );
-  let rows: Awaited<ReturnType<typeof find>>;
-  if (xid === undefined) rows = await find((sql) => sql`true`);
-  else if (xid === "") rows = await find((sql) => sql`xid is null and id < ${id}::bigint`);
-  else {
-    rows = await find((sql) => sql`(xid, id) < (${xid}::text::xid8, ${id}::bigint)`);
-    // The comparison leaves out rows of an older program, which come last. They are looked up apart, for the index.
-    const missing = limit - rows.length;
-    if (missing > 0) rows = [...rows, ...(await find((sql) => sql`xid is null`, missing))];
+    rows.push(...found);
   }
   return rows.map(({ transaction, ...row }) => ({
     ...toAuditRow(row),
     position: `${transaction ?? ""}.${row.id}`,
   }));
+}
+
+/** Counts the rows that meet the filter up to a number, and those that are newer than a position. */
+export async function countAudit(
+  database: Database,
+  { after, ...filter }: Pick<AuditList, "after"> & AuditFilter,
+): Promise<number> {
+  let count = 0;
+  for (const isNext of partsAfter(after, false))
+    count += await countRows(database, (sql) => {
+      // The order is that of the indexes, so that no part is read to its end.
+      const last = sql`order by ${orderOf(sql, { isNewestFirst: false })} limit ${MOST_COUNTED + 1}::bigint`;
+      return selectParts(sql, { filter, isNext: isNext(sql) }, last);
+    });
+  return count;
+}
+
+/**
+ * Returns the conditions of the rows after a position: a comparison leaves out the rows of an older program, which have
+ * no transaction. They are the oldest, and are looked up apart, for the index.
+ */
+function partsAfter(position: string | undefined, isNewestFirst: boolean): ((sql: Sql) => Fragment)[] {
+  const [, xid, id = "0"] = PAGE_POSITION.exec(position ?? "") ?? [];
+  const after = (sql: Sql) => (isNewestFirst ? sql`<` : sql`>`);
+  if (xid === undefined) return [(sql) => sql`true`];
+  if (xid === "") {
+    const isOld = (sql: Sql) => sql`xid is null and id ${after(sql)} ${id}::bigint`;
+    return isNewestFirst ? [isOld] : [isOld, (sql) => sql`xid is not null`];
+  }
+  const isNext = (sql: Sql) => sql`(xid, id) ${after(sql)} (${xid}::text::xid8, ${id}::bigint)`;
+  return isNewestFirst ? [isNext, (sql) => sql`xid is null`] : [isNext];
 }
 
 /** The columns of a row; {@linkcode toAuditRow} makes the row. */

@@ -10,5 +10,5 @@ export { auditCte } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";
-export { type AuditRow, type ListedAuditRow, listAudit, PAGE_POSITION } from "./list_audit.ts";
+export { type AuditRow, countAudit, type ListedAuditRow, listAudit, PAGE_POSITION } from "./list_audit.ts";
 export { renderAuditRow } from "./render_audit_row.ts";

@@ -1,9 +1,8 @@
 /** Reports on a backup: its progress, its contents and its origin. */
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
-import { renderCount } from "../render_count.ts";
+import { counted, renderCount } from "../render_count.ts";
 import { LINE_ANEW } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
-import { counted } from "./print.ts";
 
 /** Creates a line on the terminal that shows the progress. Without a terminal it shows nothing. */
 export function createProgressLine({ isTerminal, clock, err }: Invocation, stopIfInterrupted: () => void) {

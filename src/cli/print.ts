@@ -1,7 +1,6 @@
 /** Prints the results of commands: tables and fields for people, one JSON document for programs. */
 import { styleText } from "node:util";
 import { toTimestamp } from "../calendar.ts";
-import { renderCount } from "../render_count.ts";
 import { escapeControls, escapeJson } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
 import { hangText, wrapText } from "./wrap_text.ts";
@@ -59,11 +58,6 @@ export function createPrinter(invocation: Invocation, isJson: boolean) {
     /** Prints a note for people to standard error, also with `--json`. */
     warn,
   };
-}
-
-/** Writes a number with its noun: `1 key`, `2,000 keys`. */
-export function counted(number: number, one: string): string {
-  return `${renderCount(number)} ${one}${number === 1 ? "" : "s"}`;
 }
 
 /** Prints why a command failed, to standard error. */

@@ -4,6 +4,7 @@
  */
 
 export { copyIn, copyOut } from "./copy.ts";
+export { countRows, MOST_COUNTED } from "./count_rows.ts";
 export { type Database, openDatabase } from "./database.ts";
 export { parseDatabaseTls } from "./database_tls.ts";
 export {

@@ -13,7 +13,14 @@
  */
 
 import { DAY_MS } from "../calendar.ts";
-import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import {
+  countRows,
+  type Database,
+  type Fragment,
+  MOST_COUNTED,
+  type Sql,
+  toTextArray,
+} from "../database/mod.ts";
 import { KEY_STATES, type ListedState, MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
 import { directionOf, type KeyFilter, type StoredList } from "./key_filter.ts";
 import { listTooMany } from "./too_many_requests.ts";
@@ -26,10 +33,34 @@ const MAX_PAGE = 500;
 const SHORT_LIST = 50_000;
 /** For each key of a page, this many keys of a list are looked up before the groups are merged. */
 const LOOKED_UP = 50;
+/** A longer stored list is not counted together with other conditions: each key of it would be looked up. */
+const LONGEST_COUNTED = 20_000;
 
 interface ListOptions {
   readonly filter: KeyFilter;
   readonly now: Date;
+  /** The keys are only counted: each part is read in the order of its index, and none of them to its end. */
+  readonly isCount?: boolean;
+}
+
+/**
+ * Counts the keys of a list up to a number, and those after a position. Undefined if it would take too long: a long
+ * stored list together with other conditions.
+ */
+export async function countListed(
+  database: Database,
+  {
+    now,
+    filter,
+  }: { readonly now: Date; readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent"> },
+): Promise<number | undefined> {
+  const { stored = [], refused, accountUuid, search, externalId } = filter;
+  const isOfFew = (accountUuid ?? search ?? externalId) !== undefined;
+  const isOneList = isOneGroup(filter) && refused === undefined && stored.length < 2;
+  const shortest = Math.min(...[...stored, ...(refused ? [refused] : [])].map(({ keys }) => keys));
+  if (!isOfFew && !isOneList && Number.isFinite(shortest) && shortest > LONGEST_COUNTED) return undefined;
+  const options = { now, filter: { ...filter, limit: MOST_COUNTED + 1 }, isCount: true };
+  return await countRows(database, (sql) => candidates(sql, options));
 }
 
 /** Returns the condition, as SQL, that an id is that of a key of the list. */
@@ -57,7 +88,8 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
 }
 
 /** Selects the keys that are refused now from four lists, of which each has its own way. */
-function selectRefused(sql: Sql, { filter, now }: ListOptions, usedUp: StoredList): Fragment {
+function selectRefused(sql: Sql, options: ListOptions, usedUp: StoredList): Fragment {
+  const { filter, now } = options;
   const { stored = [], state } = filter;
   const parts: readonly KeyFilter[] = [
     { state: "suspended" },
@@ -67,7 +99,7 @@ function selectRefused(sql: Sql, { filter, now }: ListOptions, usedUp: StoredLis
   ];
   return parts
     .filter((part) => part.state === (state ?? part.state))
-    .map((part) => candidates(sql, { filter: { ...filter, refused: undefined, ...part }, now }))
+    .map((part) => candidates(sql, { ...options, filter: { ...filter, refused: undefined, ...part } }))
     .reduce((all, part) => sql`${all} union (${part})`, sql`select null::uuid as key_id where false`);
 }
 
@@ -86,8 +118,8 @@ function kindsOf({ tier, mode, restriction = UNRESTRICTED }: KeyFilter) {
   };
 }
 
-function isLong({ limit }: KeyFilter): boolean {
-  return limit === undefined || limit > MAX_PAGE;
+function isLong({ filter: { limit }, isCount }: ListOptions): boolean {
+  return !isCount && (limit === undefined || limit > MAX_PAGE);
 }
 
 /** Selects the first keys that meet the filter, and a further condition. */
@@ -116,7 +148,7 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
   const { filter } = options;
   const { state } = filter;
   const { tiers, modes } = kindsOf(filter);
-  if (isOneGroup(filter) || isLong(filter)) return selectFirst(sql, options, sql``, true);
+  if (isOneGroup(filter) || isLong(options)) return selectFirst(sql, options, sql``, true);
   const isOfGroup = sql`
     and expiry_month = month.first_day and tier = each.tier and mode = either.mode and state = one.state`;
   return sql`
@@ -133,8 +165,9 @@ function selectOfLists(sql: Sql, options: ListOptions, stored: readonly StoredLi
   const { filter } = options;
   const { limit = 0 } = filter;
   const lists = stored.toSorted((one, other) => one.keys - other.keys);
+  if (options.isCount) return selectAmong(sql, options, lists);
   const others = isOneGroup(filter) ? selectAmong(sql, options, lists) : selectOfGroups(sql, options);
-  if (isLong(filter)) return others;
+  if (isLong(options)) return others;
   // The shortest list is short enough to look up every key of it. The groups would add no further key.
   if ((lists[0]?.keys ?? 0) <= LOOKED_UP * limit) return selectAmong(sql, options, lists);
   return sql`

@@ -1,6 +1,6 @@
 import { auditCte, type By } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
+import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail, isErased } from "./_erased_email.ts";
@@ -47,6 +47,18 @@ export async function listAccounts(
   part: ListPart & { readonly newestFirst?: boolean } = {},
 ): Promise<Account[]> {
   return await select(database, part);
+}
+
+/** Counts the accounts of a list up to a number, and those after a position. */
+export async function countAccounts(
+  database: Database,
+  { most, ...part }: ListPart & { readonly most?: number } = {},
+): Promise<number> {
+  return await countRows(
+    database,
+    (sql) => sql`select from accounts a where ${meets(sql, part)} order by id`,
+    { most },
+  );
 }
 
 /** Finds an account by its UUID or its e-mail. */
@@ -97,32 +109,34 @@ interface Selection extends ListPart {
   readonly newestFirst?: boolean;
 }
 
-async function select(
-  database: Database,
-  { uuid, email, search, afterUuid, limit, newestFirst = false }: Selection,
-): Promise<Account[]> {
+async function select(database: Database, selection: Selection): Promise<Account[]> {
   const rows = await database.query<Omit<Account, "id">>(
     (sql) => sql`
       select a.id as uuid, a.email, a.name, a.organization, a.created_at as "createdAt",
              (select count(*) from listed_keys where account_id = a.id) as keys
         from accounts a
-       where ${uuid === undefined ? sql`true` : sql`a.id = ${uuid}::uuid`}
-         ${email === undefined ? sql`` : sql`and a.email = ${email}::text`}
-         ${afterUuid === undefined ? sql`` : sql`and a.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
-         ${
-           // As an array, so that the planner expects few accounts and looks up each by its id.
-           search === undefined
-             ? sql``
-             : sql`and a.id = any(array(
-                 select account_id from keys join listed_keys on key_id = id
-                  where right(hint, 4) = ${search.lastFour}::text)
-                 || ${toTextArray(search.accountUuids)}::uuid[])`
-         }
+       where ${meets(sql, selection)}
        -- Identifiers sort by the time at which they were made.
-       order by a.id ${newestFirst ? sql`desc` : sql``}
-       limit ${limit ?? null}::bigint`,
+       order by a.id ${selection.newestFirst ? sql`desc` : sql``}
+       limit ${selection.limit ?? null}::bigint`,
   );
   return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));
+}
+
+function meets(sql: Sql, { uuid, email, search, afterUuid, newestFirst }: Selection): Fragment {
+  return sql`
+    ${uuid === undefined ? sql`true` : sql`a.id = ${uuid}::uuid`}
+    ${email === undefined ? sql`` : sql`and a.email = ${email}::text`}
+    ${afterUuid === undefined ? sql`` : sql`and a.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
+    ${
+      // As an array, so that the planner expects few accounts and looks up each by its id.
+      search === undefined
+        ? sql``
+        : sql`and a.id = any(array(
+            select account_id from keys join listed_keys on key_id = id
+             where right(hint, 4) = ${search.lastFour}::text)
+            || ${toTextArray(search.accountUuids)}::uuid[])`
+    }`;
 }
 
 type UpdatedAccount = Pick<Account, "email" | "name" | "organization"> & { readonly isChanged: boolean };

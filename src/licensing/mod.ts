@@ -4,6 +4,7 @@
 export { ERASED, isErased, isLiving } from "./_erased_email.ts";
 export {
   type Account,
+  countAccounts,
   findAccount,
   findAccountNamed,
   findEmails,

@@ -1,5 +1,5 @@
 import { toTimestamp } from "../calendar.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { allowsRow, isRestricted, type ListPart, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 
@@ -53,6 +53,11 @@ export async function listMachines(
   { filter = {} }: { readonly filter?: MachineFilter } = {},
 ): Promise<MachineSummary[]> {
   return await select(database, filter, (sql) => sql`m.id = any(array(${selectPage(sql, filter)}))`);
+}
+
+/** Counts the machines of a list up to a number, and those after a position. */
+export async function countMachines(database: Database, filter: MachineFilter): Promise<number> {
+  return await countRows(database, (sql) => selectPage(sql, { ...filter, limit: MOST_COUNTED + 1 }));
 }
 
 /** Finds a machine by its UUID; undefined if there is none, or none that the restriction allows. */

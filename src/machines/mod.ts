@@ -10,6 +10,7 @@ export { type ActivatedMachine, type Activation, activateMachine, toMachineId } 
 export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
+  countMachines,
   countTaken,
   findMachine,
   isTaken,

@@ -1,5 +1,5 @@
 /** The models with all their versions, for operators: also those that are not listed, and retired versions. */
-import { type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
+import { countRows, type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { factColumns } from "./list_models.ts";
 import type { ModelFacts } from "./model.ts";
@@ -67,13 +67,23 @@ interface Selection {
   readonly name?: string;
   /** Only models after the model with this UUID. */
   readonly afterUuid?: string | undefined;
+  readonly oldestFirst?: boolean | undefined;
   readonly limit: number;
 }
 
-/** Lists a part of all models, newest first. */
+/** Counts all models up to a number, or those after the one with a UUID, oldest first. */
+export async function countRegistered(database: Database, afterUuid?: string): Promise<number> {
+  return await countRows(
+    database,
+    (sql) =>
+      sql`select from models where ${afterUuid ?? null}::uuid is null or id > ${afterUuid ?? null}::uuid`,
+  );
+}
+
+/** Lists a part of all models, by default newest first. */
 export async function listRegistered(
   database: Database,
-  { name, afterUuid, limit }: Selection,
+  { name, afterUuid, oldestFirst = false, limit }: Selection,
 ): Promise<RegisteredModel[]> {
   const rows = await database.query<Row>(
     (sql) => sql`
@@ -89,8 +99,8 @@ export async function listRegistered(
         left join model_files f on f.sha256 = v.file
         left join accounts a on a.id = m.owner_account_id
        where ${name === undefined ? sql`true` : sql`m.name = ${name}`}
-         ${afterUuid === undefined ? sql`` : sql`and m.id < ${afterUuid}::uuid`}
-       order by m.id desc
+         ${afterUuid === undefined ? sql`` : sql`and m.id ${oldestFirst ? sql`>` : sql`<`} ${afterUuid}::uuid`}
+       order by m.id ${oldestFirst ? sql`` : sql`desc`}
        limit ${limit}::bigint`,
     { isRead: true },
   );

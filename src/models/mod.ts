@@ -24,6 +24,7 @@ export {
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
 export {
+  countRegistered,
   type FoundModel,
   findRegistered,
   listRegistered,

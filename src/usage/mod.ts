@@ -25,6 +25,7 @@ export {
   type UsageName,
 } from "./render_usage_days.ts";
 export {
+  countUsage,
   findUsageByDay,
   findUsageByMonth,
   listUsage,

@@ -1,6 +1,13 @@
 /** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
 import { daysOf, type Month, toMonth, toMonthText } from "../calendar.ts";
-import { type Database, type Fragment, readPages, type Sql } from "../database/mod.ts";
+import {
+  countRows,
+  type Database,
+  type Fragment,
+  MOST_COUNTED,
+  readPages,
+  type Sql,
+} from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 
@@ -94,14 +101,33 @@ export function modesOfLicense(sql: Sql): Fragment {
   return sql`(select string_agg(distinct k.mode, '+' order by k.mode) from keys k where k.license_id = l.id)`;
 }
 
+interface UsagePart {
+  /** The list begins after this license. */
+  readonly afterUuid?: string | undefined;
+  readonly limit?: number | null;
+  readonly newestFirst?: boolean | undefined;
+}
+
+/** Counts the licenses that used any units in a month up to a number, and those after a position. */
+export async function countUsage(database: Database, month: Month, part: UsagePart): Promise<number> {
+  return await countRows(database, (sql) => selectPart(sql, month, { ...part, limit: MOST_COUNTED + 1 }));
+}
+
+function selectPart(sql: Sql, month: Month, { afterUuid, newestFirst, limit = null }: UsagePart): Fragment {
+  return sql`
+    select license_id, used from usage
+     where month = ${month.firstDay}::date and used > 0
+       ${afterUuid === undefined ? sql`` : sql`and license_id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
+     order by license_id ${newestFirst ? sql`desc` : sql``} limit ${limit}::bigint`;
+}
+
 /**
- * Lists the use in a month of every license that used any units, in the order in which the licenses were made. With
- * `afterUuid` the list begins after that license.
+ * Lists the use in a month of every license that used any units, by default in the order in which the licenses were made.
  */
 export async function listUsage(
   database: Database,
   month: Month,
-  { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit?: number } = {},
+  part: UsagePart = {},
 ): Promise<MonthOfUse[]> {
   const rows = await database.query<Omit<MonthOfUse, "licenseId" | "userId"> & { accountUuid: string }>(
     (sql) => sql`
@@ -110,13 +136,10 @@ export async function listUsage(
              l.monthly_limit as "monthlyLimit", u.used
         -- The page first, and then each license and account by its id, because of "offset 0": otherwise the planner may
         -- read all licenses before the position.
-        from (select license_id, used from usage
-               where month = ${month.firstDay}::date and used > 0
-                 ${afterUuid === undefined ? sql`` : sql`and license_id > ${afterUuid}::uuid`}
-               order by license_id limit ${limit ?? null}::bigint) u
+        from (${selectPart(sql, month, part)}) u
        cross join lateral (select * from licenses where id = u.license_id offset 0) l
        cross join lateral (select * from accounts where id = l.account_id offset 0) a
-       order by u.license_id`,
+       order by u.license_id ${part.newestFirst ? sql`desc` : sql``}`,
     { isRead: true },
   );
   return rows.map(({ accountUuid, ...rest }) => ({

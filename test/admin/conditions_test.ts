@@ -63,7 +63,7 @@ describe("the console", () => {
   ];
   OTHERS.push("/access/operators/:name", "/access/tokens/:name");
   /** Conditions without a field, which only links have. */
-  const WITHOUT_FIELD = ["after", "colour", "to"];
+  const WITHOUT_FIELD = ["after", "before", "colour", "to"];
 
   test("has no other list", () => {
     const pages = CONSOLE_ROUTES.filter(({ method }) => method === "GET").map(({ path }) => path);

@@ -23,15 +23,17 @@ export const KEY_CONDITIONS: Wrong = {
 };
 
 export const AFTER: Wrong = { after: "next" };
+/** The place of a page, which each list of the console has. */
+const PLACE: Wrong = { ...AFTER, before: "previous" };
 
 /** The pages with conditions, by their paths below `/console`. */
 export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
-  "/keys": { ...KEY_CONDITIONS, ...AFTER },
+  "/keys": { ...KEY_CONDITIONS, ...PLACE },
   "/keys.csv": KEY_CONDITIONS,
   "/keys/:id": { month: "2026-13" },
-  "/accounts": { search: "!!", ...AFTER },
-  "/machines": { account: "Grace", license: "lic_1", state: "free", ...AFTER },
-  "/models": AFTER,
+  "/accounts": { search: "!!", ...PLACE },
+  "/machines": { account: "Grace", license: "lic_1", state: "free", ...PLACE },
+  "/models": PLACE,
   "/audit": {
     account: "Grace",
     key: "svc_test_…ce05",
@@ -39,9 +41,9 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
     action: "key.revoked",
     since: "yesterday",
     until: "2026-11-31",
-    ...AFTER,
+    ...PLACE,
   },
-  "/usage": { month: "November", ...AFTER },
+  "/usage": { month: "November", ...PLACE },
   "/usage.csv": { month: "2026-00" },
   "/activity": { by: "tier", step: "week", to: "now" },
 };

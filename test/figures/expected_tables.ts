@@ -176,9 +176,15 @@ export function usageTables({ month, now, use, imported }: UsageCounts): Tables 
   };
 }
 
-export function customerTable(month: string, licenses: Rows<"licensesOf">): Tables {
+/** The rows of the page that begins after `skipped` of all licenses. */
+export function customerTable(month: string, all: Rows<"licensesOf">, skipped = 0): Tables {
+  const licenses = all.slice(skipped, skipped + 50);
+  const place =
+    all.length <= 50
+      ? `${all.length} license${all.length === 1 ? "" : "s"}`
+      : `${skipped + 1} to ${skipped + licenses.length} of ${all.length} licenses`;
   return {
-    [`Licenses that used anything in ${month}, oldest first`]: [
+    [`${place} that used anything in ${month}, oldest first`]: [
       ["Account", "License", "Tier", "Mode", "Used"],
       ...licenses.map(({ email, organization, license, tier, mode, used, limit }) => [
         ...[`${email} ${organization}`.trim(), license, tier, mode],

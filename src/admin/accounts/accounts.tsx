@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { idRule } from "../../ids.ts";
-import { type Account, listAccounts, searchAccounts, TOO_WIDE } from "../../licensing/mod.ts";
+import { type Account, countAccounts, listAccounts, searchAccounts, TOO_WIDE } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
@@ -23,7 +23,9 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
   async find({ options: { database } }, { search: text }) {
     const search = text === undefined ? undefined : await searchAccounts(database, text);
     return {
-      read: (afterUuid, limit) => listAccounts(database, { afterUuid, limit, newestFirst: true, search }),
+      read: (afterUuid, limit, isBackwards) =>
+        listAccounts(database, { afterUuid, limit, newestFirst: !isBackwards, search }),
+      count: (afterUuid) => countAccounts(database, { afterUuid, search }),
       warning: search?.isTooWide ? TOO_WIDE : undefined,
     };
   },
@@ -44,7 +46,7 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
     { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
   ],
   order: "newest first",
-  nameRows: () => "Accounts",
+  noun: "account",
   noneMeets: "No account matches.",
   none: ({ may }) => (
     <>

@@ -1,6 +1,13 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { ACTIONS, type AuditRow, type ListedAuditRow, listAudit, PAGE_POSITION } from "../../audit/mod.ts";
+import {
+  ACTIONS,
+  type AuditRow,
+  countAudit,
+  type ListedAuditRow,
+  listAudit,
+  PAGE_POSITION,
+} from "../../audit/mod.ts";
 import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
@@ -50,7 +57,7 @@ export const AUDIT: List<AuditEntries, Row> = {
     REASON_COLUMN,
   ],
   order: "newest first",
-  nameRows: () => "Changes",
+  noun: "change",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",
 };
@@ -70,12 +77,13 @@ async function findRows(
     until: dayOf(until, DAY_MS),
   };
   return {
-    async read(after, limit) {
-      const rows = await listAudit(database, { ...filter, limit, after });
+    async read(after, limit, oldestFirst) {
+      const rows = await listAudit(database, { ...filter, limit, after, oldestFirst });
       const uuids = rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
       const emails = await findEmails(database, [...new Set(uuids)]);
       return rows.map((row) => ({ ...row, email: emails.get(row.userId ?? "") }));
     },
+    count: (after) => countAudit(database, { ...filter, after }),
   };
 }
 

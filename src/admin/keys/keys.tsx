@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import * as v from "valibot";
 import { MOST_DAYS_LEFT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { idRule } from "../../ids.ts";
-import { type KeySummary, listKeys, MOST_COUNTED, renderKeysCsv } from "../../keys/mod.ts";
+import { countListed, type KeySummary, listKeys, MOST_COUNTED, renderKeysCsv } from "../../keys/mod.ts";
 import {
   findAccountNamed,
   LISTED_STATES,
@@ -73,7 +73,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
     { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
   ],
   order: "newest first",
-  nameRows: countKeys,
+  noun: "key",
   sumUp: sumUse,
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
@@ -126,10 +126,11 @@ async function findKeys(
     search,
     accountUuid: account?.uuid,
     ...stored?.filter,
-    newestFirst: true,
   };
   return {
-    read: (afterUuid, limit) => listKeys(database, { now, filter: { ...filter, afterUuid, limit } }),
+    read: (afterUuid, limit, isBackwards) =>
+      listKeys(database, { now, filter: { ...filter, afterUuid, limit, newestFirst: !isBackwards } }),
+    count: (afterUuid) => countListed(database, { now, filter: { ...filter, afterUuid } }),
     warning: search?.isTooWide ? TOO_WIDE : undefined,
     note: stored && (
       <p class="hint figures">
@@ -144,10 +145,6 @@ function renderTaken({ placesTaken, maxMachines }: KeySummary): string {
   if (placesTaken === null || maxMachines === null) return "";
   const isMore = placesTaken === MOST_COUNTED && maxMachines > MOST_COUNTED;
   return `${renderCount(placesTaken)}${isMore ? " or more" : ""} of ${renderCount(maxMachines)} places`;
-}
-
-function countKeys({ length }: readonly KeySummary[], isPart: boolean): string {
-  return `${length} ${length === 1 ? "key" : "keys"}${isPart ? " on this page" : ""}`;
 }
 
 /** Says what the licenses of the keys used. Several keys can share the use of a license. */

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { idRule, parseId } from "../../ids.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import {
+  countMachines,
   countTaken,
   listMachines,
   MACHINE_STATES,
@@ -38,9 +39,11 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
   async find({ options: { database } }, { account: who, license: licenseUuid, state }) {
     const account = who === undefined ? undefined : await findAccountNamed(database, who, "list machines");
     if (isRefusal(account)) return account;
-    const filter = { accountUuid: account?.uuid, licenseUuid, state, newestFirst: true };
+    const filter = { accountUuid: account?.uuid, licenseUuid, state };
     return {
-      read: (afterUuid, limit) => listMachines(database, { filter: { ...filter, afterUuid, limit } }),
+      read: (afterUuid, limit, isBackwards) =>
+        listMachines(database, { filter: { ...filter, afterUuid, limit, newestFirst: !isBackwards } }),
+      count: (afterUuid) => countMachines(database, { ...filter, afterUuid }),
     };
   },
   toAfter: ({ id }) => id,
@@ -50,8 +53,7 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
     { label: "Account", cell: ({ userId, email }) => <AccountLink id={userId} email={email} /> },
   ],
   order: "newest first",
-  nameRows: ({ length }, isPart) =>
-    `${length} ${length === 1 ? "machine" : "machines"}${isPart ? " on this page" : ""}`,
+  noun: "machine",
   noneMeets: "No machine meets these conditions.",
   none: () =>
     "No machine was activated yet. A license counts machines when it has a number of places: the form of its key sets it.",

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { idRule, toId } from "../../ids.ts";
-import { listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
+import { countRegistered, listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { Copyable } from "../frame/console/components/layout.tsx";
@@ -20,7 +20,8 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
   script: "copy",
   entries: ENTRIES,
   find: ({ options: { database } }) => ({
-    read: (afterUuid, limit) => listRegistered(database, { afterUuid, limit }),
+    read: (afterUuid, limit, oldestFirst) => listRegistered(database, { afterUuid, limit, oldestFirst }),
+    count: (afterUuid) => countRegistered(database, afterUuid),
   }),
   toAfter: ({ uuid }) => toId("mdl", uuid),
   columns: () => [
@@ -48,7 +49,7 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
     { label: "Type", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
   ],
   order: "newest first",
-  nameRows: () => "Models",
+  noun: "model",
   noneMeets: "There are no more models.",
   none: ({ may }) =>
     `There is no model yet: clients get an empty list. ${

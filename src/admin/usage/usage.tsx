@@ -6,12 +6,18 @@ import { TIERS, type Tier } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
+import { countUsage, listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
-import { Pages, ROWS, takePage } from "../frame/console/components/list.tsx";
+import {
+  type PageOfList,
+  Pages,
+  type Readable,
+  readPage,
+  renderPlace,
+} from "../frame/console/components/list.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { Customer, Used } from "../frame/console/components/values.tsx";
@@ -33,27 +39,31 @@ interface UsageProps {
   readonly year: UsageDays | undefined;
   /** The use of the month, by day. */
   readonly use: UsageDays | undefined;
-  readonly customers: ReturnType<typeof takePage<MonthOfUse>>;
-  readonly isFirst: boolean;
+  readonly customers: PageOfList<MonthOfUse>;
   readonly now: Date;
 }
+
+const LICENSE = v.optional(parsedField(idRule("lic")));
 
 /** The page Usage: a month by tier and by customer, and twelve months next to each other. */
 export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
   const current = monthOf(now.getTime());
-  const asked = readConditions(query, { ...MONTH_ENTRY, after: v.optional(parsedField(idRule("lic"))) });
+  const asked = readConditions(query, { ...MONTH_ENTRY, after: LICENSE, before: LICENSE });
   const { values } = asked;
   if (isRefusal(values)) {
     const filters = <Months {...fieldOf(asked, "month")} now={now} />;
     return unreadPage(values, { title: "Usage", filters });
   }
-  const { month = current, after: afterUuid } = values;
-  const [year, use, found] = await Promise.all([
+  const { month = current, ...place } = values;
+  const list: Readable<MonthOfUse> = {
+    read: (afterUuid, limit, newestFirst) => listUsage(database, month, { afterUuid, limit, newestFirst }),
+    count: (afterUuid) => countUsage(database, month, { afterUuid, newestFirst: true }),
+  };
+  const [year, use, customers] = await Promise.all([
     readUsageDays(database, { from: toMonth(current.index - 2 * MONTHS).firstDay, to: lastDayOf(current) }),
     readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
-    listUsage(database, month, { afterUuid, limit: ROWS + 1 }),
+    readPage(list, place, ({ licenseUuid }) => licenseUuid),
   ]);
-  const props = { month, year, use, now, customers: takePage(found), isFirst: afterUuid === undefined };
   const text = toMonthText(month);
   return {
     title: "Usage",
@@ -63,7 +73,7 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
         Download {text} as CSV
       </a>
     ),
-    body: <Usage {...props} />,
+    body: <Usage month={month} year={year} use={use} customers={customers} now={now} />,
   };
 }
 
@@ -79,7 +89,8 @@ function lastDayOf({ endsAtMs }: Month): string {
 }
 
 function Usage(props: UsageProps) {
-  const { month, use, customers, isFirst, now } = props;
+  const { month, use, customers, now } = props;
+  const { isFirst } = customers;
   const text = toMonthText(month);
   return (
     <>
@@ -106,7 +117,7 @@ function Usage(props: UsageProps) {
         </p>
       ) : (
         <Table
-          caption={`Licenses that used anything in ${text}, oldest first`}
+          caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
           columns={CUSTOMERS}
           rows={customers.rows}
         />
@@ -114,8 +125,8 @@ function Usage(props: UsageProps) {
       <Pages
         path="/console/usage"
         conditions={{ month: text }}
-        after={customers.last?.licenseId}
-        isFirst={isFirst}
+        page={customers}
+        toAfter={({ licenseId }) => licenseId}
       />
     </>
   );

@@ -11,13 +11,13 @@ import {
   TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
+import { counted } from "../../render_count.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { databaseCommand, group } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
 import { listOptions, printList } from "../list_options.ts";
 import { ACCOUNT_NAME, CONFIRMATION, REASON } from "../options.ts";
 import { option } from "../parameter.ts";
-import { counted } from "../print.ts";
 import { orRefuse } from "../run.ts";
 import { withBars } from "../text_bars.ts";
 

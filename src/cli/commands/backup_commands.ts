@@ -17,6 +17,7 @@ import type { Config } from "../../config/mod.ts";
 import { migrations, nameOfDatabase } from "../../database/mod.ts";
 import { keepSecret } from "../../installation/mod.ts";
 import { modelsFolderOf } from "../../models/mod.ts";
+import { counted } from "../../render_count.ts";
 import {
   createProgressLine,
   describe,
@@ -31,7 +32,7 @@ import { withKeptInput } from "../file_input.ts";
 import type { Invocation } from "../invocation.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { anyText, flag, option, required, type ValuesOf } from "../parameter.ts";
-import { counted, createPrinter, type Printer } from "../print.ts";
+import { createPrinter, type Printer } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 
 const BACKUP_OPTIONS = {

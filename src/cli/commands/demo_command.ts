@@ -1,8 +1,9 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
+
+import { counted } from "../../render_count.ts";
 import { databaseCommand, group } from "../command.ts";
 import { removeDemoOperator } from "../demo/console.ts";
 import { hasDemo, removeDemo } from "../demo/remove_demo.ts";
-import { counted } from "../print.ts";
 import { CommandRefused, openProvenSecrets } from "../run.ts";
 
 const KEPT =

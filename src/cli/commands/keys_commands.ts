@@ -31,6 +31,7 @@ import {
   TEXTS,
   TIERS,
 } from "../../licensing/mod.ts";
+import { counted } from "../../render_count.ts";
 import { wholeNumber } from "../../rule.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
@@ -39,7 +40,6 @@ import { readImportFile } from "../import_file.ts";
 import { listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
 import { anyText, flag, option, required } from "../parameter.ts";
-import { counted } from "../print.ts";
 import { showProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";

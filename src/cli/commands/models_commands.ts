@@ -11,11 +11,11 @@ import {
   retireVersion,
   verifyFiles,
 } from "../../models/mod.ts";
+import { counted } from "../../render_count.ts";
 import { oneOf } from "../../rule.ts";
 import { databaseCommand, group } from "../command.ts";
 import { CONFIRMATION } from "../options.ts";
 import { anyText, required } from "../parameter.ts";
-import { counted } from "../print.ts";
 import { byteProgress } from "../progress.ts";
 import { CommandRefused, orRefuse } from "../run.ts";
 import { add } from "./models_add_command.ts";

@@ -8,11 +8,11 @@ import {
   removeOperator,
   setRole,
 } from "../../operators/mod.ts";
+import { counted } from "../../render_count.ts";
 import { databaseCommand, group } from "../command.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
 import { CONFIRMATION, REASON } from "../options.ts";
 import { option, required } from "../parameter.ts";
-import { counted } from "../print.ts";
 import { orRefuse } from "../run.ts";
 
 const NAME = { name: required("the operator's name", NAME_RULE) };

@@ -1,5 +1,6 @@
 /** `claviger licenses public-keys` and `rotate-signing-key`: the keys that sign licenses. */
 import { openSession } from "../../database/mod.ts";
+import { counted } from "../../render_count.ts";
 import { matching } from "../../rule.ts";
 import type { Secrets } from "../../secrets/mod.ts";
 import {
@@ -12,7 +13,6 @@ import {
 } from "../../signed_licenses/mod.ts";
 import { databaseCommand } from "../command.ts";
 import { flag, option } from "../parameter.ts";
-import { counted } from "../print.ts";
 import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse } from "../run.ts";
 
 /** Opens the root secret, and makes the signing keys if the service was never started. */

@@ -10,7 +10,7 @@ import type { FieldsOf } from "./form_fields.ts";
 import { hintOf, MOST_ENTERED } from "./refused_form.ts";
 
 export interface Asked<Entries extends v.ObjectEntries> {
-  /** The texts of the conditions as they were entered, without empty ones, and without `after`. */
+  /** The texts of the conditions as they were entered, without empty ones, and without the place of the page. */
   readonly entered: Readonly<Record<string, string>>;
   /** What they mean, or the refusal, which names each wrong field. */
   readonly values: FieldsOf<Entries> | Refusal;
@@ -27,7 +27,7 @@ export function readConditions<const Entries extends v.ObjectEntries>(
   });
   const sent = toQuery(new URLSearchParams(given));
   const read = isRefusal(sent) ? sent : parseSent(v.strictObject(entries), sent, "address");
-  const { after, ...entered } = Object.fromEntries(given.filter(([name]) => name in entries));
+  const { after, before, ...entered } = Object.fromEntries(given.filter(([name]) => name in entries));
   if (!isRefusal(read)) return { entered, values: read };
   const { code, fields = [] } = read;
   const why = fields.map(({ error }) => error).join("; ");

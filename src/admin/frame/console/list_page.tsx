@@ -11,7 +11,7 @@ import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Notice } from "./components/layout.tsx";
-import { Pages, ROWS, takePage, toAddress } from "./components/list.tsx";
+import { Pages, type Readable, readPage, renderPlace, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
 import { type Asked, readConditions } from "./conditions.ts";
@@ -24,10 +24,8 @@ import type { Visit } from "./visit.ts";
 /** `after` is the position after which a page begins. */
 type WithAfter = v.ObjectEntries & { readonly after: v.GenericSchema<unknown, string | undefined> };
 
-/** The rows that meet the conditions. */
-export interface Found<Row> {
-  /** Reads the rows after `after`, which was read from the address; the first rows without it. */
-  read(after: string | undefined, limit: number): Promise<readonly Row[]>;
+/** The rows that meet the conditions. Positions were read from the address. */
+export interface Found<Row> extends Readable<Row> {
   /** Why some rows that meet the conditions are missing. */
   readonly warning?: string | undefined;
   /** What stands above the rows. */
@@ -43,7 +41,7 @@ export interface List<Entries extends WithAfter, Row> {
   /** The conditions, and `after`. */
   readonly entries: Entries;
   find(visit: Visit, conditions: FieldsOf<Entries>): Found<Row> | Refusal | Promise<Found<Row> | Refusal>;
-  /** Returns the text of `after` for the page behind a row. */
+  /** Returns the position of a row: the text of `after` for the page behind it, and of `before` for the one before it. */
   toAfter(row: Row): string;
   /** Makes the fields narrower, so that they fit beside each other. */
   readonly hasManyFields?: true;
@@ -52,8 +50,8 @@ export interface List<Entries extends WithAfter, Row> {
   columns(visit: Visit): readonly Column<Row>[];
   /** The order in which `find` reads the rows; the caption says it. */
   readonly order: "newest first" | "oldest first";
-  /** Names the rows of a page in the caption; `isPart` if the list has more. */
-  nameRows(rows: readonly Row[], isPart: boolean): string;
+  /** What a row is, such as `key`. */
+  readonly noun: string;
   /** Adds up the rows of a page at the end of the caption. */
   sumUp?(rows: readonly Row[]): string;
   /** Says that no row meets the conditions. */
@@ -81,25 +79,24 @@ export function listRoutes<Entries extends WithAfter, Row>(
     : [first, page(`${path}.csv`, scope, (visit) => listCsv(list, visit))];
 }
 
+const NO_PAGE = { rows: [], isFirst: true, total: 0, skipped: 0 } as const;
+
 async function listPage<Entries extends WithAfter, Row>(
   list: List<Entries, Row>,
   visit: Visit,
 ): Promise<Page> {
-  const { script, Fields, columns, nameRows, order, sumUp, noneMeets, toAfter, csv } = list;
-  const asked = readConditions(visit.query, list.entries);
+  const { script, Fields, columns, noun, order, sumUp, noneMeets, csv } = list;
+  const asked = readConditions(visit.query, { ...list.entries, before: list.entries.after });
   const { values, entered } = asked;
-  const { after } = isRefusal(values) ? {} : (values as { readonly after?: string });
   const found = isRefusal(values) ? values : await list.find(visit, values);
-  // One row more than a page has shows that there is a next page.
-  const { warning, note, read } = isRefusal(found)
-    ? { warning: found.sentence, read: [] }
-    : { ...found, read: await found.read(after, ROWS + 1) };
-  const { rows, last } = takePage(read);
+  const { warning, note } = isRefusal(found) ? { warning: found.sentence } : found;
+  const page =
+    isRefusal(found) || isRefusal(values) ? NO_PAGE : await readPage(found, values, positionIn(list));
+  const { rows } = page;
   const path = `/console${list.path}`;
-  const isFirst = after === undefined;
   const isFiltered = Object.keys(entered).length > 0;
-  const isEmpty = rows.length === 0 && isFirst && !isFiltered;
-  const named = `${nameRows(rows, last !== undefined || !isFirst)}, ${order}`;
+  const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
+  const named = `${renderPlace(noun, page)}, ${order}`;
   const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
   const table = <Table caption={caption} columns={columns(visit)} rows={rows} />;
   return {
@@ -129,7 +126,7 @@ async function listPage<Entries extends WithAfter, Row>(
         ) : isRefusal(found) ? null : (
           <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
         )}
-        <Pages path={path} conditions={entered} after={last && toAfter(last)} isFirst={isFirst}>
+        <Pages path={path} conditions={entered} page={page} toAfter={list.toAfter}>
           {csv && rows.length > 0 && <a href={toAddress(`${path}.csv`, entered)}>Download as CSV</a>}
         </Pages>
         {list.below?.(visit, isEmpty)}
@@ -138,11 +135,17 @@ async function listPage<Entries extends WithAfter, Row>(
   };
 }
 
+/** Returns the function that gives the position of a row as `find` reads it. */
+function positionIn<Entries extends WithAfter, Row>({ entries, toAfter }: List<Entries, Row>) {
+  return (row: Row) => v.parse(entries.after, toAfter(row)) ?? "";
+}
+
 /** Answers the rows of all pages as CSV. */
 async function listCsv<Entries extends WithAfter, Row>(
-  { path, entries, find, toAfter, csv }: List<Entries, Row>,
+  list: List<Entries, Row>,
   visit: Visit,
 ): Promise<Response | Refusal> {
+  const { path, entries, find, csv } = list;
   const { values } = readConditions(visit.query, entries);
   const found = isRefusal(values) ? values : await find(visit, values);
   if (isRefusal(found)) return found;
@@ -151,7 +154,9 @@ async function listCsv<Entries extends WithAfter, Row>(
   if (found.warning !== undefined) {
     return refuse("INVALID_REQUEST", `${found.warning}, then download the ${path.slice(1)}`);
   }
-  const positionOf = (row: Row) => v.parse(entries.after, toAfter(row)) ?? "";
   const name = `${path.slice(1)}-${toDay(visit.now)}`;
-  return await streamCsv({ name, parts: csv(readPages({ read: found.read, positionOf })) }, visit);
+  return await streamCsv(
+    { name, parts: csv(readPages({ read: found.read, positionOf: positionIn(list) })) },
+    visit,
+  );
 }

@@ -1,44 +1,111 @@
 /** @jsxImportSource hono/jsx */
-/** The page of a list: some of the rows, with links to the first and the next page. */
+/** The page of a list: some of the rows, how many there are, and links to the other pages. */
 import type { Child } from "hono/jsx";
+import { MOST_COUNTED } from "../../../../database/mod.ts";
+import { counted, renderCount } from "../../../../render_count.ts";
 
 /** Rows of a page. */
 export const ROWS = 50;
 
-/**
- * Takes a page from found rows. The query must ask for one row more than {@linkcode ROWS}, to show whether there is a
- * next page. `last` is the last row if the list goes on after it.
- */
-export function takePage<Row>(found: readonly Row[]) {
-  const rows = found.slice(0, ROWS);
-  return { rows, last: found.length > ROWS ? rows.at(-1) : undefined };
+/** The rows that meet the conditions of a list. */
+export interface Readable<Row> {
+  /** Reads the rows after a position or, backwards, those before it, the nearest first; the first rows without one. */
+  read(position: string | undefined, limit: number, isBackwards?: boolean): Promise<readonly Row[]>;
+  /**
+   * Counts all rows or, with a position, those before it, up to {@linkcode MOST_COUNTED}. Undefined where this would take
+   * too long.
+   */
+  count(before?: string): Promise<number | undefined>;
+}
+
+/** Where a page begins or ends; nowhere on the first page. */
+interface Place {
+  readonly after?: string | undefined;
+  readonly before?: string | undefined;
+}
+
+/** A page and its place in the list. */
+export interface PageOfList<Row> {
+  readonly rows: readonly Row[];
+  readonly isFirst: boolean;
+  /** The row before which the previous page ends; undefined if there is none. */
+  readonly first?: Row | undefined;
+  /** The row after which the next page begins; undefined if there is none. */
+  readonly last?: Row | undefined;
+  /** The rows of the list, and those before the page, as {@linkcode Readable} counts them. */
+  readonly total: number | undefined;
+  readonly skipped: number | undefined;
+}
+
+/** Reads a page of a list. Rows that appeared meanwhile are on the pages before it, so that no page leaves out a row. */
+export async function readPage<Row>(
+  list: Readable<Row>,
+  { after, before }: Place,
+  positionOf: (row: Row) => string,
+): Promise<PageOfList<Row>> {
+  const isBackwards = before !== undefined;
+  // One row more than a page has shows that there is a further page.
+  const found = await list.read(before ?? after, ROWS + 1, isBackwards);
+  if (isBackwards && found.length <= ROWS) return await readPage(list, {}, positionOf);
+  const rows = isBackwards ? found.slice(0, ROWS).toReversed() : found.slice(0, ROWS);
+  const [first, last] = [rows[0], rows.at(-1)];
+  const isFirst = !isBackwards && after === undefined;
+  const isLast = !isBackwards && found.length <= ROWS;
+  const [total, skipped] =
+    isFirst && isLast
+      ? [rows.length, 0]
+      : await Promise.all([list.count(), isFirst || !first ? 0 : list.count(positionOf(first))]);
+  return {
+    rows,
+    isFirst,
+    total,
+    skipped,
+    first: isFirst ? undefined : first,
+    last: isLast ? undefined : last,
+  };
+}
+
+/** Says which rows of the list a page has: `51 to 100 of 1,234 keys`. */
+export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<unknown>): string {
+  if (total === rows.length) return counted(total, noun);
+  const here = counted(rows.length, noun);
+  if (total === undefined || skipped === undefined) return `${here} on this page`;
+  if (skipped > MOST_COUNTED) return `${here} behind the first ${renderCount(MOST_COUNTED)}`;
+  const end = skipped + rows.length;
+  // Rows may have come or gone between the two counts.
+  const all =
+    total > MOST_COUNTED ? `more than ${renderCount(MOST_COUNTED)}` : renderCount(Math.max(total, end));
+  return `${renderCount(skipped + 1)} to ${renderCount(end)} of ${all} ${noun}s`;
 }
 
 /** The conditions of a list; empty values are left out. */
 export type Conditions = Readonly<Record<string, string | undefined>>;
 
-/** Returns the address of a list; `after` is where its page begins. */
-export function toAddress(path: string, conditions: Conditions, after = ""): string {
+/** Returns the address of a list with these conditions, and with the place of a page. */
+export function toAddress(path: string, conditions: Conditions): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries({ ...conditions, after })) if (value) query.set(name, value);
+  for (const [name, value] of Object.entries(conditions)) if (value) query.set(name, value);
   return query.size === 0 ? path : `${path}?${query}`;
 }
 
-interface PagesProps {
+interface PagesProps<Row> {
   readonly path: string;
   readonly conditions?: Conditions;
-  /** Where the next page begins, such as the id of the last row; undefined on the last page. */
-  readonly after: string | undefined;
-  readonly isFirst: boolean;
+  readonly page: PageOfList<Row>;
+  /** Returns the position of a row for an address. */
+  toAfter(row: Row): string;
   readonly children?: Child;
 }
 
-/** The links to the first and the next page, and others. */
-export function Pages({ path, conditions = {}, after, isFirst, children }: PagesProps) {
+/** The links to the first, the previous and the next page, and others. */
+export function Pages<Row>({ path, conditions = {}, page, toAfter, children }: PagesProps<Row>) {
+  const { isFirst, first, last } = page;
+  const at = (place: Place) => toAddress(path, { ...conditions, ...place });
   return (
     <nav class="pages" aria-label="Pages">
-      {!isFirst && <a href={toAddress(path, conditions)}>First page</a>}
-      {after !== undefined && <a href={toAddress(path, conditions, after)}>Next page</a>}
+      {!isFirst && <a href={at({})}>First page</a>}
+      {first && <a href={at({ before: toAfter(first) })}>Previous page</a>}
+      {last && <a href={at({ after: toAfter(last) })}>Next page</a>}
       {children}
     </nav>
   );

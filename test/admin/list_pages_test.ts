@@ -1,0 +1,165 @@
+/** The pages of every list of the console: next and previous, exact also when rows came meanwhile, and their count. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { renderPlace } from "../../src/admin/frame/console/components/list.tsx";
+import { countRows, MOST_COUNTED } from "../../src/database/mod.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+let cookie: string;
+/** The rows of each list that were made: later rows have higher ids. */
+let made = 0;
+
+/** Makes `count` keys with their accounts, licenses, machines, models, use and rows of the audit log. */
+async function makeRows(name: string, count: number): Promise<void> {
+  const at = admin.clock.now();
+  await admin.database.query(
+    (sql) => sql`
+      with row as (select n, ${name}::text || '-' || lpad(n::text, 5, '0') as name, lpad(to_hex(${made}::integer + n), 32, '0')::uuid as uuid
+                     from generate_series(1, ${count}::integer) as n),
+      account as (insert into accounts (id, email, name, created_at)
+        select uuid, name || '@example.org', name, ${at}::timestamptz from row),
+      license as (insert into licenses (id, account_id, tier, expires_at, created_at)
+        select uuid, uuid, case when n % 3 = 0 then 'free' else 'research' end, ${at}::timestamptz + interval '9 days' * (n % 5), ${at}::timestamptz from row),
+      key as (insert into keys (id, license_id, hash, hint, mode, created_at)
+        select uuid, uuid, sha256(name::bytea), name, 'live', ${at}::timestamptz from row),
+      machine as (insert into machines (id, license_id, fingerprint, activated_at, last_seen_at, active_until)
+        select uuid, uuid, sha256(name::bytea), ${at}::timestamptz, ${at}::timestamptz, 'infinity' from row),
+      model as (insert into models (id, name, created_at) select uuid, name, ${at}::timestamptz from row),
+      version as (insert into model_versions (id, model_id, version, type, paradigm, n_features, n_classes, size_mb, requires_license, download_url, checksum, created_at)
+        select uuid, uuid, '1.0.0', 'cnn', 'p300', 1, 2, 1, 'free', 'https://models.example/m.onnx', repeat('0', 64), ${at}::timestamptz from row),
+      used as (insert into usage (license_id, month, used)
+        select uuid, date_trunc('month', ${at}::timestamptz at time zone 'UTC'), n from row)
+      -- Half of the log is as an older program wrote it.
+      insert into audit (at, actor, action, key_id, xid)
+      select ${at}::timestamptz, 'command:root', 'key.issue', uuid, case when n > ${count}::integer / 2 then pg_current_xact_id() end from row`,
+    { deadlineMs: 20_000 },
+  );
+  made += count;
+}
+
+interface Page {
+  readonly caption: string;
+  readonly rows: readonly string[];
+  readonly links: Readonly<Record<string, string>>;
+}
+
+async function read(path: string): Promise<Page> {
+  const { status, text } = await client.send(path, { cookie });
+  expect({ path, status }).toEqual({ path, status: 200 });
+  const [, caption = "", body = ""] = /.*<caption>(.*?)<\/caption>(.*?)<\/table>/s.exec(text) ?? [];
+  const [, nav = ""] = /<nav class="pages"[^>]*>(.*?)<\/nav>/s.exec(text) ?? [];
+  const links = [...nav.matchAll(/<a href="\/console([^"]*)">([^<]*)</g)].map(([, href = "", label = ""]) => [
+    label,
+    href.replaceAll("&amp;", "&"),
+  ]);
+  // The ids of a row tell it from all others.
+  const rows = [...body.matchAll(/<tr>.*?<\/tr>/gs)].map(
+    ([row]) => /(?:key|usr|lic|mch)_[0-9a-f]{32}|models\/[\w-]+/.exec(row)?.[0] ?? row,
+  );
+  return {
+    caption,
+    rows: rows.slice(rows[0]?.includes('<th scope="col"') ? 1 : 0),
+    links: Object.fromEntries(links),
+  };
+}
+
+/** Follows a link from page to page, to the last one. */
+async function follow(path: string, label: "Next page" | "Previous page"): Promise<Page[]> {
+  const pages: Page[] = [];
+  for (let at: string | undefined = path; at !== undefined; at = pages.at(-1)?.links[label])
+    pages.push(await read(at));
+  return pages;
+}
+
+const LISTS = [
+  "/keys",
+  "/keys?tier=free",
+  "/accounts",
+  "/accounts?search=early",
+  "/machines",
+  "/machines?state=active",
+  "/models",
+  "/audit",
+  "/audit?action=key.issue",
+  "/usage",
+];
+
+describe("a list of the console", () => {
+  const ROWS = 420;
+  beforeAll(async () => {
+    ({ cookie } = await client.logIn("admin"));
+    await makeRows("early", ROWS);
+  });
+
+  for (const path of LISTS) {
+    test(`${path} has the same pages forwards and backwards, and says which rows they are`, async () => {
+      const forwards = await follow(path, "Next page");
+      const last = forwards.at(-1);
+      const total = forwards.flatMap(({ rows }) => rows).length;
+      expect(total).toBeGreaterThanOrEqual(path.includes("tier") ? ROWS / 3 : ROWS);
+      expect(new Set(forwards.flatMap(({ rows }) => rows)).size).toBe(total);
+      for (const [index, { caption, rows }] of forwards.entries())
+        expect(caption).toStartWith(`${index * 50 + 1} to ${index * 50 + rows.length} of ${total} `);
+      const backwards = await follow(last?.links["Previous page"] ?? "", "Previous page");
+      expect(backwards.map(({ rows }) => rows)).toEqual(
+        forwards
+          .slice(0, -1)
+          .map(({ rows }) => rows)
+          .toReversed(),
+      );
+      expect(backwards.map(({ caption }) => caption)).toEqual(
+        forwards
+          .slice(0, -1)
+          .map(({ caption }) => caption)
+          .toReversed(),
+      );
+      expect(Object.keys(backwards.at(-1)?.links ?? {}).filter((label) => label.endsWith("page"))).toEqual([
+        "Next page",
+      ]);
+    });
+  }
+
+  test("shows rows that were added meanwhile on the way back, and leaves out none", async () => {
+    const [first, second] = await follow("/accounts", "Next page");
+    await makeRows("late", 7);
+    const back = await follow(second?.links["Previous page"] ?? "", "Previous page");
+    expect(back).toHaveLength(2);
+    expect(back[0]?.rows).toEqual(first?.rows ?? []);
+    const [, early] = back;
+    expect(early?.rows.slice(7)).toEqual(first?.rows.slice(0, 43) ?? []);
+    expect(early?.caption).toStartWith(`1 to 50 of ${ROWS + 7} accounts`);
+    expect(back[0]?.caption).toStartWith(`8 to 57 of ${ROWS + 7} accounts`);
+  });
+
+  test("says that it has more rows than it counts", async () => {
+    const rows = (most: number) => countRows(admin.database, (sql) => sql`select from accounts`, { most });
+    expect([await rows(10), await rows(ROWS + 7), await rows(ROWS + 6), await rows(100_000)]).toEqual([
+      11,
+      ROWS + 7,
+      ROWS + 7,
+      ROWS + 7,
+    ]);
+    await makeRows("many", MOST_COUNTED - ROWS);
+    for (const path of LISTS.filter((path) => !/tier|early/.test(path))) {
+      const { caption, links } = await read(path);
+      expect(caption).toStartWith("1 to 50 of more than 10,000 ");
+      expect((await read(links["Next page"] ?? "")).caption).toStartWith("51 to 100 of more than 10,000 ");
+    }
+  });
+});
+
+test("renderPlace() names the rows of a page in every case", () => {
+  const place = (rows: number, total: number | undefined, skipped: number | undefined) =>
+    renderPlace("key", { rows: Array.from({ length: rows }), isFirst: skipped === 0, total, skipped });
+  expect(place(1, 1, 0)).toBe("1 key");
+  expect(place(34, 34, 0)).toBe("34 keys");
+  expect(place(50, 1_234, 0)).toBe("1 to 50 of 1,234 keys");
+  expect(place(34, 1_234, 1_200)).toBe("1,201 to 1,234 of 1,234 keys");
+  // A row came between the two counts.
+  expect(place(34, 1_234, 1_201)).toBe("1,202 to 1,235 of 1,235 keys");
+  expect(place(50, MOST_COUNTED + 1, 50)).toBe("51 to 100 of more than 10,000 keys");
+  expect(place(50, MOST_COUNTED + 1, MOST_COUNTED + 1)).toBe("50 keys behind the first 10,000");
+  expect(place(50, undefined, 0)).toBe("50 keys on this page");
+});
