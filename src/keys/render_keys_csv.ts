@@ -29,7 +29,7 @@ const COLUMNS = [
 ] as const;
 
 /** Renders pages of a list of keys as CSV. No line contains a key itself. */
-export function renderKeysCsv(pages: AsyncIterable<readonly KeySummary[]>) {
+export function renderKeysCsv(pages: Parameters<typeof renderCsv<KeySummary, string>>[0]) {
   return renderCsv(pages, {
     columns: COLUMNS,
     toCells: (key) => ({

@@ -10,7 +10,7 @@ export function toCsvLine(cells: readonly (string | number)[]): string {
  * has no text at all.
  */
 export async function* renderCsv<Row, Column extends string>(
-  pages: AsyncIterable<readonly Row[]>,
+  pages: Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>,
   { columns, toCells }: CsvForm<Row, Column>,
 ): AsyncGenerator<string, undefined> {
   let heading = toCsvLine(columns);

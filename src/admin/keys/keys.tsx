@@ -79,20 +79,16 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
   around: (table, { may }, entered) =>
-    may("keys:manage") ? <SelectKeys entered={entered}>{table}</SelectKeys> : table,
+    may("keys:manage") ? <SelectKeys entered={entered} table={table} /> : table,
   csv: renderKeysCsv,
 };
 
-interface SelectProps extends Pick<Asked<typeof ENTRIES>, "entered"> {
-  readonly children?: Child;
-}
-
 /** The form around the table, which selects some keys, or all that meet the conditions. */
-function SelectKeys({ entered, children }: SelectProps) {
+function SelectKeys({ entered, table }: Pick<Asked<typeof ENTRIES>, "entered"> & { readonly table: Child }) {
   const which = Object.keys(entered).length === 0 ? "All keys" : "All keys that meet the conditions";
   return (
     <form class="selects" method="post" action="/console/keys/many">
-      {children}
+      {table}
       <input type="hidden" name="conditions" value={String(new URLSearchParams(entered))} />
       <div class="actions">
         <Choice

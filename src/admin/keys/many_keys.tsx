@@ -4,7 +4,6 @@
  * was counted is what is changed. A request changes some keys, and its page sends the rest. A key that is already as the
  * action makes it counts as done, so a request that is sent again does nothing twice.
  */
-import type { Child } from "hono/jsx";
 import { toDay } from "../../calendar.ts";
 import { isStopped } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
@@ -92,12 +91,8 @@ async function listAll(conditions: string, visit: Visit): Promise<readonly KeySu
 async function downloadSelection(visit: Visit): Promise<Response | Refusal> {
   const selection = await findSelection(visit);
   if (isRefusal(selection)) return selection;
-  const parts = renderKeysCsv(inOnePage(selection.keys));
+  const parts = renderKeysCsv([selection.keys]);
   return await streamCsv({ name: `keys-${toDay(visit.now)}`, parts }, visit);
-}
-
-async function* inOnePage(keys: readonly KeySummary[]) {
-  yield keys;
 }
 
 /** Makes the action on many keys from the action on one. */
@@ -129,22 +124,14 @@ function toManyKeys(one: KeyAction): Action<Selection> {
           {others.length > 0 && (
             <details>
               <summary>{`Left out, because the state does not allow it: ${countKeys(others)}`}</summary>
-              <ul>
-                {others.map(({ state, ...key }) => (
-                  <KeyItem {...key}>{state}</KeyItem>
-                ))}
-              </ul>
+              <KeyList of={others.map(({ id, hint, state }) => [id, hint, state])} />
             </details>
           )}
           {/* What would be proposed for one key is not meant for all of them. */}
           <Form of={{ key: first }} field={(name) => field(name)} now={now} />
-          <Hidden
-            fields={[
-              ["conditions", of.conditions],
-              ["total", String(keys.length)],
-              ["id", keys.map(({ id }) => id).join(" ")],
-            ]}
-          />
+          <input type="hidden" name="conditions" value={of.conditions} />
+          <input type="hidden" name="total" value={keys.length} />
+          <input type="hidden" name="id" value={keys.map(({ id }) => id).join(" ")} />
         </>
       );
     },
@@ -164,7 +151,7 @@ async function changeSome(one: KeyAction, { keys }: Selection, visit: Visit): Pr
     const refusal = one.isDone?.({ key }) ? undefined : await changeOne(one, key, visit);
     // A wrong field is wrong for every key, so nothing was changed before.
     if (refusal?.fields) return refusal;
-    if (refusal) next.append("failed", `${key.id} ${key.hint} ${refusal.sentence}`);
+    if (refusal) next.append("failed", `${key.id} ${key.hint} ${refusal.sentence}.`);
   }
   next.set("id", left.map(({ id }) => id).join(" "));
   return runPage(one, next, left.length);
@@ -209,14 +196,12 @@ function runPage({ name, label, isFinal }: KeyAction, next: URLSearchParams, lef
         <p role="status">
           {`Done: ${renderCount(total - again)}. Failed: ${failed.length}. Left: ${renderCount(left)}.`}
         </p>
-        <ul>
-          {failed.map(([id = "", hint = "", ...why]) => (
-            <KeyItem id={id} hint={hint}>{`${why.join(" ")}.`}</KeyItem>
-          ))}
-        </ul>
+        <KeyList of={failed} />
         {again > 0 && (
           <form method="post" action={`/console/keys/many/${name}`} data-continues={goesOn ? "" : undefined}>
-            <Hidden fields={[...next]} />
+            {[...next].map(([name, value]) => (
+              <input type="hidden" name={name} value={value} />
+            ))}
             <button type="submit" class={isFinal && "final"}>
               {goesOn ? `Continue with the next ${Math.min(AT_ONCE, left)}` : `Try again with ${again}`}
             </button>
@@ -228,25 +213,16 @@ function runPage({ name, label, isFinal }: KeyAction, next: URLSearchParams, lef
   };
 }
 
-interface KeyItemProps extends Pick<KeySummary, "id" | "hint"> {
-  readonly children?: Child;
-}
-
-function KeyItem({ id, hint, children }: KeyItemProps) {
+/** Keys, each with its id, its hint, and words about it. */
+function KeyList({ of }: { readonly of: readonly (readonly string[])[] }) {
   return (
-    <li>
-      <KeyLink id={id} text={hint} /> <Foreign text={String(children)} />
-    </li>
-  );
-}
-
-function Hidden({ fields }: { readonly fields: readonly (readonly [name: string, value: string])[] }) {
-  return (
-    <>
-      {fields.map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
+    <ul>
+      {of.map(([id = "", hint = "", ...words]) => (
+        <li>
+          <KeyLink id={id} text={hint} /> <Foreign text={words.join(" ")} />
+        </li>
       ))}
-    </>
+    </ul>
   );
 }
 
