@@ -12,4 +12,4 @@ export {
   UNUSED_DAYS,
 } from "./figures.ts";
 export { renderFigures } from "./render_figures.ts";
-export { findStoredLists } from "./stored_lists.ts";
+export { findStoredLists, type StoredConditions } from "./stored_lists.ts";

@@ -2,7 +2,14 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import { type Actor, listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/calendar.ts";
+import { systemClock } from "../../src/clock.ts";
 import { type Database, openSession } from "../../src/database/mod.ts";
+import {
+  computeFigures,
+  findStoredLists,
+  MOST_DAYS_LEFT,
+  type StoredConditions,
+} from "../../src/figures/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import {
   findKey,
@@ -10,6 +17,7 @@ import {
   importKeys,
   type KeyFilter,
   listKeys,
+  renderObstacles,
   resumeKey,
   revokeKey,
   rotateKey,
@@ -133,7 +141,7 @@ describe("The history of a demo", () => {
     return keys.map(({ email }) => email.replace("@demo.example", ""));
   };
 
-  test("has the use of its days, and of two customers a part without a day", async () => {
+  test("has the use of its days, and of some customers a part without a day", async () => {
     const rows = await server.database.query<{ email: string; used: number; ofDays: number }>(
       (sql) => sql`
         select email, sum(used)::bigint as used, sum((select sum(units) from unnest(by_day) as units))::bigint as "ofDays"
@@ -144,6 +152,7 @@ describe("The history of a demo", () => {
     expect(parts.map(({ email, used }) => `${email} ${used}`).sort()).toEqual([
       "cinder@demo.example 8700",
       "mirepoix@demo.example 43500",
+      "pellar@demo.example 497500",
       "quota-used-up@demo.example 10000",
     ]);
     expect(parts.every(({ used, ofDays }) => ofDays < used)).toBe(true);
@@ -156,11 +165,43 @@ describe("The history of a demo", () => {
     for (const tier of TIERS) expect((await emailsOf({ tier })).length).toBeGreaterThan(1);
     for (const state of ["active", "suspended", "revoked", "expired"] as const)
       expect((await emailsOf({ state })).length).toBeGreaterThan(0);
-    expect(await emailsOf({ nearQuotaPercent: 80 })).toEqual(["mirepoix", "cinder", "quota-used-up"]);
+    expect(await emailsOf({ nearQuotaPercent: 80 })).toEqual([
+      "mirepoix",
+      "cinder",
+      "pellar",
+      "quota-used-up",
+    ]);
     // The old key of a rotation expires after its overlap.
     expect(await emailsOf({ expiringWithinDays: 30 })).toEqual(["verrane", "quillon", "ternwick"]);
     expect(await emailsOf({ unusedForDays: 90 })).toEqual(["dunmore", "sable"]);
     expect(await emailsOf({ unusedForDays: 30 })).toContain("bramble");
+  });
+
+  test("has a key for each answer of the stored figures, and one that sent too many requests in the last hour", async () => {
+    await using now = await createTestDatabase();
+    const clock = systemClock;
+    await addDemo(now, clock.now());
+    await computeFigures(now.database, { clock });
+    const listed = async (conditions: StoredConditions) => {
+      const { filter } = orThrow(await findStoredLists(now.database, conditions, clock.now())) ?? {};
+      const keys = await listKeys(now.database, { now: clock.now(), filter: filter ?? {} });
+      return keys.map(
+        (key) => `${key.email.replace("@demo.example", "")} ${key.placesTaken} ${renderObstacles(key)}`,
+      );
+    };
+    expect(await listed({ all_places_taken: true })).toEqual(["kestrel 3 "]);
+    const refused = await listed({ refused_now: true });
+    for (const row of [
+      "ternwick null too many requests: 173 of 240 in the last hour",
+      "quota-used-up null quota used up",
+      ...["marrow null expired", "lumen null rotated", "thornby null suspended"],
+    ])
+      expect(refused).toContain(row);
+    expect(refused.join()).not.toContain("revoked");
+    // On the last day of a month the quota lasts until it resets.
+    const { endsAtMs } = monthOf(clock.nowMs());
+    if (endsAtMs - clock.nowMs() > DAY_MS)
+      expect(await listed({ runs_out_within: MOST_DAYS_LEFT })).toContain("pellar null ");
   });
 
   test("has requests and refusals of each day by hour, and one storm of refusals", async () => {
@@ -263,6 +304,7 @@ test("The history of a demo is what the rooms would have written", async () => {
       email: `${name}@demo.example`,
       organization,
       ...license,
+      ...(name === "kestrel" && { max_machines: 3, seat_minutes: 1_440 }),
     } as const;
     const month = monthOf(morning(since).getTime());
     await importKeys(session, [{ key, line: 1 }], {

@@ -64,11 +64,12 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
       label: "Tier, mode",
       cell: (key) => <Lines text={key.tier} more={[key.mode, renderTaken(key)].filter(Boolean).join(", ")} />,
     },
-    numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
-    {
-      label: "Runs out",
-      cell: ({ runsOutOn }) => (runsOutOn === null ? "" : <Day at={new Date(runsOutOn)} now={now} />),
-    },
+    numeric("Used this month", ({ used, monthlyLimit, runsOutOn }) => (
+      <Lines
+        text={<Used used={used} limit={monthlyLimit} />}
+        more={runsOutOn && `runs out on ${runsOutOn}`}
+      />
+    )),
     { label: "Expires", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },
     { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
   ],

@@ -225,7 +225,9 @@ export function FullLicenses({ tiers, ...list }: Figures["machines"] & Shown) {
         )),
       ]}
       {...list}
-    />
+    >
+      <a href="/console/keys?all_places_taken=true">Show the keys without a free place</a>
+    </Top>
   );
 }
 

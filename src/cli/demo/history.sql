@@ -14,14 +14,17 @@ moment as (
     from given cross join generate_series(0, 92) as days_ago
 ),
 customer as (
-  select customer.*, begin.at as since_at, case when per_day > 0 then latest.at end as last_used_at, expires_at,
-         jsonb_build_object('monthly_limit', null, 'expires_at', expires_at) as terms
+  select customer.*, begin.at as since_at, case when per_day > 0 then latest.at end as last_used_at, expires_at, seat_minutes,
+         jsonb_build_object('monthly_limit', null, 'expires_at', expires_at)
+           || jsonb_strip_nulls(jsonb_build_object('max_machines', seats, 'seat_minutes', seat_minutes)) as terms
     from given
          cross join jsonb_to_recordset(customers) as customer (
            email text, organization text, first_tier text, tier text, since integer, until integer,
-           per_day numeric, weekend numeric, expires_in integer, quota_part numeric, account_id uuid, license_id uuid,
-           key_id uuid, hash text, hint text, next_key_id uuid, next_hash text, next_hint text)
-         cross join lateral (select today + expires_in * one_day + morning as expires_at) as derived
+           per_day numeric, weekend numeric, expires_in integer, quota_part numeric, seats integer, taken integer,
+           account_id uuid, license_id uuid, key_id uuid, hash text, hint text, next_key_id uuid, next_hash text, next_hint text)
+         cross join lateral (
+           select today + expires_in * one_day + morning as expires_at,
+                  case when seats is not null then 1440 end as seat_minutes) as derived
          join moment as begin on begin.days_ago = since
          join moment as latest on latest.days_ago = until
 ),
@@ -73,8 +76,15 @@ account as (
   select account_id, email, email, organization, since_at from customer
 ),
 license as (
-  insert into licenses (id, account_id, tier, expires_at, created_at)
-  select license_id, account_id, tier, expires_at, since_at from customer
+  insert into licenses (id, account_id, tier, expires_at, created_at, max_machines, seat_minutes)
+  select license_id, account_id, tier, expires_at, since_at, seats, seat_minutes from customer
+),
+-- Nobody knows the fingerprints. Without a heartbeat the seats end after a day.
+machine as (
+  insert into machines (id, account_id, license_id, fingerprint, name, platform, activated_at, last_seen_at, active_until)
+  select gen_random_uuid(), account_id, license_id, sha256(uuid_send(gen_random_uuid())), 'workstation-' || n, 'linux', now, now,
+         now + one_day
+    from given cross join customer cross join generate_series(1, taken) as n
 ),
 key as (
   insert into keys (id, license_id, hash, hint, mode, state, own_expires_at, replaced_by, created_at, revoked_at,
@@ -160,10 +170,20 @@ refused as (
            last_hour integer, per_hour numeric)
          join hour on days_ago between last_day and first_day and of_day between first_hour and last_hour
 ),
+-- The last minutes of a customer whose client does not wait.
+hurried (email, requests, refused) as (values ('ternwick@demo.example', 240, 173)),
 explained as (
   insert into refusals (key_id, code, reason, last_at, count)
   select key_id, code, reason, max(at), sum(count)
-    from refused join customer using (email) where count > 0 group by key_id, code, reason
+    from (select email, code, reason, at, count from refused where count > 0
+          union all
+          select email, 'RATE_LIMIT_EXCEEDED', '', now, refused from given cross join hurried) as noted
+         join customer using (email) group by key_id, code, reason
+),
+counted_now as (
+  insert into too_many_requests (key_id, began_at, requests, refused)
+  select key_id, date_bin('10 minutes', now, 'epoch'), requests, refused
+    from given cross join hurried join customer using (email)
 ),
 hours as (
   insert into activity_hours (hour, endpoint, code, reason, count)
