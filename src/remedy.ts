@@ -13,7 +13,7 @@ export type RemedyName = Remedy["name"];
 // Without words, the sentence says enough for a door that has no command and no link.
 const PLAIN = {
   list_keys: undefined,
-  issue_key: "issue a new key instead",
+  replace_one: "replace one of them first",
   list_operators: undefined,
   appoint_admin: "make another operator an admin first",
   give_role: undefined,
@@ -30,6 +30,8 @@ const PLAIN = {
 const OF_THING = {
   resume_key: "resume it first",
   renew_license: "renew its license first",
+  replace_key: "replace it with a new key",
+  rotate_instead: "rotate it instead",
   rotate_replacement: "rotate that one",
   revoke_keys_of_account: "revoke its keys first",
   change_account: "leave them out, or change the account first",

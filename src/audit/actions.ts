@@ -5,6 +5,7 @@ export const ACTIONS = [
   "key.suspend",
   "key.resume",
   "key.rotate",
+  "key.replace",
   "key.revoke",
   "license.tier",
   "license.limit",

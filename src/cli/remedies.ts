@@ -5,7 +5,9 @@ import { quoteShellWord } from "./quote_shell_word.ts";
 
 const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   list_keys: () => "see `claviger keys list`",
-  issue_key: () => "issue a new key instead with `claviger keys issue --email EMAIL --tier TIER`",
+  replace_one: () => "replace one of them first with `claviger keys replace KEY`",
+  replace_key: (id) => `replace it with a new key with \`claviger keys replace ${id}\``,
+  rotate_instead: (id) => `rotate it instead with \`claviger keys rotate ${id}\``,
   resume_key: (id) => `\`claviger keys resume ${id}\` comes first`,
   renew_license: (id) => `\`claviger keys renew ${id} --expires-at TIME\` comes first`,
   rotate_replacement: (id) => `rotate that one with \`claviger keys rotate ${id}\``,

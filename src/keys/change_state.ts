@@ -9,8 +9,8 @@ import {
   isLiving,
   type KeyState,
   type LicenseChanges,
-  REVOKED,
   type RestrictedBy,
+  revokedReason,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { type Reason, type Refusal, refuse } from "../refusal.ts";
@@ -32,8 +32,8 @@ const SUSPEND: Transition = {
   verb: "suspend",
   from: ["active"],
   to: "suspended",
-  reasonOf({ state }) {
-    if (state === "revoked") return REVOKED;
+  reasonOf({ id, state }) {
+    if (state === "revoked") return revokedReason(id);
     return state === "active" ? undefined : { why: "it is suspended already" };
   },
 };
@@ -41,8 +41,8 @@ const RESUME: Transition = {
   verb: "resume",
   from: ["suspended"],
   to: "active",
-  reasonOf({ state, email }) {
-    if (state === "revoked") return REVOKED;
+  reasonOf({ id, state, email }) {
+    if (state === "revoked") return revokedReason(id);
     if (isErased({ email })) return { why: ERASED };
     return state === "suspended" ? undefined : { why: "it is not suspended" };
   },

@@ -34,5 +34,5 @@ export { describeObstacles, OBSTACLES, type Obstacle, renderObstacles } from "./
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { renderKeysCsv } from "./render_keys_csv.ts";
-export { type RotatedKey, repeatRotation, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
+export { type RotatedKey, repeatRotation, replaceKey, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
 export type { MadeKey, StoreAnswer, StoredAnswer } from "./store_answer.ts";

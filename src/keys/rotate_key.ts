@@ -11,8 +11,8 @@ import {
   type KeyMode,
   keyEnd,
   type LicenseChanges,
-  REVOKED,
   type RestrictedBy,
+  revokedReason,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
@@ -28,7 +28,10 @@ export interface RotatedKey {
   readonly id: string;
   /** The new key itself. It is not stored, so it cannot be shown again. */
   readonly apiKey: string;
-  /** Until when the old key works: the end of the overlap, or the expiry of the license if that is earlier. */
+  /**
+   * Until when the old key works: the end of the overlap, or the expiry of the license if that is earlier. A revoked key
+   * works no more all the same.
+   */
   readonly oldWorksUntil: Date;
 }
 
@@ -41,32 +44,59 @@ interface Options extends RestrictedBy {
 interface OldKey {
   readonly uuid: string;
   readonly mode: KeyMode;
-  readonly overlapMs: number;
+  /** Undefined for a revoked key. */
+  readonly overlapMs?: number;
+}
+
+interface Succession extends Options {
+  readonly verb: "rotate" | "replace";
 }
 
 /**
  * Creates a second key of the same license. The old key works for `overlapMs` more milliseconds, and not after the
  * expiry of the license. Refuses a key that is unknown, not active, expired, or replaced already.
  */
-export async function rotateKey(
+export function rotateKey(
+  changes: LicenseChanges,
+  old: OldKey & { readonly overlapMs: number },
+  by: Options,
+) {
+  return succeedKey(changes, old, { ...by, verb: "rotate" });
+}
+
+/**
+ * Creates a new key of the same license for a revoked one: tier, limits, external id, expiry and use are those of the
+ * license, and the mode is that of the old key. The license may have expired, because it cannot be renewed without a key.
+ * Refuses a key that is unknown, not revoked, or replaced already, and an erased account.
+ */
+export function replaceKey(changes: LicenseChanges, old: OldKey, by: Options) {
+  return succeedKey(changes, old, { ...by, verb: "replace" });
+}
+
+async function succeedKey(
   changes: LicenseChanges,
   old: OldKey,
-  options: Options,
+  options: Succession,
 ): Promise<RotatedKey | Refusal> {
+  const { now, restriction, verb } = options;
   const key = generateApiKey(options.brand, old.mode);
-  const [row] = await changes.change<Row>((sql) => rotateStatement(sql, old, { ...options, key }));
+  const [row] = await changes.change<Row>((sql) => successionStatement(sql, old, { ...options, key }));
   if (row !== undefined) return toRotatedKey(row, key.apiKey);
-  const { now, restriction } = options;
   return await refuseKeyChange(changes.database, old.uuid, {
-    what: "rotate key",
+    what: `${verb} key`,
     now,
     restriction,
     reasonOf: ({ id, state, replacedBy, expiresAt, email }) => {
-      if (state === "revoked") return REVOKED;
+      if (verb === "rotate" && state === "revoked") return revokedReason(id);
       if (isErased({ email })) return { why: ERASED };
       if (replacedBy !== null) {
         const why = `it was replaced already, by ${replacedBy}`;
         return { why, remedy: { name: "rotate_replacement", of: replacedBy } };
+      }
+      if (verb === "replace") {
+        return state === "revoked"
+          ? undefined
+          : { why: "it is not revoked", remedy: { name: "rotate_instead", of: id } };
       }
       if (state === "suspended") return { why: "it is suspended", remedy: { name: "resume_key", of: id } };
       if (state !== "expired") return undefined;
@@ -76,7 +106,7 @@ export async function rotateKey(
   });
 }
 
-/** Returns what {@linkcode rotateKey} returned, from its stored answer. */
+/** Returns what {@linkcode rotateKey} or {@linkcode replaceKey} returned, from its stored answer. */
 export function repeatRotation({ answer, apiKey }: StoredAnswer): RotatedKey {
   return toRotatedKey(answer as unknown as Row, apiKey);
 }
@@ -92,19 +122,29 @@ function toRotatedKey({ uuid, oldWorksUntil }: Row, apiKey: string): RotatedKey 
   return { id: toId("key", uuid), apiKey, oldWorksUntil: new Date(oldWorksUntil) };
 }
 
-function rotateStatement(
+function successionStatement(
   sql: Sql,
   old: OldKey,
-  { actor, now, restriction = UNRESTRICTED, storeAnswer, key }: Options & { readonly key: NewApiKey },
+  {
+    actor,
+    now,
+    restriction = UNRESTRICTED,
+    storeAnswer,
+    key,
+    verb,
+  }: Succession & { readonly key: NewApiKey },
 ) {
   const uuid = newUuid();
-  const endsAt = new Date(now.getTime() + old.overlapMs);
+  const endsAt = old.overlapMs === undefined ? null : new Date(now.getTime() + old.overlapMs);
+  const isOpen =
+    verb === "replace"
+      ? sql`k.state = 'revoked'`
+      : sql`k.state = 'active' and ${keyEnd(sql)} > ${now}::timestamptz`;
   return sql`
     with old as (
       select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
         from keys k join licenses l on l.id = k.license_id
-       where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
-         and k.replaced_by is null and ${keyEnd(sql)} > ${now}::timestamptz
+       where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and ${isOpen} and k.replaced_by is null
          and ${allowsRow(sql, restriction)} and ${isLiving(sql, sql`l.account_id`)}
          for update of k for share of l
     ),
@@ -128,10 +168,10 @@ function rotateStatement(
     issued as (
       select old.account_id, old.license_id, made.id as key_id, null::jsonb as before,
              jsonb_build_object('tier', old.tier, 'mode', ${old.mode}::text, 'monthly_limit', old.monthly_limit,
-               'expires_at', old.expires_at, 'rotated_from', ${toId("key", old.uuid)}::text) as after
+               'expires_at', old.expires_at, ${verb === "rotate" ? "rotated_from" : "replaces"}::text, ${toId("key", old.uuid)}::text) as after
         from old, made
     ),
-    logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
+    logged as (${auditCte(sql, { action: `key.${verb}`, actor, at: now, from: sql`changed` })}),
     -- The new key has its own row in the audit log, so that its history is complete from its issue on.
     logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
     ${answerCte(sql, storeAnswer, {

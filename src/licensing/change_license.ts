@@ -1,5 +1,6 @@
 import { type AuditAction, auditCte } from "../audit/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
+import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
@@ -16,7 +17,7 @@ import {
   UNRESTRICTED,
 } from "./restriction.ts";
 import type { Tier } from "./tiers.ts";
-import { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";
+import { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
 
 /** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
 export interface LicenseChange extends RequestedPlaces {
@@ -79,7 +80,9 @@ export async function changeLicense(
   if (!row.isAllowed) return refuseRestricted(what);
   if (!row.isWithin) return refuseBeyondDefaults(what);
   if (!row.isOpen)
-    return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked`, { remedy: REVOKED.remedy });
+    return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked`, {
+      remedy: { name: "replace_one" },
+    });
   if (!row.isLiving) return refuse("CONFLICT", `Cannot ${what}: ${ERASED}`);
   return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
 }
@@ -195,7 +198,7 @@ async function refuseUnknown(database: Database, name: LicenseName, what: string
   const [key] = await database.query(
     (sql) => sql`select state from keys where id = ${name.keyUuid}::uuid and state = 'revoked'`,
   );
-  return key === undefined
-    ? refuseUnknownKey(what, name.keyUuid)
-    : refuse("CONFLICT", `Cannot ${what}: ${REVOKED.why}`, { remedy: REVOKED.remedy });
+  if (key === undefined) return refuseUnknownKey(what, name.keyUuid);
+  const { why, remedy } = revokedReason(toId("key", name.keyUuid));
+  return refuse("CONFLICT", `Cannot ${what}: ${why}`, { remedy });
 }

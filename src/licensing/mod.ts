@@ -68,4 +68,4 @@ export {
 export { SEARCH_TEXT, type Search, searchAccounts, TOO_MANY_MATCH, TOO_WIDE } from "./search_accounts.ts";
 export { ACCOUNT, TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
-export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";
+export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";

@@ -13,5 +13,7 @@ export function refuseUnknownLicense(what: string, uuid: string): Refusal {
   return refuse("NOT_FOUND", `Cannot ${what}: there is no license ${toId("lic", uuid)}`);
 }
 
-/** Why a revoked key cannot be changed, and why its license cannot be changed through that key. */
-export const REVOKED: Reason = { why: "the key is revoked for good", remedy: { name: "issue_key" } };
+/** Returns why a revoked key cannot be changed, nor its license through that key; `id` is that of the key. */
+export function revokedReason(id: string): Reason {
+  return { why: "the key is revoked for good", remedy: { name: "replace_key", of: id } };
+}

@@ -12,9 +12,9 @@ import {
   isRestricted,
   type OfflineDays,
   oneYearAfter,
-  REVOKED,
   refuseRestricted,
   refuseUnknownKey,
+  revokedReason,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import {
@@ -203,9 +203,9 @@ function refuseExport(
   const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
   if (!row.isAllowed) return refuseRestricted(what);
-  if (row.state === "revoked")
-    return refuse("CONFLICT", `Cannot ${what}: ${REVOKED.why}`, { remedy: REVOKED.remedy });
   const of = toId("key", keyUuid);
+  const { why, remedy } = revokedReason(of);
+  if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${why}`, { remedy });
   if (row.state === "suspended")
     return refuse("CONFLICT", `Cannot ${what}: the key is suspended`, { remedy: { name: "resume_key", of } });
   if (row.endsAt <= now)

@@ -93,6 +93,7 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
   "POST /keys/:id/resume": { CONFLICT: twice },
   "POST /keys/:id/revoke": { CONFLICT: twice },
   "POST /keys/:id/rotate": { CONFLICT: twice },
+  "POST /keys/:id/replace": { CONFLICT: twice },
   "POST /keys/:id/license": {
     CONFLICT: async () => {
       const { id } = await admin.issue();

@@ -104,6 +104,8 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
     },
   ],
   ["revoke", onKey("revoke")],
+  ["replace", { ...onKey("replace"), isNew: true }],
+  ["revocation of the replacement", onKey("revoke")],
   [
     "issue with the defaults",
     {

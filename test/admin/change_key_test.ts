@@ -140,6 +140,26 @@ describe("POST /admin/v1/keys/{id}/…", () => {
   });
 });
 
+describe("POST /admin/v1/keys/{id}/replace", () => {
+  test("answers a key of the revoked key's license, and repeats the answer; a token needs keys:manage", async () => {
+    const key = await issueRevoked(admin);
+    const options = { headers: newIdempotencyKey(), body: { reason: "leaked" } };
+    const first = await change(key, "replace", options);
+    expect(first).toMatchObject({ status: 201, body: { replaces: key.id } });
+    expect(admin.forgotten).toContain(key.licenseUuid);
+    expect((await change(key, "replace", options)).body).toEqual(first.body);
+    const again = await change(key, "replace", { headers: newIdempotencyKey() });
+    expect(again).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
+    const shown = await admin.call("GET", `/keys/${first.body.id}`);
+    expect(shown.body.license_id.slice(4)).toBe(key.licenseUuid.replaceAll("-", ""));
+    const live = await change(await admin.issue(), "replace", { headers: newIdempotencyKey() });
+    expect(live).toMatchObject({
+      status: 409,
+      body: { error: expect.stringContaining("rotate it instead") },
+    });
+  });
+});
+
 describe("POST /admin/v1/keys/{id}/rotate", () => {
   test("answers a second key of the same license, and repeats the answer", async () => {
     const key = await admin.issue({ expiresAt: NEVER_EXPIRES });

@@ -9,6 +9,7 @@ import {
   generateApiKey,
   type IssuedKey,
   parseImportLine,
+  replaceKey,
   resumeKey,
   revokeKey,
   rotateKey,
@@ -99,6 +100,14 @@ describe("An erased account", () => {
           { uuid: uuidOf(key), mode: "live", overlapMs: 0 },
           { ...BY, brand: BRAND },
         ),
+    ],
+    [
+      "replaceKey()",
+      async (key) => {
+        await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, BY);
+        const old = { uuid: uuidOf(key), mode: "live" } as const;
+        return await replaceKey(createLicenseChanges(admin.database), old, { ...BY, brand: BRAND });
+      },
     ],
     ["changeLicense() with an expiry", change({ expiresAt: NEVER_EXPIRES })],
     ["changeLicense() with a tier", change({ tier: "enterprise" })],
@@ -192,7 +201,7 @@ describe("An erased account", () => {
       [erased, false],
     ] as const) {
       await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, BY);
-      expect((await page(key)).includes("Issue a new key")).toBe(isLinked);
+      expect((await page(key)).includes("Replace the key")).toBe(isLinked);
     }
   });
 });

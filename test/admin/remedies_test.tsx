@@ -18,7 +18,7 @@ import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { issueSuspended, newName } from "./sample_requests.ts";
+import { issueRevoked, issueSuspended, newName } from "./sample_requests.ts";
 
 const STEM = "Cannot do it: something prevents it";
 const NAMES = Object.keys(WORDS) as RemedyName[];
@@ -36,6 +36,8 @@ beforeAll(async () => {
   things = {
     resume_key: (await issueSuspended(admin)).id,
     renew_license: key.id,
+    replace_key: (await issueRevoked(admin)).id,
+    rotate_instead: key.id,
     rotate_replacement: key.id,
     revoke_keys_of_account: key.userId,
     change_account: "o'hara@example.org",
@@ -57,6 +59,7 @@ const VALUES: Readonly<Record<string, string>> = {
   TIER: "free",
   SCOPES: "status:read",
   TIME: "2027-01-31",
+  KEY: `key_${"0".repeat(32)}`,
 };
 
 /** The commands that are typed again with the option of these remedies. */
@@ -131,7 +134,7 @@ describe.each(NAMES)("The remedy %s", (name) => {
 /** What only a command or the API can do. */
 const WITHOUT_PAGE: readonly RemedyName[] = [
   ...(["give_role", "issue_token", "extend_token", "require_commercial", "list_signing_keys"] as const),
-  ...(["rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
+  ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];
 
 /** Splits a line into words as a shell does. */

@@ -64,6 +64,11 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     body: { overlap: "24h" },
     headers: newIdempotencyKey(),
   }),
+  "POST /keys/:id/replace": async (admin) => ({
+    path: `/keys/${(await issueRevoked(admin)).id}/replace`,
+    body: { reason: "stolen" },
+    headers: newIdempotencyKey(),
+  }),
   "POST /keys/:id/revoke": async (admin) => ({
     path: `/keys/${(await admin.issue()).id}/revoke`,
     body: { reason: "stolen" },

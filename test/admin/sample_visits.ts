@@ -44,6 +44,7 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/:id/external-id": async (admin) =>
     onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
   "POST /keys/:id/rotate": async (admin) => onKey(await admin.issue(), "rotate", { overlap_days: "7" }),
+  "POST /keys/:id/replace": async (admin) => onKey(await issueRevoked(admin), "replace"),
   "POST /keys/:id/license": async (admin) => onKey(await admin.issue(), "license", { days: "30" }),
   "POST /keys/:id/revoke": async (admin) => {
     const key = await admin.issue();

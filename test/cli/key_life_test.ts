@@ -37,7 +37,7 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
 /** Keys that expire by the machine's clock while other tests run, one for each test of an expired key. */
 const expiring: { readonly key: Issued; readonly expiresAt: Date }[] = [];
 beforeAll(async () => {
-  for (let count = 0; count < 2; count++) {
+  for (let count = 0; count < 3; count++) {
     const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
     expiring.push({ key: await issue("--expires-at", expiresAt.toISOString()), expiresAt });
   }
@@ -52,8 +52,7 @@ async function expired(): Promise<{ readonly key: Issued; readonly expiresAt: Da
 }
 
 const UNKNOWN = `key_${"0".repeat(32)}`;
-const REVOKED =
-  "the key is revoked for good; issue a new key instead with `claviger keys issue --email EMAIL --tier TIER`";
+const REVOKED = "the key is revoked for good; replace it with a new key with `claviger keys replace KEY`";
 
 describe("claviger's commands that change a key refuse", () => {
   /** In commands and sentences, KEY is the id of a key that was just issued, NEXT that of the key that replaced it. */
@@ -73,7 +72,7 @@ describe("claviger's commands that change a key refuse", () => {
   test.each(changes)("to %s if it is unknown, and if it is revoked: %s", async (what, command, why) => {
     const key = await issue();
     await line.json(["keys", "revoke", key.id]);
-    expect(refusalOf(await run(command, key))).toBe(`Cannot ${what}: ${why}`);
+    expect(refusalOf(await run(command, key))).toBe(`Cannot ${what}: ${why.replace("KEY", key.id)}`);
     expect(refusalOf(await run(command, { ...key, id: UNKNOWN }))).toBe(
       `Cannot ${what}: there is no key ${UNKNOWN}; see \`claviger keys list\``,
     );
@@ -92,11 +91,16 @@ describe("claviger's commands that change a key refuse", () => {
       "keys rotate KEY",
       "Cannot rotate key: it was replaced already, by NEXT; rotate that one with `claviger keys rotate NEXT`",
     ],
+    [
+      "keys replace KEY",
+      "keys show KEY",
+      "Cannot replace key: it is not revoked; rotate it instead with `claviger keys rotate KEY`",
+    ],
   ];
   test.each(states)("%s after %s", async (command, before, refusal) => {
     const key = await issue();
     const next = JSON.parse((await run(`${before} --json`, key)).out).id;
-    const expected = refusal.replace("KEY", key.id).replaceAll("NEXT", next);
+    const expected = refusal.replaceAll("KEY", key.id).replaceAll("NEXT", next);
     expect(refusalOf(await run(command, key))).toBe(expected);
   });
 });
@@ -286,6 +290,55 @@ describe("claviger keys revoke and accounts erase", () => {
     await line.json(["keys", "revoke", key.id]);
     expect((await line.here(erase)).out).toMatch(/^Would erase usr_\w+ \(.*\), which has 1 revoked key\n$/);
     expect(await line.json(["keys", "show", key.id])).toMatchObject({ email: key.email });
+  });
+});
+
+describe("claviger keys replace", () => {
+  test("issues a key of the same license, whose mode, limits, external id, expiry and use stay", async () => {
+    const old = await issue(...["--mode", "test", "--monthly-limit", "9", "--external-id", "order-replaced"]);
+    const event = { api_key: old.api_key, event_type: "inference" };
+    expect(await service.post("/v1/analytics/log", event)).toMatchObject({ status: 202 });
+    const before = await line.json(["keys", "show", old.id]);
+    await line.json(["keys", "revoke", old.id]);
+    const made = await line.json(["keys", "replace", old.id, "--reason", "was leaked"]);
+    expect(made).toEqual({
+      id: made.id,
+      api_key: expect.stringMatching(/^svc_test_/),
+      replaces: old.id,
+    });
+    expect(await line.json(["keys", "show", made.id])).toEqual({
+      ...before,
+      id: made.id,
+      key: expect.stringContaining("svc_test_"),
+      used: 1,
+      created_at: expect.any(String),
+      last_used_at: null,
+    });
+    expect((await validate(made.api_key)).status).toBe(200);
+    await expectSoon(old.api_key, { status: 401 });
+    expect((await line.json(["audit", "--key", old.id]))[0]).toMatchObject({
+      action: "key.replace",
+      after: { replaced_by: made.id },
+      reason: "was leaked",
+    });
+    expect((await line.json(["audit", "--key", made.id]))[0]).toMatchObject({
+      action: "key.issue",
+      after: { mode: "test", monthly_limit: 9, replaces: old.id },
+    });
+    expect(refusalOf(await line.here(["keys", "replace", old.id]))).toStartWith(
+      `Cannot replace key: it was replaced already, by ${made.id}`,
+    );
+  });
+
+  test("gives an expired license a key with which it can be renewed, and says so", async () => {
+    const { key } = await expired();
+    await line.json(["keys", "revoke", key.id]);
+    const { out, err } = await line.here(["keys", "replace", key.id]);
+    expect(err).toContain("Its license has expired: renew it, so that the key works");
+    const made = { id: /key_\w+/.exec(out)?.[0] ?? "", api_key: /svc_\w+/.exec(out)?.[0] ?? "" };
+    expect((await validate(made.api_key)).status).toBe(401);
+    await line.json(["keys", "renew", made.id, "--expires-at", "2099-01-01"]);
+    await expectSoon(made.api_key, { status: 200 });
   });
 });
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
-import { findKey, hashApiKey, type IssuedKey, suspendKey } from "../../src/keys/mod.ts";
+import { findKey, hashApiKey, type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import {
   listSigningKeys,
@@ -216,7 +216,7 @@ describe("An action", () => {
       expect(refusal).toStartWith("Cannot suspend key:");
       await takeScreenshots(page, "key-revoked");
       await expectAccessible(page);
-      expect(await page.locator(".action").count()).toBe(0);
+      expect(await page.locator(".action summary").allTextContents()).toEqual(["Replace the key…"]);
     };
     await visit("editor", key, act, { expectedFaults: [/status of 409/] });
   });
@@ -279,17 +279,42 @@ test("A rotation shows the new key once", async () => {
   const key = await admin.issue();
   await visit("editor", key, async (page) => {
     await change(page, "rotate", { "Days of overlap": "2", Reason: "yearly" }, "Issue the new key");
-    await page.getByText("Copy the new key now.").waitFor();
+    await page.getByText("Copy the key now.").waitFor();
     const apiKey = (await page.locator("#api-key").textContent()) ?? "";
     const now = admin.clock.now();
     const made = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now });
     expect(await find(key)).toMatchObject({ replacedBy: made?.id });
+    const message = await page.locator("#message").textContent();
+    expect(message).toContain(apiKey);
+    expect(message).toContain("Your old key works until 2026-11-");
     await takeScreenshots(page, "key-rotated");
     await expectAccessible(page);
     await page.reload();
     await page.getByRole("heading", { name: `Key ${made?.hint}` }).waitFor();
     expect(await page.content()).not.toContain(apiKey);
     expect(await lastChange(key)).toMatchObject({ action: "key.rotate", reason: "yearly" });
+  });
+});
+
+test("A revoked key is replaced: its license gets a new key, shown once with a message", async () => {
+  const key = await admin.issue({ mode: "test", externalId: "order-77", monthlyLimit: 1_234 });
+  const change = { actor: { kind: "operator", name: "olga" }, now: admin.clock.now() } as const;
+  await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, change);
+  await visit("editor", key, async (page) => {
+    expect(await page.getByText("Issue a new key").count()).toBe(0);
+    await page.getByRole("link", { name: "Replace the key" }).click();
+    await takeScreenshots(page, "key-replace");
+    await page.getByRole("button", { name: "Issue the new key" }).click();
+    await page.getByText("Copy the key now.").waitFor();
+    const apiKey = (await page.locator("#api-key").textContent()) ?? "";
+    expect(await page.locator("#message").textContent()).toContain(apiKey);
+    await takeScreenshots(page, "key-replaced");
+    await expectAccessible(page);
+    const made = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now: admin.clock.now() });
+    expect(made).toMatchObject({ mode: "test", externalId: "order-77", monthlyLimit: 1_234 });
+    await page.goto(`${admin.url}/console/keys/${key.id}`);
+    await page.getByRole("link", { name: "Show the key that replaced it" }).click();
+    await page.getByRole("heading", { name: `Key ${made?.hint}` }).waitFor();
   });
 });
 
@@ -306,7 +331,7 @@ test("A rotation that is clicked twice is made once, and shows its key", async (
       return submissions;
     })()`);
     expect(submissions).toBe(1);
-    await page.getByText("Copy the new key now.").waitFor();
+    await page.getByText("Copy the key now.").waitFor();
   });
 });
 

@@ -8,6 +8,7 @@ import {
   type IssuedKey,
   type IssueRequest,
   issueKey,
+  replaceKey,
   resumeKey,
   revokeKey,
   rotateKey,
@@ -46,6 +47,15 @@ const CHANGES: readonly (readonly [name: string, Change])[] = [
       ),
   ],
   [
+    "replaceKey()",
+    (uuid, restriction) =>
+      replaceKey(
+        createLicenseChanges(server.database),
+        { uuid, mode: "live" },
+        { brand: BRAND, ...by(restriction) },
+      ),
+  ],
+  [
     "revokeKey()",
     (uuid, restriction) => revokeKey(createLicenseChanges(server.database), { uuid }, by(restriction)),
   ],
@@ -55,6 +65,8 @@ async function keyFor(change: string, request: Partial<IssueRequest> = {}): Prom
   const key = await issue(server.database, request);
   if (change === "resumeKey()")
     await suspendKey(createLicenseChanges(server.database), uuidOf(key), by(undefined));
+  if (change === "replaceKey()")
+    await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, by(undefined));
   return key;
 }
 
@@ -75,7 +87,8 @@ for (const [name, change] of CHANGES) {
 
     test(`${name} gives the reason of a refusal only for keys that the restriction allows`, async () => {
       const key = await issue(server.database, { tier: "enterprise" });
-      await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, by(undefined));
+      if (name !== "replaceKey()")
+        await revokeKey(createLicenseChanges(server.database), { uuid: uuidOf(key) }, by(undefined));
       expect(await change(uuidOf(key), FREE)).toMatchObject({ code: "NOT_ALLOWED" });
       expect(await change(uuidOf(key), LIVE)).toMatchObject({ code: "CONFLICT" });
       expect(await change(newUuid(), FREE)).toMatchObject({ code: "KEY_NOT_FOUND" });

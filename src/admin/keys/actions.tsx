@@ -32,7 +32,7 @@ import {
   PlacesFields,
   TIER_CHOICES,
 } from "./license_fields.tsx";
-import { rotate } from "./rotate.tsx";
+import { replace, rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
@@ -199,6 +199,7 @@ const revoke: KeyAction = action({
 export const KEY_ACTIONS = [
   resume,
   renew,
+  replace,
   rotate,
   exportLicense,
   changeTier,

@@ -1,14 +1,13 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { type IssuedKey, type IssueRequest, issueKey } from "../../keys/mod.ts";
+import { toDay } from "../../calendar.ts";
+import { type IssueRequest, issueKey } from "../../keys/mod.ts";
 import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
-import { Copyable, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import { parseForm, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
@@ -26,6 +25,7 @@ import {
   PlacesFields,
   TIER_CHOICES,
 } from "./license_fields.tsx";
+import { NewKey } from "./new_key.tsx";
 
 /** The fields of the form. Their rules are those of the API. */
 const ENTRIES = {
@@ -76,7 +76,6 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   if (isRefusal(request)) return formPage(visit, {}, { action: "issue", form, refusal: request });
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
   if (isRefusal(issued)) return formPage(visit, {}, { action: "issue", form, refusal: issued });
-  const { publicUrl } = options;
   const { maxMachines = null, seatMinutes = null } = request;
   const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
   return {
@@ -85,20 +84,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
     isNarrow: true,
     body: (
       <>
-        <Notice kind="good">
-          <p>
-            <b>Copy the key now.</b> It is shown only once: only its hash is stored.
-          </p>
-          <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
-        </Notice>
-        <h2>Message for the customer</h2>
-        <Copyable id="message" text={toMessage(issued, { ...request, publicUrl })} label="Copy the message" />
-        {publicUrl === undefined && (
-          <p class="hint">
-            Replace {NO_URL} by the address at which clients reach the service. With the setting
-            CLAVIGER_PUBLIC_URL the message contains it.
-          </p>
-        )}
+        <NewKey {...issued} {...request} publicUrl={options.publicUrl} />
         <h2>What was issued</h2>
         <Facts
           facts={[
@@ -180,22 +166,4 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
       </>
     ),
   };
-}
-
-const NO_URL = "https://ADDRESS";
-
-/** Returns the text for the customer, with a command that tries the key. */
-function toMessage(
-  { apiKey, expiresAt }: IssuedKey,
-  { tier, mode, publicUrl = NO_URL }: IssueRequest & { readonly publicUrl: string | undefined },
-): string {
-  const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
-  const until = isEndless ? "it does not expire" : `it works until ${toDay(expiresAt)}`;
-  return [
-    `This is your API key (${tier}, ${mode}; ${until}):`,
-    apiKey,
-    "To try it:",
-    `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
-    "Keep it secret: anyone who has it can use your quota.",
-  ].join("\n\n");
 }

@@ -1,4 +1,4 @@
-/** Changes keys: suspend, resume, rotate, revoke. */
+/** Changes keys: suspend, resume, rotate, replace, revoke. */
 import * as v from "valibot";
 import { SPAN, toTimestamp } from "../../calendar.ts";
 import { toId } from "../../ids.ts";
@@ -6,6 +6,7 @@ import {
   findKey,
   type RotatedKey,
   repeatRotation,
+  replaceKey,
   resumeKey,
   revokeKey,
   rotateKey,
@@ -20,8 +21,9 @@ import { readAfterChange } from "../frame/api/after_change.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { type Call, type Route, route } from "../frame/api/route.ts";
+import type { AdminOptions } from "../frame/options.ts";
 import { answerKeyOnce } from "./key_once.ts";
-import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
+import { KEY_STATE, ROTATED_KEY, SUCCESSOR_KEY } from "./key_schemas.ts";
 
 interface StateChange {
   readonly summary: string;
@@ -45,6 +47,27 @@ function changeOfState(verb: string, scope: Scope, { summary, perform }: StateCh
       return key === undefined ? refuseUnknownKey(what, uuid) : { id: key.id, state: key.state };
     },
   });
+}
+
+/** Makes the next key of a license, once for each `Idempotency-Key`. */
+async function makeSuccessor(
+  options: AdminOptions,
+  call: Parameters<typeof answerKeyOnce>[1] & { readonly uuid: string; readonly what: string },
+  make: typeof replaceKey,
+) {
+  const { uuid, what, now } = call;
+  const made = await answerKeyOnce<RotatedKey>(options, call, {
+    what,
+    async perform(storeAnswer) {
+      const old = await findKey(options.database, { uuid }, { now });
+      if (old === undefined) return refuseUnknownKey(what, uuid);
+      const by = { ...call, brand: options.brand, storeAnswer };
+      return await make(options.licenseChanges, { uuid, mode: old.mode }, by);
+    },
+    repeat: repeatRotation,
+  });
+  if (isRefusal(made)) return made;
+  return { ...made, rendered: { id: made.id, api_key: made.apiKey, replaces: toId("key", uuid) } };
 }
 
 export const KEY_CHANGE_ROUTES = [
@@ -76,28 +99,33 @@ export const KEY_CHANGE_ROUTES = [
     codes: ["CONFLICT"],
     needsIdempotencyKey: true,
     async run(options, call) {
-      const { uuid, what, now, body } = call;
-      const { database, licenseChanges, brand } = options;
-      const rotated = await answerKeyOnce<RotatedKey>(options, call, {
-        what,
-        async perform(storeAnswer) {
-          const old = await findKey(database, { uuid }, { now });
-          if (old === undefined) return refuseUnknownKey(what, uuid);
-          return await rotateKey(
-            licenseChanges,
-            { uuid, mode: old.mode, overlapMs: body.overlap },
-            { ...call, brand, storeAnswer },
-          );
-        },
-        repeat: repeatRotation,
-      });
+      const overlapMs = call.body.overlap;
+      const rotated = await makeSuccessor(options, call, (changes, old, by) =>
+        rotateKey(changes, { ...old, overlapMs }, by),
+      );
       if (isRefusal(rotated)) return rotated;
-      return {
-        id: rotated.id,
-        api_key: rotated.apiKey,
-        replaces: toId("key", uuid),
-        old_works_until: toTimestamp(rotated.oldWorksUntil),
-      };
+      return { ...rotated.rendered, old_works_until: toTimestamp(rotated.oldWorksUntil) };
+    },
+  }),
+
+  route("POST /keys/:id/replace", "keys:manage", {
+    id: "replaceKey",
+    summary: "Issue a new key for the license of a revoked key",
+    description:
+      "Tier, limits, external id, expiry and use are those of the license, and the mode is that of the revoked key. If the " +
+      "license has expired, renew it, so that the new key works. A key that is not revoked is rotated instead.",
+    path: keyFor("replace key"),
+    body: v.strictObject(REASON),
+    success: {
+      status: 201,
+      schema: SUCCESSOR_KEY,
+      description: "The new key, which is shown only in this answer",
+    },
+    codes: ["CONFLICT"],
+    needsIdempotencyKey: true,
+    async run(options, call) {
+      const made = await makeSuccessor(options, call, replaceKey);
+      return isRefusal(made) ? made : made.rendered;
     },
   }),
 

@@ -71,13 +71,17 @@ export const ISSUED_KEY = titled("IssuedKey", {
   external_id: EXTERNAL_ID,
 });
 
-/** A key that was just rotated in, with the key itself. */
-export const ROTATED_KEY = titled("RotatedKey", {
+const SUCCESSOR = {
   id: identifier("key"),
   api_key: v.pipe(v.string(), v.description("The new key itself. It is not stored: show it once")),
   replaces: identifier("key"),
-  old_works_until: timestamp(),
-});
+} as const;
+
+/** A key that takes the place of a revoked one, with the key itself. */
+export const SUCCESSOR_KEY = titled("SuccessorKey", SUCCESSOR);
+
+/** A key that was just rotated in, with the key itself. */
+export const ROTATED_KEY = titled("RotatedKey", { ...SUCCESSOR, old_works_until: timestamp() });
 
 /** The state of a key after a change. */
 export const KEY_STATE = titled("KeyState", { id: identifier("key"), state: STATE });

@@ -3,7 +3,6 @@
 import type { Child } from "hono/jsx";
 import { toDay } from "../../calendar.ts";
 import type { KeyExplanation, Obstacle } from "../../keys/mod.ts";
-import { isErased } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
@@ -12,6 +11,7 @@ import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { changeLimit, renew, resume } from "./actions.tsx";
 import type { KeyAction } from "./key_action.ts";
+import { replace } from "./rotate.tsx";
 
 interface WhyProps {
   readonly explanation: KeyExplanation;
@@ -103,6 +103,7 @@ const SENTENCES: Readonly<Record<Obstacle, (explanation: KeyExplanation) => stri
 
 /** The action that ends an obstacle. */
 const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: KeyAction, label: string]>>> = {
+  revoked: [replace, "Replace the key"],
   suspended: [resume, "Resume it"],
   expired: [renew, "Renew the license"],
   quota_used_up: [changeLimit, "Change the limit"],
@@ -111,15 +112,9 @@ const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: KeyAction, l
 function WayOut({ explanation, obstacle, visit }: WhyProps & { readonly obstacle: Obstacle }): Child {
   const { key } = explanation;
   const [action, label] = REMEDIES[obstacle] ?? [];
-  if (action !== undefined) {
-    const path = toOpenForm(`/console/keys/${key.id}`, action.name);
-    return isOffered(action, { of: explanation, visit }) ? <a href={path}>{label}</a> : null;
-  }
-  if (obstacle === "too_many_requests") return null;
-  if (key.replacedBy !== null)
-    return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;
-  const query = new URLSearchParams({ email: key.email, tier: key.tier });
-  return visit.may("keys:issue") && !isErased(key) ? (
-    <a href={`/console/keys/issue?${query}`}>Issue a new key</a>
-  ) : null;
+  if (action !== undefined && isOffered(action, { of: explanation, visit }))
+    return <a href={toOpenForm(`/console/keys/${key.id}`, action.name)}>{label}</a>;
+  const isEnded = obstacle === "revoked" || obstacle === "replaced";
+  if (!isEnded || key.replacedBy === null) return null;
+  return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;
 }

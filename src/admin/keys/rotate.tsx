@@ -1,17 +1,21 @@
 /** @jsxImportSource hono/jsx */
-/** The rotation of a key. Its answer shows the new key; no other page ever does. */
+/** The rotation and the replacement of a key. The answer shows the new key; no other page ever does. */
 import * as v from "valibot";
 import { DAY_MS, MOST_SPAN_DAYS, SPAN } from "../../calendar.ts";
-import { rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
+import { type RotatedKey, replaceKey, rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
+import { isErased } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
-import { action } from "../frame/console/action.ts";
+import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { Copyable, Notice } from "../frame/console/components/layout.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import { HELP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+import type { Page } from "../frame/console/page.tsx";
+import { toOpenForm } from "../frame/console/route.ts";
+import { type ActedKey, HELP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+import { NewKey } from "./new_key.tsx";
 
 const USUAL_DAYS = String((SPAN.parse(USUAL_OVERLAP) ?? 0) / DAY_MS);
 
@@ -36,37 +40,74 @@ export const rotate: KeyAction = action({
   entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, MOST_SPAN_DAYS))) },
   async perform({ of, fields, by, visit }) {
     const { licenseChanges, brand } = visit.options;
-    const { key: old } = of;
-    const rotation = { uuid: uuidOf(of), mode: old.mode, overlapMs: fields.overlap_days * DAY_MS };
-    const rotated = await rotateKey(licenseChanges, rotation, { brand, ...by });
-    if (isRefusal(rotated)) return rotated;
-    const path = `/console/keys/${rotated.id}`;
-    return {
-      title: "Key rotated",
-      script: ["issued", "copy"],
-      isNarrow: true,
-      body: (
-        <>
-          <Notice kind="good">
-            <p>
-              <b>Copy the new key now.</b> It is shown only once: only its hash is stored.
-            </p>
-            <Copyable id="api-key" text={rotated.apiKey} label="Copy the key" />
-          </Notice>
-          <Facts
-            facts={[
-              ["New key id", <code>{rotated.id}</code>],
-              ["Old key", <KeyLink id={old.id} text={old.hint} />],
-              ["The old key works until", <Ago at={rotated.oldWorksUntil} now={by.now} />],
-            ]}
-          />
-          <div class="actions">
-            <a class="button" href={path} data-reload={path}>
-              Show the new key's page
-            </a>
-          </div>
-        </>
-      ),
-    };
+    const old = { uuid: uuidOf(of), mode: of.key.mode, overlapMs: fields.overlap_days * DAY_MS };
+    const rotated = await rotateKey(licenseChanges, old, { brand, ...by });
+    return isRefusal(rotated) ? rotated : showSuccessor(rotated, { of, by, visit });
   },
 });
+
+export const replace: KeyAction = action({
+  name: "replace",
+  scope: "keys:manage",
+  label: "Replace the key",
+  group: HELP,
+  submit: "Issue the new key",
+  fits: ({ key }) => key.state === "revoked" && key.replacedBy === null && !isErased(key),
+  Form: () => (
+    <p>
+      The license gets a new key, which is shown once. Its tier, limits, external id, expiry and use stay. The
+      revoked key stays revoked.
+    </p>
+  ),
+  async perform({ of, by, visit }) {
+    const { licenseChanges, brand } = visit.options;
+    const made = await replaceKey(licenseChanges, { uuid: uuidOf(of), mode: of.key.mode }, { brand, ...by });
+    return isRefusal(made) ? made : showSuccessor({ ...made, oldWorksUntil: undefined }, { of, by, visit });
+  },
+});
+
+/** The page that shows the new key of a license. `oldWorksUntil` is undefined for a revoked key. */
+function showSuccessor(
+  {
+    id,
+    apiKey,
+    oldWorksUntil,
+  }: Omit<RotatedKey, "oldWorksUntil"> & { readonly oldWorksUntil: Date | undefined },
+  { of: { key: old }, by: { now }, visit }: Change<ActedKey>,
+): Page {
+  const path = `/console/keys/${id}`;
+  return {
+    title: oldWorksUntil === undefined ? "Key replaced" : "Key rotated",
+    script: ["issued", "copy"],
+    isNarrow: true,
+    body: (
+      <>
+        <NewKey
+          {...old}
+          apiKey={apiKey}
+          expiresAt={old.licenseExpiresAt}
+          oldWorksUntil={oldWorksUntil}
+          publicUrl={visit.options.publicUrl}
+        />
+        <h2>What was issued</h2>
+        <Facts
+          facts={[
+            ["New key id", <code>{id}</code>],
+            ["Old key", <KeyLink id={old.id} text={old.hint} />],
+            oldWorksUntil !== undefined && ["The old key works until", <Ago at={oldWorksUntil} now={now} />],
+          ]}
+        />
+        {old.licenseExpiresAt <= now && (
+          <Notice kind="warning">
+            The license has expired: <a href={toOpenForm(path, "renew")}>renew it</a>, so that the key works.
+          </Notice>
+        )}
+        <div class="actions">
+          <a class="button" href={path} data-reload={path}>
+            Show the new key's page
+          </a>
+        </div>
+      </>
+    ),
+  };
+}

@@ -1,7 +1,7 @@
 /** `claviger keys …`: the commands that change an issued key, and usage. */
 import { MONTH, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { findKey, resumeKey, rotateKey, suspendKey, USUAL_OVERLAP } from "../../keys/mod.ts";
+import { findKey, replaceKey, resumeKey, rotateKey, suspendKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
@@ -116,6 +116,22 @@ const rotate = databaseCommand({
   },
 });
 
+const replace = databaseCommand({
+  name: "replace",
+  description: "issue a new key for the license of a revoked key",
+  arguments: KEY_ID,
+  options: REASON,
+  async run({ id: uuid }, call) {
+    const { config, database, actor, now, print } = call;
+    const { id: replaces, mode, licenseExpiresAt } = await demandKey(call, uuid, "replace key");
+    const by = { brand: config.brand, actor, now };
+    const { id, apiKey } = orRefuse(await replaceKey(createLicenseChanges(database), { uuid, mode }, by));
+    print.fields({ id, api_key: apiKey, replaces });
+    print.note(ONCE);
+    if (licenseExpiresAt <= now) print.note("Its license has expired: renew it, so that the key works");
+  },
+});
+
 const usage = databaseCommand({
   name: "usage",
   description: "show the use of the key's license by day; imported use has its own line",
@@ -132,7 +148,7 @@ const usage = databaseCommand({
   },
 });
 
-export const keyLifeCommands = [suspend, resume, renew, tier, limit, machines, rotate, usage];
+export const keyLifeCommands = [suspend, resume, renew, tier, limit, machines, rotate, replace, usage];
 
 /** Returns the rule for a number or the word `none`. The word stays: an option whose value is null becomes an empty text. */
 function orNone({ expects, parse }: NumberRule): ParsingRule<number | "none"> {

@@ -25,7 +25,8 @@ const OPERATORS: Link = { scope: "admin", label: "Show all operators", to: () =>
 /** A remedy without a link has no page: only a command or the API can do it. */
 const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   list_keys: { scope: "keys:read", label: "Show all keys", to: () => "/keys" },
-  issue_key: { scope: "keys:issue", label: "Issue a new key", to: () => "/keys/issue" },
+  replace_key: { scope: "keys:manage", label: "Replace the key", to: toKeyForm("replace") },
+  rotate_instead: { scope: "keys:manage", label: "Rotate it", to: toKeyForm("rotate") },
   resume_key: { scope: "keys:manage", label: "Resume it", to: toKeyForm("resume") },
   renew_license: { scope: "keys:manage", label: "Renew the license", to: toKeyForm("renew") },
   rotate_replacement: { scope: "keys:manage", label: "Rotate that one", to: toKeyForm("rotate") },

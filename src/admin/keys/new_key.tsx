@@ -1,0 +1,54 @@
+/** @jsxImportSource hono/jsx */
+/** A new key, which only the answer to its form shows, and a message with which an operator hands it over. */
+import { NEVER_EXPIRES, toDay, toTimestamp } from "../../calendar.ts";
+import type { KeyMode, Tier } from "../../licensing/mod.ts";
+import { Copyable, Notice } from "../frame/console/components/layout.tsx";
+
+interface Props {
+  readonly apiKey: string;
+  readonly tier: Tier;
+  readonly mode: KeyMode;
+  /** The expiry of the license. */
+  readonly expiresAt: Date;
+  /** Until when the key works that this one replaces. */
+  readonly oldWorksUntil?: Date | undefined;
+  readonly publicUrl: string | undefined;
+}
+
+const NO_URL = "https://ADDRESS";
+
+/** The key and the message. */
+export function NewKey(props: Props) {
+  return (
+    <>
+      <Notice kind="good">
+        <p>
+          <b>Copy the key now.</b> It is shown only once: only its hash is stored.
+        </p>
+        <Copyable id="api-key" text={props.apiKey} label="Copy the key" />
+      </Notice>
+      <h2>Message for the customer</h2>
+      <Copyable id="message" text={toMessage(props)} label="Copy the message" />
+      {props.publicUrl === undefined && (
+        <p class="hint">
+          Replace {NO_URL} by the address at which clients reach the service. With the setting
+          CLAVIGER_PUBLIC_URL the message contains it.
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Returns the text for the customer, with a command that tries the key. */
+function toMessage({ apiKey, tier, mode, expiresAt, oldWorksUntil, publicUrl = NO_URL }: Props): string {
+  const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
+  const until = isEndless ? "it does not expire" : `it works until ${toDay(expiresAt)}`;
+  return [
+    `This is your API key (${tier}, ${mode}; ${until}):`,
+    apiKey,
+    ...(oldWorksUntil ? [`Your old key works until ${toTimestamp(oldWorksUntil)}.`] : []),
+    "To try it:",
+    `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
+    "Keep it secret: anyone who has it can use your quota.",
+  ].join("\n\n");
+}
