@@ -1,3 +1,4 @@
+import { percentUsed } from "../licensing/mod.ts";
 import { renderCsv } from "../text/mod.ts";
 import type { KeySummary } from "./list_keys.ts";
 import { renderObstacles } from "./obstacles.ts";
@@ -26,6 +27,7 @@ const COLUMNS = [
   "places_taken",
   "refused_now",
   "runs_out_on",
+  "used_percent",
 ] as const;
 
 /** Renders pages of a list of keys as CSV. No line contains a key itself. */
@@ -36,6 +38,7 @@ export function renderKeysCsv(pages: Parameters<typeof renderCsv<KeySummary, str
       ...renderKey(key),
       monthly_limit: key.monthlyLimit ?? "unlimited",
       refused_now: renderObstacles(key),
+      used_percent: percentUsed(key.used, key.monthlyLimit),
     }),
   });
 }

@@ -40,6 +40,7 @@ export {
   refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
+export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,
   lacksPlaces,

@@ -1,6 +1,7 @@
 /** Renders use as JSON, and the use of a month for accounting also as CSV: commands and the API show the same. */
 import { type Month, toMonthText } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
+import { percentUsed } from "../licensing/mod.ts";
 import { renderCsv } from "../text/mod.ts";
 import { type MonthOfUse, type UsageByDay, type UseOfMonth, usagePages } from "./report_usage.ts";
 
@@ -15,6 +16,7 @@ const COLUMNS = [
   "monthly_limit",
   "used",
   "external_id",
+  "used_percent",
 ] as const;
 
 /** Renders the use of a license in a month as JSON. */
@@ -44,7 +46,10 @@ export function toShown(row: UsageRow) {
 export function readUsageCsv(database: Database, month: Month) {
   return renderCsv(usagePages(database, month), {
     columns: COLUMNS,
-    toCells: (use) => toShown(renderUsage(use, month)),
+    toCells: (use) => ({
+      ...toShown(renderUsage(use, month)),
+      used_percent: percentUsed(use.used, use.monthlyLimit),
+    }),
   });
 }
 

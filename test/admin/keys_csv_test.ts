@@ -9,7 +9,7 @@ import { createConsoleClient } from "./console_client.ts";
 const MANY = 1_205;
 const HEADING =
   "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
-  "created_at,last_used_at,replaced_by,max_machines,seat_minutes,places_taken,refused_now,runs_out_on";
+  "created_at,last_used_at,replaced_by,max_machines,seat_minutes,places_taken,refused_now,runs_out_on,used_percent";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -53,7 +53,7 @@ describe("GET /keys.csv", () => {
     expect(line).toStartWith(`${hostile.id},svc_test_…`);
     expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
     expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
-    expect(line).toEndWith(",,,30,15,0,,");
+    expect(line).toEndWith(",,,30,15,0,,,0");
     expect(text).not.toContain(hostile.apiKey.slice(-48));
   });
 
@@ -99,7 +99,9 @@ describe("GET /keys.csv", () => {
         values (${licenseUuid}::uuid, date_trunc('month', ${admin.clock.now()}::timestamptz, 'UTC')::date, 95)`,
     );
     await computeFigures(admin.database, admin);
-    expect(emailsIn((await get("?near_quota=90")).text)).toEqual(["near@example.org"]);
+    const near = (await get("?near_quota=90")).text;
+    expect(emailsIn(near)).toEqual(["near@example.org"]);
+    expect(near).toEndWith(",95\r\n");
     expect(emailsIn((await get("?near_quota=100")).text)).toEqual([]);
     expect(emailsIn((await get("?near_quota=80&unused_for=30")).text)).toEqual([]);
     const { text } = await client.send("/keys?near_quota=90", { cookie });
@@ -107,10 +109,23 @@ describe("GET /keys.csv", () => {
     expect(text).toContain("1 key, newest first; used this month: 95");
   });
 
+  test("begins with a byte order mark if it is asked for, by which Excel recognises UTF-8", async () => {
+    const read = async (query: string) => {
+      const answer = await fetch(`${admin.url}/console/keys.csv${query}`, { headers: { cookie } });
+      return Buffer.from(await answer.arrayBuffer()).toString("latin1");
+    };
+    const conditions = "?tier=free&mode=test";
+    const plain = await read(conditions);
+    expect(plain).toStartWith("id,");
+    expect(await read(`${conditions}&bom=1`)).toBe(`\u00ef\u00bb\u00bf${plain}`);
+  });
+
   test("refuses an unknown account, and is closed to visitors without a session", async () => {
     const { status, text } = await get("?account=nobody@example.org");
     expect(status).toBe(404);
     expect(text).toContain("no account has the id or e-mail nobody@example.org");
+    // The page has the form of the conditions, as they were sent.
+    expect(text).toContain('value="nobody@example.org"');
     expect((await client.send("/keys.csv")).status).toBe(303);
   });
 
@@ -123,6 +138,8 @@ describe("GET /keys.csv", () => {
     const { status, text } = await get("?search=crowd");
     expect(status).toBe(400);
     expect(text).toContain("narrow the search, then download the keys");
+    expect(text).toContain('<form class="filters" action="/console/keys"');
+    expect(text).toContain('value="crowd"');
     // The page shows the keys that were found, with a warning. Without such a key it says that, too.
     const page = await client.send("/keys?search=crowd", { cookie });
     expect(page.text).toContain("narrow the search.");

@@ -28,6 +28,15 @@ interface CsvSource {
   readonly name: string;
   /** The text in parts, at least one; each is rendered when it is asked for. */
   readonly parts: AsyncGenerator<string, undefined>;
+  /** Begins the file with the byte order mark by which Excel recognises UTF-8. */
+  readonly hasMark?: boolean;
+}
+
+/** Takes the wish for a byte order mark, `bom=1`, out of a query: it is no condition of the list. */
+export function splitMark(query: URLSearchParams) {
+  const conditions = new URLSearchParams(query);
+  conditions.delete("bom");
+  return { conditions, hasMark: query.has("bom") };
 }
 
 /** Who downloads a list. */
@@ -41,7 +50,7 @@ export interface CsvReader {
  * neither a long list nor a slow client uses much memory. A client that disconnects ends the reading.
  */
 export async function streamCsv(
-  { name, parts }: CsvSource,
+  { name, parts, hasMark = false }: CsvSource,
   { options, actor }: CsvReader,
 ): Promise<Response | Refusal> {
   const { log, clock, csvInFlight, collectGarbage } = options;
@@ -51,9 +60,11 @@ export async function streamCsv(
   async function* encodeParts() {
     const encoder = new TextEncoder();
     let sent = 0;
+    let mark = hasMark ? "\ufeff" : "";
     try {
       for await (const part of parts) {
-        yield encoder.encode(part);
+        yield encoder.encode(mark + part);
+        mark = "";
         if (++sent % PARTS_BETWEEN_COLLECTIONS === 0) collectGarbage?.();
       }
     } finally {

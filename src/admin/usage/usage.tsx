@@ -25,6 +25,7 @@ import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { splitMark } from "../frame/stream_csv.ts";
 import { streamMonth } from "./usage_routes.ts";
 import { sumByTier } from "./use_by_tier.ts";
 
@@ -69,9 +70,12 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
     title: "Usage",
     script: "refresh",
     beside: (
-      <a class="button" href={`/console/usage.csv?month=${text}`}>
-        Download {text} as CSV
-      </a>
+      <div class="actions">
+        <a href={`/console/usage.csv?month=${text}&bom=1`}>CSV for Excel</a>
+        <a class="button" href={`/console/usage.csv?month=${text}`}>
+          Download {text} as CSV
+        </a>
+      </div>
     ),
     body: <Usage month={month} year={year} use={use} customers={customers} now={now} />,
   };
@@ -79,9 +83,10 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
 
 /** Downloads a month for accounting: the same rows as those of the command and of the API. */
 export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
-  const { values } = readConditions(visit.query, MONTH_ENTRY);
+  const { conditions, hasMark } = splitMark(visit.query);
+  const { values } = readConditions(conditions, MONTH_ENTRY);
   if (isRefusal(values)) return values;
-  return await streamMonth(visit, values.month ?? monthOf(visit.now.getTime()));
+  return await streamMonth(visit, values.month ?? monthOf(visit.now.getTime()), { hasMark });
 }
 
 function lastDayOf({ endsAtMs }: Month): string {

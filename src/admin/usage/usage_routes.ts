@@ -76,9 +76,10 @@ const toWrong = (field: string) => ({ field, error: WHOLE_MONTH });
 export function streamMonth(
   { options, actor }: { readonly options: AdminOptions; readonly actor: Actor },
   month: Month,
+  { hasMark = false }: { readonly hasMark?: boolean } = {},
 ): Promise<Response | Refusal> {
   const parts = readUsageCsv(options.database, month);
-  return streamCsv({ name: `usage-${toMonthText(month)}`, parts }, { options, actor });
+  return streamCsv({ name: `usage-${toMonthText(month)}`, parts, hasMark }, { options, actor });
 }
 
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));

@@ -8,7 +8,7 @@ import * as v from "valibot";
 import { toDay } from "../../../calendar.ts";
 import { readPages } from "../../../database/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
-import { streamCsv } from "../stream_csv.ts";
+import { splitMark, streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Notice } from "./components/layout.tsx";
 import { Pages, type Readable, readPage, renderPlace, toAddress } from "./components/list.tsx";
@@ -81,9 +81,11 @@ export function listRoutes<Entries extends WithAfter, Row>(
 
 const NO_PAGE = { rows: [], isFirst: true, total: 0, skipped: 0 } as const;
 
+/** Shows the list, or why it cannot be downloaded, above the form in which its conditions can be changed. */
 async function listPage<Entries extends WithAfter, Row>(
   list: List<Entries, Row>,
   visit: Visit,
+  undownloadable?: Refusal,
 ): Promise<Page> {
   const { script, Fields, columns, noun, order, sumUp, noneMeets, csv } = list;
   const asked = readConditions(visit.query, { ...list.entries, before: list.entries.after });
@@ -104,6 +106,7 @@ async function listPage<Entries extends WithAfter, Row>(
     beside: list.beside?.(visit),
     ...(script && { script }),
     ...(isRefusal(values) && { code: values.code }),
+    ...(undownloadable && { code: undownloadable.code }),
     body: (
       <>
         {Fields && (
@@ -117,7 +120,7 @@ async function listPage<Entries extends WithAfter, Row>(
         )}
         {warning && (
           <Notice kind="warning">
-            <Foreign text={`${warning}.`} />
+            <Foreign text={`${undownloadable?.sentence ?? warning}.`} />
           </Notice>
         )}
         {note}
@@ -127,7 +130,12 @@ async function listPage<Entries extends WithAfter, Row>(
           <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
         )}
         <Pages path={path} conditions={entered} page={page} toAfter={list.toAfter}>
-          {csv && rows.length > 0 && <a href={toAddress(`${path}.csv`, entered)}>Download as CSV</a>}
+          {csv && rows.length > 0 && (
+            <>
+              <a href={toAddress(`${path}.csv`, entered)}>Download as CSV</a>
+              <a href={toAddress(`${path}.csv`, { ...entered, bom: "1" })}>CSV for Excel</a>
+            </>
+          )}
         </Pages>
         {list.below?.(visit, isEmpty)}
       </>
@@ -140,23 +148,24 @@ function positionIn<Entries extends WithAfter, Row>({ entries, toAfter }: List<E
   return (row: Row) => v.parse(entries.after, toAfter(row)) ?? "";
 }
 
-/** Answers the rows of all pages as CSV. */
+/** Answers the rows of all pages as CSV, or the page of the list if it cannot. */
 async function listCsv<Entries extends WithAfter, Row>(
   list: List<Entries, Row>,
-  visit: Visit,
-): Promise<Response | Refusal> {
-  const { path, entries, find, csv } = list;
-  const { values } = readConditions(visit.query, entries);
-  const found = isRefusal(values) ? values : await find(visit, values);
-  if (isRefusal(found)) return found;
+  asked: Visit,
+): Promise<Response | Refusal | Page> {
+  const { path, entries, csv } = list;
   if (csv === undefined) throw new Error(`The list ${path} has no CSV`);
-  // A file does not show that some rows are missing.
+  const { conditions: query, hasMark } = splitMark(asked.query);
+  const visit = { ...asked, query };
+  const { values } = readConditions(query, entries);
+  const found = isRefusal(values) ? values : await list.find(visit, values);
+  if (isRefusal(found)) return await listPage(list, visit, found);
   if (found.warning !== undefined) {
-    return refuse("INVALID_REQUEST", `${found.warning}, then download the ${path.slice(1)}`);
+    // A file does not show that some rows are missing.
+    const why = `${found.warning}, then download the ${path.slice(1)}`;
+    return await listPage(list, visit, refuse("INVALID_REQUEST", why));
   }
   const name = `${path.slice(1)}-${toDay(visit.now)}`;
-  return await streamCsv(
-    { name, parts: csv(readPages({ read: found.read, positionOf: positionIn(list) })) },
-    visit,
-  );
+  const parts = csv(readPages({ read: found.read, positionOf: positionIn(list) }));
+  return await streamCsv({ name, parts, hasMark }, visit);
 }

@@ -4,6 +4,7 @@ import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
 import { NEAR_QUOTA_PERCENT } from "../../../../figures/mod.ts";
 import { describeObstacles, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
+import { percentUsed } from "../../../../licensing/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
@@ -166,8 +167,9 @@ function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
 /** A count with its limit, and a bar for both, which warns in words when little is left; null is no limit. */
 export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
   const count = renderCount(used);
-  if (limit === null) return `${count}, unlimited`;
-  const percent = limit === 0 ? 100 : Math.min(100, (used * 100) / limit);
+  const whole = percentUsed(used, limit);
+  if (limit === null || whole === null) return `${count}, unlimited`;
+  const percent = Math.min(100, whole);
   const isNear = percent >= NEAR_QUOTA_PERCENT;
   return (
     <>
@@ -180,7 +182,7 @@ export function Used({ used, limit }: { readonly used: number; readonly limit: n
       >
         <rect width={percent} height="4" />
       </svg>
-      {isNear && <span class="more near">{`${Math.floor(percent)} % used`}</span>}
+      {isNear && <span class="more near">{`${percent} % used`}</span>}
     </>
   );
 }
