@@ -94,6 +94,7 @@ const thingsMayImport: Readonly<Record<string, readonly string[]>> = {
   overview: ["health", "usage"],
   keys: ["machines"],
   accounts: ["machines"],
+  search: ["keys", "accounts", "models", "access"],
 };
 
 /** Packages that only some parts may import. A name that ends in `*` stands for all packages with that prefix. */

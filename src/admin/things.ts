@@ -11,6 +11,7 @@ import { keys } from "./keys/routes.ts";
 import { machines } from "./machines/routes.ts";
 import { models } from "./models/routes.ts";
 import { overview } from "./overview/routes.ts";
+import { search } from "./search/routes.ts";
 import { usage } from "./usage/routes.ts";
 
 /** In the order of the menu. The first page is shown after the login. */
@@ -25,6 +26,7 @@ export const THINGS = [
   audit,
   health,
   access,
+  search,
 ] as const;
 
 /** Every page and form below `/console`, with the right that a role needs for it. */

@@ -1,7 +1,7 @@
 /** What lists share: the options `--search`, `--limit` and `--after`, and the note about further rows. */
 import { type PagesOptions, readPages } from "../database/mod.ts";
 import { type IdKind, idRule } from "../ids.ts";
-import { type ListPart, SEARCH_TEXT, searchAccounts, TOO_WIDE } from "../licensing/mod.ts";
+import { type ListPart, SEARCH_TEXT, SEARCHED, searchAccounts, TOO_WIDE } from "../licensing/mod.ts";
 import { wholeNumber } from "../rule.ts";
 import type { DatabaseCall } from "./command.ts";
 import { option, type ValuesOf } from "./parameter.ts";
@@ -15,11 +15,7 @@ export function limitOption(most: number) {
 /** Returns the options of a list of keys or accounts: search, limit and the row after which the list begins. */
 export function listOptions(kind: IdKind) {
   return {
-    search: option(
-      "only rows where words of e-mail, name or organization begin like this, or a key ends with these four characters",
-      SEARCH_TEXT,
-      { as: "text" },
-    ),
+    search: option(`only rows that match: ${SEARCHED}`, SEARCH_TEXT, { as: "text" }),
     ...limitOption(2_000_000),
     after: option("show the rows after the one with this id", idRule(kind), { as: "id" }),
   };

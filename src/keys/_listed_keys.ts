@@ -21,7 +21,15 @@ import {
   type Sql,
   toTextArray,
 } from "../database/mod.ts";
-import { KEY_STATES, type ListedState, MODES, TIERS, UNRESTRICTED } from "../licensing/mod.ts";
+import {
+  KEY_STATES,
+  type ListedState,
+  MODES,
+  selectKeysOfExternalId,
+  selectNamedKeys,
+  TIERS,
+  UNRESTRICTED,
+} from "../licensing/mod.ts";
 import { directionOf, type KeyFilter, type StoredList } from "./key_filter.ts";
 import { listTooMany } from "./too_many_requests.ts";
 
@@ -134,14 +142,14 @@ function inOrder(sql: Sql, filter: KeyFilter): Fragment {
 }
 
 function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly string[]): Fragment {
-  const lastFour = options.filter.search?.lastFour;
+  const { search } = options.filter;
   const ofAccounts = sql`
     select found.key_id
       from unnest(${toTextArray(accountUuids)}::uuid[]) as account (id)
            cross join lateral (${selectFirst(sql, options, sql`and account_id = account.id`)}) as found`;
-  if (!lastFour) return ofAccounts;
-  const named = sql`select id from keys where right(hint, 4) = ${lastFour}::text`;
-  return sql`${ofAccounts} union (${selectFirst(sql, options, sql`and key_id = any(array(${named}))`)})`;
+  if (search === undefined) return ofAccounts;
+  const isNamed = sql`and key_id = any(array(${selectNamedKeys(sql, search.text)}))`;
+  return sql`${ofAccounts} union (${selectFirst(sql, options, isNamed)})`;
 }
 
 function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
@@ -219,7 +227,7 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
   const none = sql``;
   return sql`true
        ${accountUuid === undefined ? none : sql`and account_id = ${accountUuid}::uuid`}
-       ${externalId === undefined ? none : sql`and key_id = any(array(${selectKeysOf(sql, externalId)}))`}
+       ${externalId === undefined ? none : sql`and key_id = any(array(${selectKeysOfExternalId(sql, externalId)}))`}
        ${tiers.length === TIERS.length ? none : sql`and tier ${isOneOf(sql, tiers)}`}
        ${state === undefined ? none : sql`and state = ${stored(state)}`}
        ${modes.length === MODES.length ? none : sql`and mode ${isOneOf(sql, modes)}`}
@@ -231,11 +239,6 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
 /** One value is compared with `=`: only then the index has the order of a page. Without a value no row is found. */
 function isOneOf(sql: Sql, [first = "", ...others]: readonly string[]): Fragment {
   return others.length === 0 ? sql`= ${first}` : sql`= any(${toTextArray([first, ...others])}::text[])`;
-}
-
-function selectKeysOf(sql: Sql, externalId: string): Fragment {
-  return sql`
-    select k.id from licenses l join keys k on k.license_id = l.id where l.external_id = ${externalId}::text`;
 }
 
 function stored(state: ListedState): string {

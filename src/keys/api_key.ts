@@ -1,13 +1,13 @@
 /**
  * The API key: `svc_live_` or `svc_test_` and 48 lowercase hexadecimal digits, which are 192 random bits.
  *
- * Only the SHA-256 and a hint of a key are stored. Nobody can try 2^192 keys, so the hash needs no salt and no
+ * Only the SHA-256 and a hint of a key are stored. The hint has 8 of the 48 digits. Nobody can try 2^160 keys, so the hash needs no salt and no
  * stretching. Without a salt, one index is enough to find a key.
  */
 
 import { hash, randomBytes } from "node:crypto";
 import type { Brand } from "../brand.ts";
-import { type KeyMode, MODES } from "../licensing/mod.ts";
+import { HINT_DIGITS, type KeyMode, MODES } from "../licensing/mod.ts";
 
 /** How many hexadecimal digits a key has after its prefix. */
 const DIGITS = 48;
@@ -51,7 +51,18 @@ export function modeOf(apiKey: string): KeyMode {
   return apiKey.slice(0, -DIGITS).endsWith("_live_") ? "live" : "test";
 }
 
-/** Returns the prefix and the last four characters of a key, by which people recognise it. */
+/** Returns the prefix, the first and the last characters of a key, by which people recognise it: `svc_live_ab12…6442`. */
 export function toHint(apiKey: string): string {
-  return `${apiKey.slice(0, -DIGITS)}…${apiKey.slice(-4)}`;
+  return `${apiKey.slice(0, HINT_DIGITS - DIGITS)}…${apiKey.slice(-HINT_DIGITS)}`;
+}
+
+/** Returns the keys that a text may contain: with their prefix, or only their digits, which can be those of each mode. */
+export function findKeysIn(text: string, { name }: Brand): string[] {
+  const form = new RegExp(
+    `(?:${name}_(${MODES.join("|")})_|(?<![0-9a-f]))([0-9a-f]{${DIGITS}})(?![0-9a-f])`,
+    "gi",
+  );
+  return [...text.matchAll(form)].flatMap(([, mode, digits = ""]) =>
+    (mode === undefined ? MODES : [mode]).map((each) => `${name}_${each}_${digits}`.toLowerCase()),
+  );
 }

@@ -143,9 +143,11 @@ async function select(
        order by k.id ${directionOf(sql, filter)}
        limit ${limit ?? null}::bigint`,
   );
-  return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => {
+  return rows.map(({ uuid: key, hint, accountUuid, licenseUuid, replacedByUuid, ...rest }) => {
     const summary = {
       id: toId("key", key),
+      // Of a key that was imported by its hash, only the prefix is known.
+      hint: hint.endsWith("…") ? `${hint} id …${key.slice(-6)}` : hint,
       userId: toId("usr", accountUuid),
       licenseId: toId("lic", licenseUuid),
       ...rest,

@@ -5,6 +5,7 @@
 
 export { countListed } from "./_listed_keys.ts";
 export {
+  findKeysIn,
   generateApiKey,
   hashApiKey,
   keyForm,

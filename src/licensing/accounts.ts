@@ -4,6 +4,7 @@ import { countRows, type Database, type Fragment, type Sql, toTextArray } from "
 import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail, isErased } from "./_erased_email.ts";
+import { selectNamedKeys } from "./named_keys.ts";
 import type { Search } from "./search_accounts.ts";
 
 export interface Account {
@@ -133,8 +134,8 @@ function meets(sql: Sql, { uuid, email, search, afterUuid, newestFirst }: Select
       search === undefined
         ? sql``
         : sql`and a.id = any(array(
-            select account_id from keys join listed_keys on key_id = id
-             where right(hint, 4) = ${search.lastFour}::text)
+            select account_id from listed_keys
+             where key_id = any(array(${selectNamedKeys(sql, search.text)})))
             || ${toTextArray(search.accountUuids)}::uuid[])`
     }`;
 }

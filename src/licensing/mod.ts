@@ -40,6 +40,7 @@ export {
   refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
+export { HINT_DIGITS, parseKeyParts, selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
 export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,
@@ -66,7 +67,14 @@ export {
   refuseRestricted,
   UNRESTRICTED,
 } from "./restriction.ts";
-export { SEARCH_TEXT, type Search, searchAccounts, TOO_MANY_MATCH, TOO_WIDE } from "./search_accounts.ts";
+export {
+  SEARCH_TEXT,
+  SEARCHED,
+  type Search,
+  searchAccounts,
+  TOO_MANY_MATCH,
+  TOO_WIDE,
+} from "./search_accounts.ts";
 export { ACCOUNT, TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";

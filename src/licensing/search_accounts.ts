@@ -1,7 +1,10 @@
 import { type Database, lineOf } from "../database/mod.ts";
+import { parseId } from "../ids.ts";
 import { renderCount } from "../render_count.ts";
 import type { Rule } from "../rule.ts";
+import { redactKeys } from "../secrets/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
+import { namesOnlyKeys } from "./named_keys.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
 export interface Search {
@@ -9,8 +12,8 @@ export interface Search {
   readonly accountUuids: readonly string[];
   /** True if more accounts match. */
   readonly isTooWide: boolean;
-  /** The last four characters of keys that match, too; null if the text is not four such characters. */
-  readonly lastFour: string | null;
+  /** The text, which may also name keys: see `selectNamedKeys`. */
+  readonly text: string;
 }
 
 /** A search follows at most this many accounts. */
@@ -26,23 +29,34 @@ export const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of t
 /** Blanks and ASCII punctuation separate words, as in the function `account_words` of the database. */
 const SEPARATORS = /[\s!-/:-@[-`{-~]+/;
 
-const LINE = lineOf(1, 200);
+/** As long as an external id. */
+const LINE = lineOf(1, 255);
 
-/** The rule for the text of a search. */
+/** The rule for the text of a search, which lists have in an address: no address and no command contains a key. */
 export const SEARCH_TEXT: Rule<string> = {
-  expects: `${LINE.expects}, with a letter or a digit`,
+  expects: `${LINE.expects}, with a letter or a digit, and no API key: at most 7 characters after the prefix, or its last 4`,
   keywords: LINE.keywords,
-  parse: (text) => (LINE.parse(text) !== undefined && wordsOf(text).length > 0 ? text : undefined),
+  parse(text) {
+    const isRight = LINE.parse(text) !== undefined && wordsOf(text).length > 0 && redactKeys(text) === text;
+    return isRight ? text : undefined;
+  },
 };
 
-/** Four characters, alone or as a list shows them: `svc_live_…00ff`. */
-const LAST_FOUR = /(?:^|…)([0-9a-f]{4})$/i;
+/** Says what a search finds. */
+export const SEARCHED =
+  "words of e-mail, name or organization, or their beginnings; the start or the end of a key, such as svc_live_ab12 or " +
+  "…6442; the id of a key, a license or an account; an external id";
 
 /**
- * Searches accounts by words. Each word of the text must be the beginning of a word in the e-mail, name or
- * organization; `SEARCH_TEXT` is the rule for the text. Finds no erased account, because its e-mail only repeats its UUID.
+ * Searches for the accounts and the keys that a text means. Each word must be the beginning of a word in the e-mail, name
+ * or organization of an account, or the text is the account's id. It may also name keys. Words find no erased account,
+ * because its e-mail only repeats its UUID.
  */
-export async function searchAccounts(database: Database, text: string): Promise<Search> {
+export async function searchAccounts(database: Database, given: string): Promise<Search> {
+  const text = given.trim();
+  const uuid = parseId("usr", text);
+  if (uuid !== undefined) return { accountUuids: [uuid], isTooWide: false, text };
+  if (namesOnlyKeys(text)) return { accountUuids: [], isTooWide: false, text };
   const query = wordsOf(text)
     .map((word) => `'${word}':*`)
     .join(" & ");
@@ -56,7 +70,7 @@ export async function searchAccounts(database: Database, text: string): Promise<
   return {
     accountUuids: rows.slice(0, MAX_SEARCHED).map(({ uuid }) => uuid),
     isTooWide: rows.length > MAX_SEARCHED,
-    lastFour: LAST_FOUR.exec(text.trim())?.[1]?.toLowerCase() ?? null,
+    text,
   };
 }
 

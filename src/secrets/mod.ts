@@ -4,7 +4,7 @@
  * Pure: other rooms store the root secret and the boxes.
  */
 export { opensCanary, sealCanary } from "./canary.ts";
-export { redactKeys, redactKeysInEvent, redactQuery, renderWithoutKeys } from "./redact.ts";
+export { mayBeSecret, redactKeys, redactKeysInEvent, redactQuery, renderWithoutKeys } from "./redact.ts";
 export type { RootSecret } from "./root_secret.ts";
 export { generateRootSecret, parseRootSecret } from "./root_secret.ts";
 export { createSecrets, type Secrets } from "./sealed_box.ts";

@@ -85,7 +85,7 @@ describe("the console", () => {
         expect(answer.text).not.toContain("grace@example.org");
         expect(answer.text).not.toContain(".csv?");
         const hasForm = answer.text.includes('class="filters');
-        expect(hasForm).toBe(!["/usage.csv", "/models", "/keys/:id"].includes(path));
+        expect(hasForm).toBe(!["/usage.csv", "/search", "/keys/:id"].includes(path));
         if (!hasForm || WITHOUT_FIELD.includes(name)) return;
         const [control = ""] =
           new RegExp(`<(input|select) id="${name}".*?(/>|</select>)`, "s").exec(answer.text) ?? [];
@@ -127,7 +127,7 @@ describe("the API", () => {
   const LISTS: Readonly<Record<string, Wrong>> = {
     "/keys": {
       ...{ ...KEY_CONDITIONS, ...PAGES },
-      search: ["two\nlines", "", "x".repeat(201)],
+      search: ["two\nlines", "", "x".repeat(256), `svc_live_${"0".repeat(48)}`, "SVC_TEST_01234567"],
       account: ["Grace", "nobody"],
       expiring_within: ["30 days", "-1", "36501"],
       external_id: ["x".repeat(256), ""],
@@ -167,7 +167,7 @@ describe("the API", () => {
   });
 
   const NEAR = "near_quota must be a whole number from 80 to 100: the stored figures have only the licenses";
-  const WORDS = "search must be one line of 1 to 200 characters, with a letter or a digit";
+  const WORDS = "search must be one line of 1 to 255 characters, with a letter or a digit, and no API key";
   const sentences: [path: string, field: string, sentence: string][] = [
     ["/accounts?search=%26%26", "search", WORDS],
     ["/whoami?colour=red", "colour", "colour is not known"],

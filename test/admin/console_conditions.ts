@@ -33,7 +33,7 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys/:id": { month: "2026-13" },
   "/accounts": { search: "!!", ...PLACE },
   "/machines": { account: "Grace", license: "lic_1", state: "free", ...PLACE },
-  "/models": PLACE,
+  "/models": { search: "!!", ...PLACE },
   "/audit": {
     account: "Grace",
     key: "svc_test_…ce05",
@@ -45,5 +45,6 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   },
   "/usage": { month: "November", ...PLACE },
   "/usage.csv": { month: "2026-00" },
+  "/search": { q: ["two\nlines", "!!", "x".repeat(256), "svc_live_01234567"] },
   "/activity": { by: "tier", step: "week", to: "now" },
 };

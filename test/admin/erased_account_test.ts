@@ -191,10 +191,11 @@ describe("An erased account", () => {
       "rotate",
       "license",
       "revoke",
+      "search",
       "logout",
     ];
     expect(forms(await page(other)).toSorted()).toEqual(offered.toSorted());
-    const left = ["suspend", "external-id", "license", "revoke", "logout"];
+    const left = ["suspend", "external-id", "license", "revoke", "search", "logout"];
     expect(forms(await page(erased)).toSorted()).toEqual(left.toSorted());
     for (const [key, isLinked] of [
       [other, true],

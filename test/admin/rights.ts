@@ -93,6 +93,8 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "GET /usage": "viewer",
   "GET /usage.csv": "viewer",
   "GET /activity": "viewer",
+  "GET /search": "viewer",
+  "POST /search": "viewer",
   "GET /access": "viewer",
   "POST /access/sessions/:id/end": "viewer",
   "GET /access/operators/:name": "admin",

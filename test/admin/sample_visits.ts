@@ -114,6 +114,7 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     await admin.token({ name });
     return { path: `/access/tokens/${name}/revoke`, form: { repeat: name } };
   },
+  "POST /search": () => ({ path: "/search", form: { q: "ada" } }),
   "POST /logout": () => ({ path: "/logout", form: {} }),
 };
 

@@ -46,6 +46,7 @@ test("these actions can be done to many things at once", () => {
     "/keys/issue",
     "/access/sessions/:id/end",
     "/logout",
+    "/search",
   ];
   expect([...ACTIONS.map(({ path }) => path), ...others].toSorted()).toEqual(forms.toSorted());
 });

@@ -1,6 +1,7 @@
 /** Runs every command while a service runs: its output, its changes and its refusals. */
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
+import { toHint } from "../../src/keys/mod.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, createIssuer, refusalOf, usageErrorOf } from "./command_line.ts";
@@ -160,7 +161,7 @@ describe("claviger keys issue", () => {
 describe("claviger keys list, show and find", () => {
   test("show a key's hint and never the key", async () => {
     const issued = await issue();
-    const hint = `svc_live_…${issued.api_key.slice(-4)}`;
+    const hint = toHint(issued.api_key);
     const shown = await line.json(["keys", "show", issued.id]);
     expect(shown).toMatchObject({
       id: issued.id,

@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
+import { toHint } from "../../src/keys/mod.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, createIssuer, type Issued, type RunOptions, refusalOf } from "./command_line.ts";
 import { useServing } from "./use_command_line.ts";
@@ -243,7 +244,7 @@ describe("claviger keys revoke and accounts erase", () => {
   test("ask at a terminal, and change nothing unless the answer is yes", async () => {
     const key = await issue();
     const revoke = (input: string) => line.here(["keys", "revoke", key.id], { ...terminal, input });
-    const hint = `svc_live_…${key.api_key.slice(-4)}`;
+    const hint = toHint(key.api_key);
     const question =
       `Revoke ${key.id} (${hint}) of ${key.email}? It is active, and no command can undo this. ` +
       "Type yes to go on: ";
@@ -280,7 +281,7 @@ describe("claviger keys revoke and accounts erase", () => {
     const revoke = ["keys", "revoke", key.id, "--dry-run"];
     expect(await line.here(revoke, terminal)).toEqual({
       status: 0,
-      out: `Would revoke ${key.id} (svc_live_…${key.api_key.slice(-4)}) of ${key.email}: it is active\n`,
+      out: `Would revoke ${key.id} (${toHint(key.api_key)}) of ${key.email}: it is active\n`,
       err: "",
     });
     expect(await line.json(revoke)).toEqual({ id: key.id, state: "active", dry_run: true });

@@ -40,7 +40,7 @@ async function pageOf({ id }: Pick<Issued, "id">): Promise<string> {
   return out
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, "TIME")
     .replaceAll(/key_[0-9a-f]{32}/g, "key_ID")
-    .replaceAll(/…[0-9a-f]{4}/g, "…HINT");
+    .replaceAll(/[0-9a-f]{4}…[0-9a-f]{4}/g, "HINT");
 }
 
 describe("claviger keys why", () => {
@@ -59,7 +59,7 @@ describe("claviger keys why", () => {
     for (let round = 0; round < 3; round++) expect(await post("/v1/auth/validate", key)).toBe(401);
     await restart();
 
-    expect(await pageOf(key)).toBe(`key          key_ID svc_live_…HINT
+    expect(await pageOf(key)).toBe(`key          key_ID svc_live_HINT
 account      ${key.email}
 tier         research, live
 state        suspended since TIME

@@ -43,6 +43,7 @@ export function mask(output: string): string {
       .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
       .replaceAll(/\b(svc_(?:live|test|op)_)[0-9a-f]{48}\b/g, "$1KEY")
       .replaceAll(/(?<=#|^code +)[0-9a-f]{32}$/gm, "CODE")
+      .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{4}…[0-9a-f]{4}\b/g, "$1HINT")
       .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
       .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
       .replaceAll(/\bclaviger-\d{4}-\d\d-\d\dT\d{6}Z\b/g, "claviger-TIME")

@@ -44,7 +44,7 @@ describe("generateApiKey()", () => {
       expect(apiKey).toMatch(keyPattern(BRAND));
       expect(modeOf(apiKey)).toBe(mode);
       expect(hash).toBe(createHash("sha256").update(apiKey).digest("hex"));
-      expect(hint).toBe(`svc_${mode}_…${apiKey.slice(-4)}`);
+      expect(hint).toBe(`svc_${mode}_${apiKey.slice(9, 13)}…${apiKey.slice(-4)}`);
     }
   });
 });
@@ -54,8 +54,8 @@ test("modeOf() reads the mode after a brand that contains the name of a mode", (
   expect(modeOf(`test_live_${HEX}`)).toBe("live");
 });
 
-test("toHint() returns the prefix and the last four characters, and fits its column", () => {
-  expect(toHint(`svc_live_${HEX}`)).toBe("svc_live_…cdef");
+test("toHint() returns the prefix, the first and the last four characters, and fits its column", () => {
+  expect(toHint(`svc_live_${HEX}`)).toBe("svc_live_0123…cdef");
   expect(toHint(`${"a".repeat(16)}_live_${HEX}`).length).toBeLessThanOrEqual(40);
 });
 

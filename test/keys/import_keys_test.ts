@@ -24,7 +24,7 @@ const LINE = { api_key: KEY, email: "ada@example.org", tier: "research" };
 describe("parseImportLine()", () => {
   test("parseImportLine() reads a line with a key, and sets defaults for omitted fields", () => {
     expect(parse(LINE)).toMatchObject({
-      ...{ hash: hashApiKey(KEY), hint: "svc_live_…cdef", mode: "live", email: "ada@example.org" },
+      ...{ hash: hashApiKey(KEY), hint: "svc_live_0123…cdef", mode: "live", email: "ada@example.org" },
       ...{ tier: "research", organization: "", used: 0 },
     });
   });

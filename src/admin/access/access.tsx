@@ -1,13 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import { listOperators, listSessions, listTokens, type Operator } from "../../operators/mod.ts";
-import { renderCount } from "../../render_count.ts";
 import { Done } from "../frame/console/components/action.tsx";
-import { type Column, numeric } from "../frame/console/components/table.tsx";
-import { Ago, Day } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { FirstRows, OperatorState, Sessions, Tokens } from "./lists.tsx";
+import { FirstRows, operatorColumns, Sessions, Tokens } from "./lists.tsx";
 
 const DONE = { session: "The session has ended.", role: "You have another role now." } as const;
 
@@ -48,27 +45,12 @@ export async function accessPage({ options: { database }, session, query, now }:
 
 function Operators({ operators, now }: { readonly operators: readonly Operator[]; readonly now: Date }) {
   const ordered = operators.toSorted((a, b) => Number(a.removedAt !== null) - Number(b.removedAt !== null));
-  const columns: readonly Column<Operator>[] = [
-    {
-      label: "Operator",
-      cell: ({ name }) => (
-        <a class="name" href={`/console/access/operators/${name}`}>
-          {name}
-        </a>
-      ),
-    },
-    { label: "Role", cell: ({ role }) => role },
-    { label: "State", cell: OperatorState },
-    { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
-    { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
-    numeric("Tokens issued", ({ tokens }) => renderCount(tokens.length)),
-  ];
   return (
     <>
       <h2>Operators</h2>
       <FirstRows
         caption="Operators by name; removed operators last"
-        columns={columns}
+        columns={operatorColumns(now)}
         rows={ordered}
         command="claviger operators list"
       />

@@ -2,8 +2,8 @@
 /** The parts that the pages of Access share. */
 import { type ListedSession, type ListedToken, limitsOfToken, type Operator } from "../../operators/mod.ts";
 import { renderCount } from "../../render_count.ts";
-import { type Column, Table, type TableProps } from "../frame/console/components/table.tsx";
-import { Ago, Foreign, Lines, NONE, Pill, type PillProps } from "../frame/console/components/values.tsx";
+import { type Column, numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
+import { Ago, Day, Foreign, Lines, NONE, Pill, type PillProps } from "../frame/console/components/values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
 const MOST_ROWS = 50;
@@ -60,6 +60,25 @@ export function TokenState({ state }: Pick<ListedToken, "state">) {
 /** Shows whether an operator may log in. */
 export function OperatorState({ removedAt }: Pick<Operator, "removedAt">) {
   return removedAt === null ? <Pill tone="good">active</Pill> : <Pill tone="expired">removed</Pill>;
+}
+
+/** The columns of operators. */
+export function operatorColumns(now: Date): readonly Column<Operator>[] {
+  return [
+    {
+      label: "Operator",
+      cell: ({ name }) => (
+        <a class="name" href={`/console/access/operators/${name}`}>
+          {name}
+        </a>
+      ),
+    },
+    { label: "Role", cell: ({ role }) => role },
+    { label: "State", cell: OperatorState },
+    { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
+    { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
+    numeric("Tokens issued", ({ tokens }) => renderCount(tokens.length)),
+  ];
 }
 
 /** Tokens, each with a link to its page. Tokens that work come first. */

@@ -5,7 +5,7 @@ import { type Account, countAccounts, listAccounts, searchAccounts, TOO_WIDE } f
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
-import { TextField } from "../frame/console/components/form.tsx";
+import { SEARCH_HINT, TextField } from "../frame/console/components/form.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign } from "../frame/console/components/values.tsx";
 import { fieldOf } from "../frame/console/conditions.ts";
@@ -31,12 +31,7 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
   },
   toAfter: ({ id }) => id,
   Fields: (asked) => (
-    <TextField
-      {...fieldOf(asked, "search")}
-      label="Search"
-      type="search"
-      hint="Words of e-mail, name or organization, or the last four characters of a key"
-    />
+    <TextField {...fieldOf(asked, "search")} label="Search" type="search" hint={SEARCH_HINT} />
   ),
   columns: ({ now }) => [
     { label: "Account", cell: ({ id, email }) => <AccountLink id={id} email={email} /> },

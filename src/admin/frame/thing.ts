@@ -3,8 +3,8 @@ import type { ConsoleRoute } from "./console/route.ts";
 
 /** What operators can see and change of one thing. */
 export interface Thing {
-  /** The entry of the first page in the menu. */
-  readonly label: string;
+  /** The entry of the first page in the menu; null if it has none. */
+  readonly label: string | null;
   /** The pages and forms of the console. Nobody sees the entry whose role may not open the first page. */
   readonly pages: readonly [ConsoleRoute, ...ConsoleRoute[]];
   readonly api: readonly Route[];

@@ -20,7 +20,10 @@ const REFUSED_NOW = v.pipe(
 /** A key, without the key itself. */
 export const KEY = titled("Key", {
   id: identifier("key"),
-  key: v.pipe(v.string(), v.description("The prefix and the last four characters")),
+  key: v.pipe(
+    v.string(),
+    v.description("The prefix, and the first and the last four characters as far as they are known"),
+  ),
   user_id: identifier("usr"),
   license_id: identifier("lic"),
   external_id: EXTERNAL_ID,

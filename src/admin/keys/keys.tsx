@@ -15,7 +15,7 @@ import {
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { Choice, choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
+import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
@@ -158,12 +158,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
   const field = (name: keyof typeof KEY_CONDITIONS) => fieldOf(asked, name);
   return (
     <>
-      <TextField
-        {...field("search")}
-        label="Search"
-        type="search"
-        hint="Words of e-mail, name or organization, or the last four characters of a key"
-      />
+      <TextField {...field("search")} label="Search" type="search" hint={SEARCH_HINT} />
       <Select {...field("state")} label="State" choices={choicesOf(LISTED_STATES)} />
       <Select {...field("refused_now")} label="Refused now" choices={choicesOf(["true"], () => "yes")} />
       <Select {...field("tier")} label="Tier" choices={choicesOf(TIERS)} />

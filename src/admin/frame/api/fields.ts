@@ -9,6 +9,7 @@ import {
   MODES,
   MONTHLY_LIMIT,
   SEARCH_TEXT,
+  SEARCHED,
   SEAT_MINUTES,
   TEXTS,
   TIERS,
@@ -61,9 +62,7 @@ export const MONTH_ENTRY = { month: v.optional(parsedField(MONTH)) } as const;
 
 /** The text for which a list is searched. */
 export const SEARCH_FIELD = parsedField(SEARCH_TEXT, {
-  description:
-    "Only rows where words of e-mail, name or organization begin like these words, or a key ends with these four " +
-    `characters; refused if ${TOO_MANY_MATCH}`,
+  description: `Only rows that match: ${SEARCHED}. Refused if ${TOO_MANY_MATCH}`,
 });
 
 /** An account, by its id or its e-mail. */

@@ -30,7 +30,9 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
 /** Creates the app of `/console`. */
 export function createConsole(options: AdminOptions, things: readonly [Thing, ...Thing[]]): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>();
-  const menu = things.map(({ label, pages: [{ path, scope }] }) => ({ label, path, scope }));
+  const menu = things.flatMap(({ label, pages: [{ path, scope }] }) =>
+    label === null ? [] : { label, path, scope },
+  );
   const all = things.flatMap(({ pages }) => pages);
 
   function show(c: Context<AdminEnv>, page: Page): Response | Promise<Response> {

@@ -8,6 +8,7 @@ import action from "./browser/action.client.js" with { type: "text" };
 import chart from "./browser/chart.client.js" with { type: "text" };
 import copy from "./browser/copy.client.js" with { type: "text" };
 import enter from "./browser/enter.client.js" with { type: "text" };
+import find from "./browser/find.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
 import many from "./browser/many.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
@@ -26,7 +27,7 @@ import panels from "./style/panels.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { action, chart, copy, enter, issued, many, refresh, submit_once: submitOnce, upload };
+const SCRIPTS = { action, chart, copy, enter, find, issued, many, refresh, submit_once: submitOnce, upload };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");

@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { redactKeys } from "../../../secrets/mod.ts";
 import { parseSent, toQuery } from "../api/parse_sent.ts";
 import type { FieldsOf } from "./form_fields.ts";
 import { hintOf, MOST_ENTERED } from "./refused_form.ts";
@@ -36,5 +37,9 @@ export function readConditions<const Entries extends v.ObjectEntries>(
 
 /** Returns the name, the text and the error of a condition, for its field in the form. */
 export function fieldOf({ entered, values }: Asked<v.ObjectEntries>, name: string) {
-  return { name, value: entered[name] ?? "", error: isRefusal(values) ? hintOf(values, name) : undefined };
+  return {
+    name,
+    value: redactKeys(entered[name] ?? ""),
+    error: isRefusal(values) ? hintOf(values, name) : undefined,
+  };
 }

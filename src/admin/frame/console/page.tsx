@@ -15,6 +15,8 @@ export interface Page {
   /** True for a form or a message, which would be hard to read in a wide window. */
   readonly isNarrow?: true;
   readonly script?: Script | readonly Script[];
+  /** What was searched. */
+  readonly searched?: string;
   /** Set if the page says why a request was refused; it gives the status. */
   readonly code?: Code;
 }
@@ -35,7 +37,7 @@ export function renderPage(page: Page, place: Place): string {
 }
 
 function Frame({ page, place: { session, ...place } }: { readonly page: Page; readonly place: Place }) {
-  const { title, beside, body, isNarrow, script } = page;
+  const { title, beside, body, isNarrow, script, searched } = page;
   const content = (
     <>
       <div class="heading">
@@ -53,7 +55,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <link rel="stylesheet" href={stylePath} />
-        {[script ?? []].flat().map((name) => (
+        {[session ? ["find" as const] : [], script ?? []].flat().map((name) => (
           <script type="module" src={scriptPath(name)} />
         ))}
       </head>
@@ -63,6 +65,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         </a>
         <header class="top">
           <span class="product">Claviger</span>
+          {session && <SearchBox text={searched} />}
           {session && <Menu session={session} {...place} />}
         </header>
         <main id="main" tabindex={-1}>
@@ -71,6 +74,28 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         {session && <footer>Days and times are in UTC.</footer>}
       </body>
     </html>
+  );
+}
+
+/** The search box. Its text is sent by POST, because a key must not be in an address, and no browser keeps it. */
+function SearchBox({ text }: { readonly text: string | undefined }) {
+  return (
+    <search class="find">
+      <form method="post" action="/console/search">
+        <input
+          id="find"
+          name="q"
+          type="search"
+          value={text}
+          aria-label="Find anything"
+          aria-keyshortcuts="/ Control+K"
+          placeholder="Key, e-mail, order…"
+          autocomplete="off"
+          spellcheck={false}
+        />
+        <button type="submit">Find</button>
+      </form>
+    </search>
   );
 }
 

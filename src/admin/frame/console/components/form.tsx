@@ -59,6 +59,12 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly inputmode?: "numeric" | "email";
 }
 
+/** What the search of lists finds. */
+export const SEARCH_HINT = "An account by words; a key by its start or end; an id or an external id";
+
+/** A list has its search in the address, so the browser does not send a key there. The box of the frame takes it. */
+const NO_KEY = "(?!.*_(live|test|op)_[0-9a-fA-F]{8})(?!.*[0-9a-fA-F]{40}).*";
+
 /**
  * A field of one line. It bounds no length: a browser would cut a pasted text without a word, and counts an emoji as
  * two characters.
@@ -74,6 +80,10 @@ export function TextField({ value, type = "text", required, inputmode, ...field 
         required={required}
         inputmode={inputmode}
         autocomplete="off"
+        {...(type === "search" && {
+          pattern: NO_KEY,
+          title: "A whole key is found by the box above the page",
+        })}
         {...describe(field)}
       />
     </Field>

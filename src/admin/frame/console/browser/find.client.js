@@ -1,0 +1,16 @@
+// Puts the focus into the search box: / while no field has the focus, Ctrl-K always.
+const input = document.querySelector("#find");
+if (input instanceof HTMLInputElement) {
+  input.placeholder += " ( / )";
+  addEventListener("keydown", (event) => {
+    const { key, ctrlKey, metaKey, altKey, target } = event;
+    const isInField = target instanceof Element && target.closest("input, select, textarea") !== null;
+    const isSlash = key === "/" && !ctrlKey && !metaKey && !altKey && !isInField;
+    if (!isSlash && !(key.toLowerCase() === "k" && (ctrlKey || metaKey) && !altKey)) return;
+    event.preventDefault();
+    input.focus();
+    input.select();
+  });
+}
+
+export {};

@@ -1,0 +1,71 @@
+/**
+ * Selects the keys that a text names, as people copy it from mails, lists and programs: by the start or the end of the
+ * key, by the id of the key or of its license, or by the external id of the license.
+ */
+import type { Fragment, Sql } from "../database/mod.ts";
+import { parseId } from "../ids.ts";
+
+/** How many digits of the start and of the end of a key its hint has. */
+export const HINT_DIGITS = 4;
+
+/** A prefix, the first digits, and the last digits behind three dots. Each of them can be missing. */
+const PART_OF_KEY = /^(?:[a-z0-9]{1,32}_(live|test)_)?([0-9a-f]{4,48})?(?:(…|\.\.\.)([0-9a-f]{4,44})?)?$/i;
+
+/** The digits of a key that a text gives. */
+interface KeyParts {
+  readonly mode?: string | undefined;
+  readonly start?: string | undefined;
+  readonly end?: string | undefined;
+  /** True for four digits alone, which can be the start or the end; both are the same text. */
+  readonly isEither?: true;
+}
+
+/** Returns the parts of a key that a text gives; undefined if it gives none. */
+export function parseKeyParts(text: string): KeyParts | undefined {
+  const [, mode, digits, dots, last] = PART_OF_KEY.exec(text.toLowerCase()) ?? [];
+  const start = digits?.slice(0, HINT_DIGITS);
+  const end = last?.slice(-HINT_DIGITS);
+  if (start === undefined) return end === undefined ? undefined : { mode, end };
+  if (mode === undefined && dots === undefined && digits?.length === HINT_DIGITS)
+    return { start, end: start, isEither: true };
+  return { mode, start, end: digits?.length === 48 ? digits.slice(-HINT_DIGITS) : end };
+}
+
+/** Tells whether a text can only name keys, and no account: it has a prefix, dots or a whole id. */
+export function namesOnlyKeys(text: string): boolean {
+  const isId = parseId("key", text) ?? parseId("lic", text);
+  return isId !== undefined || (parseKeyParts(text) !== undefined && !/^[0-9a-f]+$/i.test(text));
+}
+
+/** Selects the ids of the keys that a text names. */
+export function selectNamedKeys(sql: Sql, text: string): Fragment {
+  const key = parseId("key", text);
+  const license = parseId("lic", text);
+  return sql`
+    ${selectKeysOfExternalId(sql, text)}
+    ${key === undefined ? sql`` : sql`union select id from keys where id = ${key}::uuid`}
+    ${license === undefined ? sql`` : sql`union select id from keys where license_id = ${license}::uuid`}
+    ${unionParts(sql, parseKeyParts(text))}`;
+}
+
+/** Selects the ids of the keys whose license has the external id. */
+export function selectKeysOfExternalId(sql: Sql, externalId: string): Fragment {
+  return sql`
+    select k.id from licenses l join keys k on k.license_id = l.id where l.external_id = ${externalId}::text`;
+}
+
+function unionParts(sql: Sql, parts: KeyParts | undefined): Fragment {
+  if (parts === undefined) return sql``;
+  const { mode, start, end, isEither } = parts;
+  const ofMode = mode === undefined ? sql`` : sql`and mode = ${mode}`;
+  const ends =
+    end === undefined ? sql`` : sql`union select id from keys where right(hint, 4) = ${end}::text ${ofMode}`;
+  // Not with an index of its own: the keys with this end are few, and those without a known start belong to them.
+  if (end !== undefined && start !== undefined && !isEither)
+    return sql`${ends} and coalesce(key_start(hint), ${start}::text) = ${start}::text`;
+  const starts =
+    start === undefined
+      ? sql``
+      : sql`union select id from keys where key_start(hint) = ${start}::text ${ofMode}`;
+  return sql`${ends} ${starts}`;
+}

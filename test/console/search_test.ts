@@ -1,0 +1,115 @@
+/** The search box of every page, in a real browser. */
+import { beforeAll, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { add } from "../admin/list_kit.ts";
+import { useForAll } from "../support/use.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, tabTo } from "./support/console.ts";
+
+const admin = useForAll(startConsole);
+let ada = {} as IssuedKey;
+beforeAll(async () => {
+  ada = await admin.issue({
+    email: "ada@example.org",
+    name: "Ada Lovelace",
+    organization: "Analytical Engines",
+  });
+  await admin.issue({
+    email: "ada.king@example.org",
+    name: "Ada King",
+    externalId: "order-17",
+    tier: "commercial",
+  });
+  await add(admin, "adaptive_filter");
+});
+
+const box = (page: Page) => page.getByRole("search").getByRole("searchbox");
+const hasFocus = async (page: Page) => (await page.locator(":focus").and(box(page)).count()) === 1;
+
+test("/ and Ctrl-K put the focus into the box, but / not while another field has it", async () => {
+  await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
+    expect(await hasFocus(page)).toBe(false);
+    await page.keyboard.press("/");
+    expect(await hasFocus(page)).toBe(true);
+    // Now it is a letter like any other.
+    await page.keyboard.type("a/b");
+    expect(await box(page).inputValue()).toBe("a/b");
+    await page.getByLabel("Search").focus();
+    await page.keyboard.press("/");
+    expect(await page.getByLabel("Search").inputValue()).toBe("/");
+    await page.keyboard.press("Control+k");
+    expect(await hasFocus(page)).toBe(true);
+    // The text is selected, so that the next one takes its place.
+    await page.keyboard.type("ada");
+    expect(await box(page).inputValue()).toBe("ada");
+  });
+});
+
+test("the box finds a key by its whole text, and Back leads to the page before", async () => {
+  await admin.visitAs("editor", { path: "/models" }, async (page) => {
+    await page.keyboard.press("/");
+    await page.keyboard.type(ada.apiKey);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`**/console/keys/${ada.id}`);
+    await page.goBack();
+    expect(page.url()).toEndWith("/console/models");
+  });
+});
+
+for (const script of [true, false]) {
+  test(`the results are groups ${script ? "with" : "without"} script, and Back leads to them`, async () => {
+    await admin.visitAs("admin", { path: "/overview", script }, async (page) => {
+      await box(page).fill("ada");
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "Models" }).waitFor();
+      expect(page.url()).toEndWith("/console/search?q=ada");
+      expect(await page.getByRole("heading", { level: 2 }).allTextContents()).toEqual([
+        "Keys",
+        "Accounts",
+        "Models",
+      ]);
+      expect(await box(page).inputValue()).toBe("ada");
+      if (script) {
+        await takeScreenshots(page, "search");
+        await expectAccessible(page);
+      }
+      await page.getByRole("link", { name: "ada@example.org" }).first().click();
+      await page.goBack();
+      await page.getByRole("heading", { name: "Models" }).waitFor();
+    });
+  });
+}
+
+test("the button of the box is shown to the keyboard, and works without script", async () => {
+  await admin.visitAs("viewer", { path: "/overview", script: false }, async (page) => {
+    await box(page).fill("order-17");
+    const button = page.getByRole("search").getByRole("button");
+    await tabTo(page, button);
+    expect((await button.boundingBox())?.width).toBeGreaterThan(40);
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/console/keys/key_*");
+    await page.getByText("ada.king@example.org").first().waitFor();
+  });
+});
+
+test("a text that finds nothing shows what can be searched", async () => {
+  await admin.visitAs("admin", { path: "/keys" }, async (page) => {
+    await box(page).fill("nobody");
+    await page.keyboard.press("Enter");
+    await page.getByText("Nothing was found for nobody").waitFor();
+    await takeScreenshots(page, "search-none");
+    await expectAccessible(page);
+  });
+});
+
+test("a key that is not known is in no address, and not on the page", async () => {
+  await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
+    await box(page).fill(`svc_live_${"0123456789ab".repeat(4)}`);
+    await page.keyboard.press("Enter");
+    await page.getByText("Nothing was found for svc_live_0123…89ab").waitFor();
+    expect(page.url()).toEndWith("/console/search");
+    expect(await page.content()).not.toContain("0123456789ab");
+  });
+});
