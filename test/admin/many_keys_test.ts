@@ -4,7 +4,9 @@ import { type AuditRow, listAudit } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid, toId } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { uuidOf } from "../support/keys.ts";
+import { until } from "../support/until.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient, type Sent } from "./console_client.ts";
 import { issueRevoked } from "./sample_requests.ts";
@@ -190,6 +192,23 @@ describe("Many keys", () => {
     const again = await send("/keys/many/suspend", kept);
     expect(again.said).toBe("Done: 1. Failed: 0. Left: 0.");
     expect(await rowsWith("one is held")).toHaveLength(60);
+  });
+
+  test("wait for the next request while the database is busy, so that each is answered in time", async () => {
+    const keys = await issueMany(10);
+    const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 30_000 });
+    await session.connect();
+    await session.sql`begin`;
+    await session.sql`select from keys where id = ${uuidOf(keys[8] as IssuedKey)}::uuid for update`;
+    const sent = send("/keys/many/suspend", { id: idsOf(keys), total: "10" });
+    await until(async () => (await countWaiting(admin.database)) > 0);
+    admin.clock.advance(2_001);
+    await stopWaiting(session);
+    const { said, text } = await sent;
+    await session.close();
+    expect(said).toBe("Done: 1. Failed: 1. Left: 8.");
+    const end = await send("/keys/many/suspend", keptIn(text, "suspend"));
+    expect(end.said).toBe("Done: 9. Failed: 1. Left: 0.");
   });
 
   test("keep the reason of a failure over the requests of a run, and the run stops after a hundred", async () => {
