@@ -1,21 +1,21 @@
 /** The handlers of validate, refresh and revoke. */
 import * as v from "valibot";
 import { monthOf } from "../calendar.ts";
-import { type KeyRecord, renderKeyHash, revokeKey } from "../keys/mod.ts";
+import { CLIENT_REFUSALS, type KeyRecord, renderKeyHash, revokeKey } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen, optionalText, parseFields } from "../wire/mod.ts";
 import { type Outcome, reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp, renderRefresh, renderValidate } from "./license_answer.ts";
 
-const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
-
 /** Creates the handler that checks a key and returns its account, tier, features and quota. */
 export function validate({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
     const month = monthOf(clock.nowMs());
-    return isUsedUp(record, month) ? QUOTA_EXCEEDED : { status: 200, body: renderValidate(record, month) };
+    return isUsedUp(record, month)
+      ? CLIENT_REFUSALS.quota_used_up
+      : { status: 200, body: renderValidate(record, month) };
   };
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
 }

@@ -14,7 +14,15 @@
  */
 import { LRUCache } from "lru-cache";
 import type { LimitedEndpoint } from "../endpoints.ts";
-import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../keys/mod.ts";
+import {
+  CLIENT_REFUSALS,
+  createKeyHasher,
+  INVALID_KEY,
+  type KeyHash,
+  type KeyRecord,
+  keyForm,
+  keyPattern,
+} from "../keys/mod.ts";
 import { toClientGroup, type Verdict, WindowTable } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen, type Eventually, type JsonObject } from "../wire/mod.ts";
@@ -92,22 +100,16 @@ interface LookupResult extends Omit<KeyLookup, "hash"> {
   readonly nowMs: number;
 }
 
-const INVALID = "The API key is invalid or inactive";
-const UNKNOWN_KEY = refuse("INVALID_KEY", INVALID, { reason: "unknown" });
-const INACTIVE_KEY = {
-  suspended: refuse("INVALID_KEY", INVALID, { reason: "suspended" }),
-  revoked: refuse("INVALID_KEY", INVALID, { reason: "revoked" }),
-} as const;
+const UNKNOWN_KEY = refuse("INVALID_KEY", INVALID_KEY, { reason: "unknown" });
 const INVALID_LINK = refuse(
   "INVALID_LINK",
   "The download link has expired or was altered: list the models again for a new link",
 );
-const KEY_EXPIRED = refuse("KEY_EXPIRED", "The API key has expired", { reason: "expired" });
 const MISSING_KEY = refuse(
   "MISSING_KEY",
   "An API key is required: send it in the header X-API-Key (Authorization is not read)",
 );
-export const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
+export const RATE_LIMITED = CLIENT_REFUSALS.too_many_requests;
 const UNAVAILABLE = refuse(
   "SERVICE_UNAVAILABLE",
   "The service cannot answer now: its database does not respond; try again",
@@ -275,8 +277,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   /** Returns the refusal for a key that is not active or has expired. */
   function refusalFor(record: KeyRecord): Refusal | undefined {
-    if (record.state !== "active") return INACTIVE_KEY[record.state];
-    return record.expiresAtMs <= clock.nowMs() ? KEY_EXPIRED : undefined;
+    if (record.state !== "active") return CLIENT_REFUSALS[record.state];
+    return record.expiresAtMs <= clock.nowMs() ? CLIENT_REFUSALS.expired : undefined;
   }
 
   function requireUsable(record: KeyRecord | null | Refusal): KeyRecord | Refusal {

@@ -15,6 +15,7 @@ export {
   toHint,
 } from "./api_key.ts";
 export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
+export { CLIENT_REFUSALS, INVALID_KEY } from "./client_refusals.ts";
 export { explainKey, type KeyExplanation } from "./explain_key.ts";
 export {
   IMPORT_FIELDS,

@@ -71,6 +71,10 @@ test("A key that was used shows its use by day, its refusals and its history, wi
     // The notice says once that the key is suspended.
     expect(await page.getByText("suspended since").count()).toBe(1);
     expect(text).not.toContain("It is suspended.");
+    const sees = (await page.locator(".sees").textContent()) ?? "";
+    for (const part of ["401 INVALID_KEY: The API key is invalid or inactive", "free: batch inference"])
+      expect(sees).toContain(part);
+    expect(sees).toContain("Refused lately");
     for (const part of ["in 12 days", "7,100 of 10,000", "Too many requests in a minute", "operator:olga"])
       expect(text).toContain(part);
     expect(await page.getByText(HOSTILE.replace("\u202e", "\\u202e")).count()).toBe(4);

@@ -18,6 +18,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.tsx";
 import { uuidOf } from "./key_action.ts";
+import { CustomerSees } from "./key_answer.tsx";
 import { KeyFacts } from "./key_facts.tsx";
 import { Refusals } from "./key_refusals.tsx";
 import { KeyUse } from "./key_use.tsx";
@@ -61,11 +62,16 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
     beside: <State of={key} />,
-    above: (done) => <Why explanation={explanation} visit={visit} done={done} />,
+    above: (done) => (
+      <>
+        <Why explanation={explanation} visit={visit} done={done} />
+        <CustomerSees explanation={explanation} now={now} limits={options.limits} />
+      </>
+    ),
     below: (
       <>
         <div class="columns">
-          <KeyFacts explanation={explanation} now={now} limits={options.limits} />
+          <KeyFacts explanation={explanation} now={now} />
           <KeyUse
             id={key.id}
             limit={key.monthlyLimit}

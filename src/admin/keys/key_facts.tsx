@@ -1,19 +1,16 @@
 /** @jsxImportSource hono/jsx */
 import type { KeyExplanation } from "../../keys/mod.ts";
 import { describePlaces } from "../../licensing/mod.ts";
-import { renderCount } from "../../render_count.ts";
 import { Facts } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Day, Foreign, KeyLink, Used } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 
 interface FactsProps {
   readonly explanation: KeyExplanation;
   readonly now: Date;
-  /** Requests a minute of each endpoint; 0 means unlimited. */
-  readonly limits: Readonly<Record<string, number>>;
 }
 
 /** The facts of the key. */
-export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsProps) {
+export function KeyFacts({ explanation: { key }, now }: FactsProps) {
   const names = [key.name === key.email ? "" : key.name, key.organization].filter((text) => text !== "");
   const hasOwnExpiry = key.expiresAt < key.licenseExpiresAt;
   return (
@@ -33,22 +30,13 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
         ],
         ["License id", <code>{key.licenseId}</code>],
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
-        ["Tier, mode", `${key.tier}, ${key.mode}`],
-        ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
-        key.runsOutOn === null ? null : ["Runs out", <Day at={new Date(key.runsOutOn)} now={now} />],
-        ["Resets", <Day at={new Date(resetsAt)} now={now} />],
+        ["Mode", key.mode],
         ["Machines", describePlaces(key)],
-        ["Expires", <Day at={key.expiresAt} now={now} />],
         hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
         ["Issued", <Ago at={key.createdAt} now={now} />],
         key.replacedBy === null ? null : ["Replaced by", <KeyLink id={key.replacedBy} />],
-        ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],
       ]}
     />
   );
-}
-
-function toLimitText([endpoint, limit]: readonly [string, number]): string {
-  return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
 }

@@ -17,6 +17,11 @@ const MEANINGS: Readonly<Record<string, string>> = {
   RATE_LIMIT_EXCEEDED: "Too many requests in a minute: the client must wait as long as Retry-After says.",
 };
 
+/** Says why requests were refused, in words. */
+export function meaningOf({ code, reason }: RefusalCount): string {
+  return reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? code) : `The key was ${reason}.`;
+}
+
 /** Why requests with the key were refused, the latest refusal first. */
 export function Refusals({ refusals, now }: RefusalsProps) {
   return (
@@ -31,8 +36,7 @@ export function Refusals({ refusals, now }: RefusalsProps) {
             { label: "Code", cell: ({ code }) => <code>{code}</code> },
             {
               label: "Meaning",
-              cell: ({ code, reason }) =>
-                reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? "") : `The key was ${reason}.`,
+              cell: meaningOf,
             },
             numeric("Times", ({ count }) => renderCount(count)),
             { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },

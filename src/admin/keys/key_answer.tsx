@@ -1,0 +1,64 @@
+/** @jsxImportSource hono/jsx */
+/** What the customer sees: what validate answers for the key now, and why requests were refused lately. */
+import { CLIENT_REFUSALS, type KeyExplanation } from "../../keys/mod.ts";
+import { featuresOf } from "../../licensing/mod.ts";
+import { renderCount } from "../../render_count.ts";
+import { statusOf } from "../../wire/mod.ts";
+import { Facts } from "../frame/console/components/table.tsx";
+import { Ago, Day, Used } from "../frame/console/components/values.tsx";
+import { meaningOf } from "./key_refusals.tsx";
+
+/** The most refusals that are named here; the table of the page has all. */
+const MOST_REFUSALS = 2;
+
+interface Props {
+  readonly explanation: KeyExplanation;
+  readonly now: Date;
+  /** Requests a minute of each endpoint; 0 means unlimited. */
+  readonly limits: Readonly<Record<string, number>>;
+}
+
+/** The answer of validate, what it says of the license, and the latest refusals. */
+export function CustomerSees({ explanation, now, limits }: Props) {
+  const { key, obstacles, resetsAt, refusals } = explanation;
+  return (
+    <section class="sees" aria-labelledby="sees">
+      <h2 id="sees">What the customer sees</h2>
+      <Facts
+        facts={[
+          ["Validate answers", <Answer obstacles={obstacles} />],
+          ["Tier", `${key.tier}: ${featuresOf(key.tier).join(", ").replaceAll("_", " ")}`],
+          ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
+          key.runsOutOn === null ? null : ["Runs out", <Day at={new Date(key.runsOutOn)} now={now} />],
+          ["Resets", <Day at={new Date(resetsAt)} now={now} />],
+          ["Expires", <Day at={key.expiresAt} now={now} />],
+          ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],
+          refusals.length > 0 && [
+            "Refused lately",
+            refusals.slice(0, MOST_REFUSALS).map((refusal) => (
+              <p>
+                {meaningOf(refusal)} <Ago at={refusal.lastAt} now={now} />
+              </p>
+            )),
+          ],
+        ]}
+      />
+    </section>
+  );
+}
+
+/** The status, the code and the message. With too many requests only some are refused. */
+function Answer({ obstacles: [obstacle] }: Pick<KeyExplanation, "obstacles">) {
+  if (obstacle === undefined) return "200: the key is valid";
+  const { code, sentence } = CLIENT_REFUSALS[obstacle];
+  return (
+    <>
+      {obstacle === "too_many_requests" && "200, and to some requests "}
+      {statusOf(code)} <code>{code}</code>: {sentence}
+    </>
+  );
+}
+
+function toLimitText([endpoint, limit]: readonly [string, number]): string {
+  return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
+}
