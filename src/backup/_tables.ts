@@ -5,8 +5,9 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request, the failed logins of the last hours, the requests of the last minute and hour, and the last backup
- * of another database. Figures are computed again. The migrations create `schema_migrations`.
+ * answer to a repeated request, the failed logins of the last hours, the requests of the last minute and hour, the last
+ * backup of another database, and how far the events of erased accounts were read. Figures are computed again.
+ * The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
   "usage_changes",
@@ -25,6 +26,7 @@ const NOT_CARRIED: readonly string[] = [
   "failed_login_hours",
   "shared_windows",
   "too_many_requests",
+  "erasure_sweep",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */

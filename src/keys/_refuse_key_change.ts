@@ -1,6 +1,7 @@
 import type { Database } from "../database/mod.ts";
 import {
   allowsKey,
+  ERASING,
   type Reading,
   refuseRestricted,
   refuseUnknownKey,
@@ -32,6 +33,8 @@ export async function refuseKeyChange(
   if (key === undefined) return refuseUnknownKey(what, uuid);
   // Checked before the reason is found, so that a token gets no facts about keys that it may not change.
   if (!allowsKey(restriction, key)) return refuseRestricted(what);
-  const { why, remedy } = reasonOf(key) ?? { why: "somebody changed it at the same moment; try again" };
+  const { why, remedy } = reasonOf(key) ?? {
+    why: `somebody changed it at the same moment, or ${ERASING}; try again`,
+  };
   return refuse("CONFLICT", `Cannot ${what}: ${why}`, { remedy });
 }

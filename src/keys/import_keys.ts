@@ -11,6 +11,7 @@ import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../
 import { newUuid } from "../ids.ts";
 import {
   ERASED,
+  ERASING,
   EXPIRY,
   EXTERNAL_ID_UNIQUE,
   importedLicenseCtes,
@@ -26,7 +27,6 @@ import {
   SEAT_MINUTES,
   TEXTS,
   TIERS,
-  withExternalId,
   withPlaces,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -152,6 +152,8 @@ export async function importKeys(
     });
   } catch (error) {
     const unique = constraintOf(error);
+    if (unique === "key_has_license")
+      return refuse("CONFLICT", `Cannot import keys: a line names an account, but ${ERASING}`);
     if (unique === "key_hash_unique") return await refuseDuplicateKey(session, lines);
     if (unique === EXTERNAL_ID_UNIQUE) return await refuseDuplicateExternalId(session, lines);
     throw error;
@@ -193,7 +195,7 @@ async function insertChunk(
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
              jsonb_build_object('tier', line.tier, 'mode', line.mode,
                'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at)
-               ${withPlaces(sql, sql`line`)} ${withExternalId(sql, sql`line.external_id`)} as after
+               ${withPlaces(sql, sql`line`)} as after
         from line join license on license.id = line.license_id
     )
     ${auditCte(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;

@@ -17,7 +17,6 @@ import {
   refuseSeatsWithoutPlaces,
   refuseTakenExternalId,
   UNRESTRICTED,
-  withExternalId,
   withPlaces,
 } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
@@ -73,7 +72,7 @@ export async function issueKey(
   if (request.expiresAt <= request.now) return refusePastExpiry("issue key");
   if (lacksPlaces(request)) return refuseSeatsWithoutPlaces("issue key");
   // The e-mail alone tells it: the statement makes or finds the account with exactly this e-mail.
-  if (isErased(request)) return refuseAccount(request.email, restriction);
+  if (isErased(request)) return await refuseAccount(database, request.email, restriction);
   const key = generateApiKey(brand, request.mode);
   const { externalId } = request;
   let row: Row | undefined;
@@ -86,7 +85,7 @@ export async function issueKey(
     return await refuseTakenExternalId(database, "issue key", { externalId, restriction });
   }
   if (row !== undefined) return toIssuedKey(row, key.apiKey);
-  const otherwise = refuseAccount(request.email, restriction);
+  const otherwise = await refuseAccount(database, request.email, restriction);
   // An order that was carried out more than 24 hours ago is known by its external id, not by its account.
   return mayJoin(restriction)
     ? otherwise
@@ -135,7 +134,7 @@ function issueStatement(
              license.expires_at,
              jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
                'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at)
-               ${withPlaces(sql, sql`license`)} ${withExternalId(sql, sql`license.external_id`)} as after
+               ${withPlaces(sql, sql`license`)} as after
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})

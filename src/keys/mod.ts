@@ -16,6 +16,12 @@ export {
 } from "./api_key.ts";
 export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
 export { CLIENT_REFUSALS, INVALID_KEY } from "./client_refusals.ts";
+export {
+  ERASURE_REQUEST_MS,
+  type ErasureEffect,
+  eraseWithKeys,
+  findErasureEffect,
+} from "./erase_with_keys.ts";
 export { explainKey, type KeyExplanation } from "./explain_key.ts";
 export {
   IMPORT_FIELDS,

@@ -6,8 +6,8 @@ import { newUuid, toId } from "../ids.ts";
 import {
   allowsRow,
   ERASED,
+  holdLiving,
   isErased,
-  isLiving,
   type KeyMode,
   keyEnd,
   type LicenseChanges,
@@ -141,11 +141,12 @@ function successionStatement(
       ? sql`k.state = 'revoked'`
       : sql`k.state = 'active' and ${keyEnd(sql)} > ${now}::timestamptz`;
   return sql`
-    with old as (
+    with account as (${holdLiving(sql, old.uuid)}),
+    old as (
       select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
-        from keys k join licenses l on l.id = k.license_id
+        from account join licenses l on l.account_id = account.id join keys k on k.license_id = l.id
        where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and ${isOpen} and k.replaced_by is null
-         and ${allowsRow(sql, restriction)} and ${isLiving(sql, sql`l.account_id`)}
+         and ${allowsRow(sql, restriction)}
          for update of k for share of l
     ),
     made as (

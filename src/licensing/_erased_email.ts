@@ -9,9 +9,27 @@ export function isErased({ email }: { readonly email: string }): boolean {
 /** Why an erased account gets no key that works. */
 export const ERASED = "the person was erased from its account";
 
-/** Returns the condition, as SQL, that nobody was erased from the account with that id. */
+/** Why an account whose keys are being revoked gets no key. */
+export const ERASING = "the person is being erased from its account";
+
+/** Returns the condition, as SQL, that nobody was erased from the account with that id, and nobody is being erased. */
 export function isLiving(sql: Sql, id: Fragment): Fragment {
-  return sql`not exists (select from accounts where id = ${id} and email = ${erasedEmail(sql, sql`id`)})`;
+  return sql`
+    not exists (select from accounts
+                 where id = ${id} and (erasing_since is not null or email = ${erasedEmail(sql, sql`id`)}))`;
+}
+
+/**
+ * Returns the body of a CTE that holds the account of a key, and has its id if nobody was or is being erased from it. It is an
+ * update that changes nothing: a simultaneous erasure waits for it, and then sees that there may be a new key.
+ */
+export function holdLiving(sql: Sql, keyUuid: string): Fragment {
+  return sql`
+    update accounts a set created_at = a.created_at
+      from keys k join licenses l on l.id = k.license_id
+     where k.id = ${keyUuid}::uuid and a.id = l.account_id
+       and a.erasing_since is null and a.email <> ${erasedEmail(sql, sql`a.id`)}
+    returning a.id`;
 }
 
 /** Returns the same e-mail as SQL; `id` is the column with the UUID of the account. */

@@ -16,11 +16,32 @@ export interface Account {
   readonly organization: string;
   readonly createdAt: Date;
   readonly keys: number;
+  /** Since when it gets no key, because its keys are being revoked for an erasure. */
+  readonly erasingSince: Date | null;
+  /** Null also if an earlier version erased the person. */
+  readonly erasedAt: Date | null;
+  /** Since when none of its events has a text. */
+  readonly textsErasedAt: Date | null;
 }
 
 /** Renders an account as JSON for operators: commands and the API show the same fields. */
 export function renderAccount({ id, email, name, organization, keys, createdAt }: Account) {
   return { id, email, name, organization, keys, created_at: toTimestamp(createdAt) };
+}
+
+/** Renders an account and its erasure: `null` if nobody was or is being erased from it. */
+export function renderWithErasure(account: Account) {
+  const at = (time: Date | null) => time && toTimestamp(time);
+  const erasure = {
+    began_at: at(account.erasingSince),
+    is_complete: isErased(account),
+    erased_at: at(account.erasedAt),
+    events_erased_at: at(account.textsErasedAt),
+  };
+  return {
+    ...renderAccount(account),
+    erasure: erasure.is_complete || account.erasingSince ? erasure : null,
+  };
 }
 
 /** An address that SMTP accepts: ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */
@@ -114,6 +135,7 @@ async function select(database: Database, selection: Selection): Promise<Account
   const rows = await database.query<Omit<Account, "id">>(
     (sql) => sql`
       select a.id as uuid, a.email, a.name, a.organization, a.created_at as "createdAt",
+             a.erasing_since as "erasingSince", a.erased_at as "erasedAt", a.texts_erased_at as "textsErasedAt",
              (select count(*) from listed_keys where account_id = a.id) as keys
         from accounts a
        where ${meets(sql, selection)}

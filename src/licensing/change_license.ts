@@ -3,7 +3,7 @@ import { constraintOf, type Database, type Fragment, type Sql } from "../databas
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
-import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
+import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 import { oneYearAfter, refusePastExpiry, tierLimit } from "./licenses.ts";
 import { type RequestedPlaces, refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
@@ -156,11 +156,10 @@ function changeStatement(
              (old.tier, old.monthly_limit, old.max_machines, old.seat_minutes, old.expires_at, old.external_id)
       returning l.account_id, l.id as license_id, old.key_id,
                 jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
-                  'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)}
-                  ${withExternalId(sql, sql`old.external_id`)} as before,
+                  'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)} as before,
                 jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
                   'expires_at', l.expires_at) ${withPlaces(sql, sql`l`)}
-                  ${withExternalId(sql, sql`l.external_id`)} as after
+                  ${noteExternalId(sql, sql`old.external_id`, sql`l.external_id`)} as after
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
     select id as "licenseUuid", is_allowed as "isAllowed", is_within as "isWithin", is_open as "isOpen",

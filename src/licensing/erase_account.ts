@@ -1,12 +1,13 @@
 import { auditCte, type By } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /**
  * Removes a person's name, e-mail and organization for good and keeps the counts: licenses, keys, usage and
- * events stay under the account's identifier, which reveals nothing of the person. Refuses an unknown account,
+ * events stay under the account's identifier, which reveals nothing of the person. Triggers also remove external ids and the
+ * names of machines, and the upkeep removes the texts of events later. Refuses an unknown account,
  * and an account with a key that is not revoked. A dry run refuses in the same cases and changes nothing.
  *
  * `isPersonal` tells whether there was something to remove: an account is erased once.
@@ -54,4 +55,11 @@ export async function eraseAccount(
   const keys = row.keysInUse === 1 ? "a key of it is" : `${row.keysInUse} of its keys are`;
   const remedy = { name: "revoke_keys_of_account", of: toId("usr", uuid) } as const;
   return refuse("CONFLICT", `Cannot erase account: ${keys} not revoked`, { remedy });
+}
+
+/** Returns the body of a CTE that marks an account, so that it gets no new key while its keys are being revoked. */
+export function markErasing(sql: Sql, uuid: string): Fragment {
+  return sql`
+    update accounts set erasing_since = coalesce(erasing_since, clock_timestamp()) where id = ${uuid}::uuid
+    returning id`;
 }

@@ -6,9 +6,12 @@ import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { allowsRow, type Restriction, UNRESTRICTED } from "./restriction.ts";
 
-/** Returns SQL that adds the external id to a `jsonb` of the audit log, if there is one. */
-export function withExternalId(sql: Sql, externalId: Fragment): Fragment {
-  return sql`|| case when ${externalId} is null then '{}' else jsonb_build_object('external_id', ${externalId}) end`;
+/**
+ * Returns SQL that adds to a `jsonb` of the audit log whether a change gave the external id another value. It leaves out the
+ * values: a person can be erased from the license, but not from the log, which only grows.
+ */
+export function noteExternalId(sql: Sql, before: Fragment, after: Fragment): Fragment {
+  return sql`|| case when ${before} is distinct from ${after} then '{"changed": ["external_id"]}'::jsonb else '{}' end`;
 }
 
 /** The constraint that refuses an external id that another license has. */

@@ -77,7 +77,7 @@ export function licenseCtes(
               coalesce(${organization}::text, ''), ${request.now}::timestamptz)
       -- An update that changes nothing: it makes the known account a row of this part.
       on conflict (email) do update set created_at = a.created_at
-        where ${joins}::boolean and a.name = coalesce(${name}::text, a.name)
+        where ${joins}::boolean and a.erasing_since is null and a.name = coalesce(${name}::text, a.name)
           and a.organization = coalesce(${organization}::text, a.organization)
       returning id, email, name, organization
     ),
@@ -96,7 +96,7 @@ export function licenseCtes(
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
  * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `max_machines`, `seat_minutes`,
  * `expires_at` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
- * gives name and organization.
+ * gives name and organization. A line whose account is being erased has no license.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
   return sql`
@@ -104,7 +104,7 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
       insert into accounts as a (id, email, name, organization, created_at)
       select distinct on (email) account_id, email, name, organization, ${now}::timestamptz
         from line order by email, account_id
-      on conflict (email) do update set created_at = a.created_at
+      on conflict (email) do update set created_at = a.created_at where a.erasing_since is null
       returning id, email
     ),
     license as (

@@ -1,7 +1,7 @@
 /**
  * Accounts, their licenses, and what each tier includes. Owns the tables `accounts` and `licenses`.
  */
-export { ERASED, isErased, isLiving } from "./_erased_email.ts";
+export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
 export {
   type Account,
   countAccounts,
@@ -13,11 +13,12 @@ export {
   listAccounts,
   parseEmail,
   renderAccount,
+  renderWithErasure,
   updateAccount,
 } from "./accounts.ts";
 export { changeLicense, type LicenseChange } from "./change_license.ts";
-export { eraseAccount } from "./erase_account.ts";
-export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
+export { eraseAccount, markErasing } from "./erase_account.ts";
+export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
 export { findLicense, renderLicense } from "./find_license.ts";
 export {
   KEY_STATES,

@@ -5,9 +5,10 @@
  */
 
 import type { By } from "../audit/mod.ts";
-import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { ERASED, isErased } from "./_erased_email.ts";
+import { ERASED, ERASING, isErased } from "./_erased_email.ts";
+import { findAccount } from "./accounts.ts";
 import { type LicenseRequest, oneYearAfter } from "./licenses.ts";
 import type { KeyMode } from "./modes.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
@@ -75,9 +76,15 @@ export function refuseRestricted(what: string): Refusal {
 }
 
 /** Returns why no license was created under an account. Who may not join it learns nothing about it. */
-export function refuseAccount(email: string, restriction: Restriction): Refusal {
-  if (isErased({ email }) && mayJoin(restriction)) return refuse("CONFLICT", `Cannot issue key: ${ERASED}`);
+export async function refuseAccount(
+  database: Database,
+  email: string,
+  restriction: Restriction,
+): Promise<Refusal> {
   if (mayJoin(restriction)) {
+    if (isErased({ email })) return refuse("CONFLICT", `Cannot issue key: ${ERASED}`);
+    const account = await findAccount(database, { email });
+    if (account?.erasingSince) return refuse("CONFLICT", `Cannot issue key: ${ERASING}`);
     const stem = `Cannot issue key: the account ${email} has another name or organization`;
     return refuse("CONFLICT", stem, { remedy: { name: "change_account", of: email } });
   }

@@ -12,7 +12,7 @@ import type { TaskContext } from "../upkeep/mod.ts";
 
 /** The intended time of a batch: short, so that an event that arrives meanwhile is hardly slower. */
 const BATCH_MS = 4;
-const FIRST_PAGES = 64;
+export const FIRST_PAGES = 64;
 const MAX_PAGES = 4_096;
 /** The pause after a batch is this many times as long as the batch. */
 const REST_FACTOR = 8;
@@ -56,9 +56,19 @@ export function createSweep(
       }
       first += batchPages;
       const tookMs = clock.monotonicMs() - beganMs;
-      if (tookMs > 2 * BATCH_MS) batchPages = Math.max(1, batchPages >> 1);
-      else if (tookMs < BATCH_MS / 2) batchPages = Math.min(MAX_PAGES, batchPages << 1);
-      if (first < pages) await sleep(Math.min(MAX_REST_MS, REST_FACTOR * tookMs));
+      batchPages = nextPages(batchPages, tookMs);
+      if (first < pages) await rest(tookMs);
     }
   };
+}
+
+/** Returns the number of pages of the next batch. */
+export function nextPages(pages: number, tookMs: number): number {
+  if (tookMs > 2 * BATCH_MS) return Math.max(1, pages >> 1);
+  return tookMs < BATCH_MS / 2 ? Math.min(MAX_PAGES, pages << 1) : pages;
+}
+
+/** Waits after a batch, so that the disk and the processor are free for events most of the time. */
+export async function rest(tookMs: number): Promise<void> {
+  await sleep(Math.min(MAX_REST_MS, REST_FACTOR * tookMs));
 }

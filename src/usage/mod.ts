@@ -5,6 +5,7 @@
 
 export { commitEvents, type Grant } from "./commit_events.ts";
 export { countUse, restartCount } from "./count_use.ts";
+export { findErasedMonth } from "./erase_texts.ts";
 export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 export { digestEvent } from "./event_digest.ts";
 export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";

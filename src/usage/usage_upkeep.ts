@@ -1,11 +1,13 @@
 /**
  * The upkeep of the tables of usage: it creates partitions for the months ahead, moves late events into their month,
- * drops old months, deletes old claims and old changes to counts, and counts the use per day.
+ * drops old months, deletes old claims and old changes to counts, removes the texts of erased accounts, and counts the use
+ * per day.
  */
 import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
 import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
 import { createSweep } from "./_sweep.ts";
 import { countUse } from "./count_use.ts";
+import { eraseTexts } from "./erase_texts.ts";
 import { attach, findLateMonths, hasLateEvents } from "./partitions.ts";
 import { retireEvents } from "./retention.ts";
 
@@ -78,6 +80,12 @@ export function createUsageUpkeep({ keptMonths }: { readonly keptMonths: number 
       run: createSweep("usage_changes", (sql) => {
         return sql`written_at < now() - ${CHANGES_KEPT_SECONDS} * interval '1 second'`;
       }),
+    },
+    {
+      name: "erasures",
+      everyMs: CLEANING_INTERVAL_MS,
+      failed: "Could not remove the texts of the events of erased accounts: it is tried again",
+      run: eraseTexts,
     },
     {
       name: "usage_days",

@@ -91,6 +91,34 @@ describe("POST /accounts/{id}/renew", () => {
 });
 
 describe("POST /accounts/{id}/erase", () => {
+  test("revokes the keys with revoke_keys, for a token with both scopes", async () => {
+    const { userId } = await admin.issue();
+    const path = `/accounts/${userId}/erase`;
+    const body = { revoke_keys: true, reason: "request of 4 March" };
+    const narrow = await admin.token({ scopes: ["accounts:erase"] });
+    const refused = await admin.call("POST", path, { body, token: narrow });
+    expect([refused.status, refused.body.code]).toEqual([403, "NOT_ALLOWED"]);
+    expect((await answer("GET", `/accounts/${userId}`)).body).toMatchObject({ erasure: null });
+    const wide = await admin.token({ scopes: ["accounts:erase", "keys:revoke"] });
+    expect((await admin.call("POST", path, { body, token: wide })).body).toEqual({
+      id: userId,
+      erased: true,
+      changed: true,
+      keys_revoked: 1,
+    });
+    expect((await answer("GET", `/accounts/${userId}`)).body.erasure).toEqual({
+      began_at: expect.any(String),
+      is_complete: true,
+      erased_at: expect.any(String),
+      events_erased_at: null,
+    });
+    const { reason } = body;
+    expect(await newestRows(2)).toMatchObject([
+      { action: "account.erase", reason },
+      { action: "key.revoke", reason },
+    ]);
+  });
+
   test("refuses an account with a key in use, then erases it once", async () => {
     const email = "to-be-erased@example.org";
     const { id, userId } = await admin.issue({ email });
@@ -109,9 +137,15 @@ describe("POST /accounts/{id}/erase", () => {
       id: userId,
       erased: true,
       changed: true,
+      keys_revoked: 0,
     });
     expect(await newestRows(1)).toMatchObject([{ action: "account.erase", reason }]);
-    expect((await answer("POST", path, {})).body).toEqual({ id: userId, erased: true, changed: false });
+    expect((await answer("POST", path, {})).body).toEqual({
+      id: userId,
+      erased: true,
+      changed: false,
+      keys_revoked: 0,
+    });
     expect((await answer("GET", `/accounts/${userId}`)).body).toMatchObject({ name: "erased" });
     const [left] = await admin.database.query<{ rows: number }>(
       (sql) => sql`select count(*) as rows from accounts where to_jsonb(accounts)::text like ${`%${email}%`}`,

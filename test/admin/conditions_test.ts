@@ -56,6 +56,7 @@ describe("the console", () => {
     "/keys/issue",
     "/keys/many",
     "/accounts/:id",
+    "/accounts/:id/erasure",
     "/machines/:id",
     "/models/:name",
     "/health",

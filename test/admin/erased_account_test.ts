@@ -24,7 +24,7 @@ import {
   updateAccount,
 } from "../../src/licensing/mod.ts";
 import { databaseOf, overtake } from "../support/in_transaction.ts";
-import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
+import { ACTOR, BRAND, countRows, issue, NOW, orThrow, sentenceOf, tryToIssue } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
@@ -148,6 +148,27 @@ describe("An erased account", () => {
     expect(await eraseAccount(admin.database, accountOf(old), BY)).toMatchObject({
       sentence: "Cannot erase account: a key of it is not revoked; revoke its keys first",
     });
+  });
+
+  test("eraseAccount() and replaceKey() at the same moment leave no key that works", async () => {
+    for (const isErasedFirst of [true, false]) {
+      const old = await issue(admin.database);
+      await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
+      const erase = (database = admin.database) => eraseAccount(database, accountOf(old), BY);
+      const replace = (database = admin.database) =>
+        replaceKey(
+          createLicenseChanges(database),
+          { uuid: uuidOf(old), mode: "live" },
+          { ...BY, brand: BRAND },
+        );
+      const [first, second] = isErasedFirst ? [erase, replace] : [replace, erase];
+      const outcome = await overtake(
+        admin.testDatabase,
+        async (sql) => orThrow(await first(databaseOf(sql, admin.database))),
+        async () => await second(),
+      );
+      expect(outcome).toMatchObject({ code: "CONFLICT" });
+    }
   });
 
   test("a key that is issued while the account is erased belongs to a new account", async () => {

@@ -83,8 +83,8 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
       {
         action: "license.change",
         reason: "order 8",
-        before: { tier: "research", monthly_limit: null, external_id: "patched-1" },
-        after: { tier: "commercial", monthly_limit: 9, external_id: "patched-2" },
+        before: { tier: "research", monthly_limit: null },
+        after: { tier: "commercial", monthly_limit: 9, changed: ["external_id"] },
       },
     ]);
     expect((await patch(key, fields)).body).toEqual({ ...body, changed: false });

@@ -191,6 +191,7 @@ test("these pages have actions", () => {
       "/keys/:id",
       "/keys/many",
       "/accounts/:id",
+      "/accounts/:id/erasure",
       "/machines/:id",
       "/models/:name",
       "/access/operators/:name",

@@ -71,10 +71,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     });
     return { path: `/accounts/${userId}/renew`, form: { version, reason: "paid" } };
   },
-  "POST /accounts/:id/erase": async (admin) => {
+  "POST /accounts/:id/erasure/erase": async (admin) => {
     const email = `${randomUUID()}@example.org`;
-    const { userId } = await issueRevoked(admin, { email });
-    return { path: `/accounts/${userId}/erase`, form: { repeat: email, reason: "asked for" } };
+    const { userId } = await admin.issue({ email });
+    return { path: `/accounts/${userId}/erasure/erase`, form: { repeat: email, reason: "asked for" } };
   },
   "POST /machines/:id/release": async (admin) => ({
     path: `/machines/${await activateSample(admin)}/release`,
@@ -130,6 +130,9 @@ const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
   },
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
   "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
+  "GET /accounts/:id/erasure": async (admin) => ({
+    path: `/accounts/${(await admin.issue()).userId}/erasure`,
+  }),
   "GET /machines/:id": async (admin) => ({ path: `/machines/${await activateSample(admin)}` }),
   "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
 };

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { OPERATOR_PAGE } from "../../src/admin/access/operator.tsx";
 import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
 import { ACCOUNT_PAGE } from "../../src/admin/accounts/account.tsx";
+import { ERASURE_PAGE } from "../../src/admin/accounts/erasure.tsx";
 import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
 import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
 import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
@@ -15,7 +16,7 @@ import { makeVisit } from "./sample_visits.ts";
 const admin = useAdmin();
 const client = createConsoleClient(admin);
 
-const PAGES = [KEY_PAGE, ACCOUNT_PAGE, MACHINE_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE];
+const PAGES = [KEY_PAGE, ACCOUNT_PAGE, ERASURE_PAGE, MACHINE_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE];
 const ACTIONS = PAGES.flatMap((page) =>
   page.actions.map(({ name, toMany, isDownload }) => ({
     name,

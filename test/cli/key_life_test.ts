@@ -276,6 +276,22 @@ describe("claviger keys revoke and accounts erase", () => {
     expect(await line.here(["accounts", "erase", key.email, ...more], options)).toMatchObject(done);
   });
 
+  test("say with --revoke-keys how many keys they revoke, ask once, and revoke them", async () => {
+    const key = await issue();
+    await line.json(["keys", "issue", "--email", key.email, "--tier", "free"]);
+    const erase = ["accounts", "erase", key.email, "--revoke-keys"];
+    expect((await line.here([...erase, "--dry-run"])).out).toMatch(
+      /^Would erase usr_.*, which has 2 keys to revoke\n$/,
+    );
+    expect(await stateOf(key.id)).toBe("active");
+    const erased = await line.here(erase, { ...terminal, input: "yes\n" });
+    expect(erased.err).toMatch(
+      /^Erase usr_\w+ \(.*\) and revoke 2 keys\? No command brings back what is removed/,
+    );
+    expect(erased.out).toMatch(/^Erased usr_\w+ and revoked 2 keys\n$/);
+    expect(await stateOf(key.id)).toBe("revoked");
+  });
+
   test("report by --dry-run the planned change, refuse as without it, and change nothing", async () => {
     const key = await issue();
     const revoke = ["keys", "revoke", key.id, "--dry-run"];

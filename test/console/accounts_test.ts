@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { parseId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { type IssuedKey, suspendKey } from "../../src/keys/mod.ts";
 import { createLicenseChanges, listAccounts, renewAccount } from "../../src/licensing/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { useForAll } from "../support/use.ts";
@@ -120,7 +120,7 @@ describe("The page of an account", () => {
   test("offers each role what it may do", async () => {
     const offered = (role: "viewer" | "editor" | "admin") =>
       admin.visitAs(role, { path: path(grace) }, (page) =>
-        page.locator(".action > summary").allTextContents(),
+        page.locator(".action > summary, a.ending").allTextContents(),
       );
     expect(await offered("viewer")).toEqual([]);
     expect(await offered("editor")).toEqual(["Renew by a year…", "Change…"]);
@@ -129,11 +129,15 @@ describe("The page of an account", () => {
 
   test("is accessible with each action open", async () => {
     await admin.visitAs("admin", { path: path(grace) }, async (page) => {
-      for (const action of ["Change", "Renew", "Erase"]) {
+      for (const action of ["Change", "Renew"]) {
         await open(page, action);
         await takeScreenshots(page, `account-${action.toLowerCase()}`);
         await expectAccessible(page);
       }
+      await page.getByRole("link", { name: "Erase…" }).click();
+      await page.getByLabel("to confirm").waitFor();
+      await takeScreenshots(page, "account-erase");
+      await expectAccessible(page);
     });
   });
 
@@ -242,28 +246,39 @@ describe("The page of an account", () => {
     });
   });
 
-  test("erases the person when the e-mail is typed and the keys are revoked", async () => {
-    const key = await admin.issue({ email: "leaving@example.org", name: "Leaving" });
-    const visit = { path: path(key), expectedFaults: [/status of 409/, /status of 400/] };
+  test("shows what goes and what stays, and erases the person with all keys when the e-mail is typed", async () => {
+    const email = "leaving@example.org";
+    const key = await admin.issue({ email, name: "Leaving", externalId: "order of Leaving" });
+    await admin.issue({ email });
+    const visit = { path: path(key), expectedFaults: [/status of 400/] };
     await admin.visitAs("admin", visit, async (page) => {
-      await open(page, "Erase");
+      await page.getByRole("link", { name: "Erase…" }).click();
+      expect(await page.locator(".facts dd").allTextContents()).toEqual([
+        email,
+        "Leaving",
+        "2",
+        "1",
+        "0",
+        "their texts and metadata, in the background",
+      ]);
+      await page.getByText("2 licenses, 2 keys, and their use").waitFor();
       const erase = async (email: string) => {
         await page.getByLabel("to confirm").fill(email);
-        await page.getByRole("button", { name: "Erase the person" }).click();
+        await page.getByRole("button", { name: "Revoke all keys and erase the person" }).click();
       };
       await erase("leaving@example.com");
       await page.getByText("It must be leaving@example.org").waitFor();
-      await erase("leaving@example.org");
-      await page.getByText("a key of it is not revoked; revoke its keys first").waitFor();
       await takeScreenshots(page, "account-erase-refused");
       await expectAccessible(page);
-      await revokeKey(createLicenseChanges(admin.database), { uuid: parseId("key", key.id) ?? "" }, by());
-      await erase("leaving@example.org");
-      await page.getByText("Name, e-mail and organization were removed.").waitFor();
-      expect(await page.locator("main").textContent()).not.toContain("Leaving");
+      await erase(email);
+      await page.getByText("All keys are revoked, and the person was erased.").waitFor();
+      expect(await page.locator("main").textContent()).not.toMatch(/leaving/i);
       expect(await page.locator(".action").count()).toBe(0);
       await takeScreenshots(page, "account-erased");
       await expectAccessible(page);
+      await page.getByRole("link", { name: "Back to the account" }).click();
+      await page.getByText("The texts and metadata of its events are being removed.").waitFor();
+      expect(await page.getByRole("link", { name: "Erase…" }).count()).toBe(0);
     });
   });
 
@@ -275,7 +290,8 @@ describe("The page of an account", () => {
     });
     const long = await accountOf(LONG);
     await admin.visitAs("admin", { path: `/accounts/${long?.id}` }, async (page) => {
-      await open(page, "Erase");
+      await page.getByRole("link", { name: "Erase…" }).click();
+      await page.getByLabel("to confirm").waitFor();
       await takeScreenshots(page, "account-long");
       await expectAccessible(page);
     });

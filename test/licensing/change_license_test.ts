@@ -47,8 +47,8 @@ describe("changeLicense()", () => {
     expect(await auditOf(key)).toMatchObject([
       {
         ...{ action: "license.change", key_id: uuidOf(key) },
-        before: { tier: "research", monthly_limit: null, external_id: "order-1" },
-        after: { tier: "commercial", monthly_limit: 7, external_id: "order-2" },
+        before: { tier: "research", monthly_limit: null },
+        after: { tier: "commercial", monthly_limit: 7, changed: ["external_id"] },
       },
     ]);
   });

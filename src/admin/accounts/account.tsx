@@ -3,15 +3,14 @@
 import { listAudit } from "../../audit/mod.ts";
 import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
-import { type Account, describePlaces, findAccount, findRenewable, isErased } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
-import { accountFor } from "../frame/api/path_ids.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
-import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
+import { IssueButton } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
@@ -19,6 +18,8 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
+import { ErasureNotice, readErasedMonth } from "./erasure.tsx";
+import { findNamed } from "./find_named.ts";
 
 /** The newest keys that the page shows. */
 const MAX_KEYS = 50;
@@ -39,16 +40,14 @@ export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
 };
 
 /** Finds the account that the path names. */
-async function findShown({ options, params, now }: Visit): Promise<ShownAccount | Refusal> {
-  const { database } = options;
-  const named = accountFor("show account").read(params);
-  if (isRefusal(named)) return named;
-  const account = await findAccount(database, { uuid: named.uuid });
-  if (account === undefined) return refuse("NOT_FOUND", "Cannot show account: no account has that id");
+async function findShown(visit: Visit): Promise<ShownAccount | Refusal> {
+  const account = await findNamed(visit);
+  if (isRefusal(account)) return account;
+  const { options, now } = visit;
   const isLarge = account.keys > MAX_RENEWED;
   return {
     ...account,
-    renewable: isLarge ? undefined : await findRenewable(database, account.uuid, { now }),
+    renewable: isLarge ? undefined : await findRenewable(options.database, account.uuid, { now }),
   };
 }
 
@@ -60,23 +59,22 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
   const month = monthOf(now.getTime());
   const isAddedUp = account.keys <= MAX_ADDED_UP || query.has("use");
   const findYear = (last: Month) => findUsageByMonth(database, accountUuid, last);
-  const [keys, years, log, machines] = await Promise.all([
+  const [keys, years, log, machines, erasedMonth] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     isAddedUp ? Promise.all([findYear(toMonth(month.index - 12)), findYear(month)]) : undefined,
     listAudit(database, { accountUuid, limit: HISTORY_ROWS }),
     readMachines(visit, of),
+    readErasedMonth(account, visit),
   ]);
   const columns = years?.flat().map(({ month, used }) => ({ label: month, values: [used] }));
   return {
     title: escapeControls(email),
-    beside: may("keys:issue") && !isErased(account) && (
+    beside: may("keys:issue") && !isErased(account) && account.erasingSince === null && (
       <IssueButton query={`?${new URLSearchParams({ email })}`} />
     ),
     above: (
       <>
-        {isErased(account) && (
-          <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
-        )}
+        <ErasureNotice account={account} month={erasedMonth} now={now} />
         <Facts
           facts={[
             ["Account id", <code>{id}</code>],
@@ -90,6 +88,18 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     ),
     below: (
       <>
+        {may("accounts:erase") && !isErased(account) && (
+          <div class="changes">
+            <section>
+              <h2>Remove the person</h2>
+              <div>
+                <a class="ending" href={`/console/accounts/${id}/erasure?open=erase`}>
+                  Erase…
+                </a>
+              </div>
+            </section>
+          </div>
+        )}
         {may("keys:manage") && !isErased(account) && <RenewalHint of={account} />}
         {columns ? (
           <Bars

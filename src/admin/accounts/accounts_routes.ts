@@ -2,13 +2,13 @@
 import * as v from "valibot";
 import { monthOf } from "../../calendar.ts";
 import { toId } from "../../ids.ts";
+import { ERASURE_REQUEST_MS, eraseWithKeys } from "../../keys/mod.ts";
 import {
-  eraseAccount,
   findAccount,
   isRestricted,
   listAccounts,
-  renderAccount,
   renderRenewal,
+  renderWithErasure,
   renewAccount,
   TEXTS,
   updateAccount,
@@ -30,6 +30,19 @@ const ACCOUNT = titled("Account", {
   organization: v.string(),
   keys: v.pipe(count(), v.description("The number of its keys, including revoked keys")),
   created_at: timestamp(),
+  erasure: v.pipe(
+    v.nullable(
+      v.object({
+        began_at: v.nullable(timestamp()),
+        is_complete: v.boolean(),
+        erased_at: v.nullable(timestamp()),
+        events_erased_at: v.nullable(timestamp()),
+      }),
+    ),
+    v.description(
+      "Null for a person's account. `events_erased_at` is the time since when no event of the account has texts or metadata",
+    ),
+  ),
 });
 
 export const ACCOUNT_ROUTES = [
@@ -49,7 +62,7 @@ export const ACCOUNT_ROUTES = [
           return await listAccounts(database, { search, afterUuid: position, limit });
         },
         positionOf: ({ uuid }) => uuid,
-        render: renderAccount,
+        render: renderWithErasure,
       }),
   }),
 
@@ -60,7 +73,7 @@ export const ACCOUNT_ROUTES = [
     success: { schema: ACCOUNT, description: "The account" },
     async run({ database }, { uuid }) {
       const account = await findAccount(database, { uuid });
-      return account === undefined ? UNKNOWN : renderAccount(account);
+      return account === undefined ? UNKNOWN : renderWithErasure(account);
     },
   }),
 
@@ -138,21 +151,29 @@ export const ACCOUNT_ROUTES = [
     id: "eraseAccount",
     summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
     path: accountFor("erase account"),
-    body: v.strictObject(REASON),
+    description:
+      "With `revoke_keys` it first revokes every key of the account, which needs the scope keys:revoke, too. An account with " +
+      "very many keys takes several requests: repeat the request until `erased` is true. Without it, an account with a " +
+      "key that is not revoked is refused.",
+    body: v.strictObject({ ...REASON, revoke_keys: v.optional(v.boolean(), false) }),
     success: {
       schema: v.object({
         id: identifier("usr"),
-        erased: v.literal(true),
+        erased: v.pipe(v.boolean(), v.description("False if keys are left: repeat the request")),
         changed: v.pipe(v.boolean(), v.description("False if the account was erased before")),
+        keys_revoked: v.pipe(count(), v.description("The keys that this request revoked")),
       }),
-      description: "The account is erased",
+      description: "The account is erased, or some of its keys are revoked",
     },
     codes: ["CONFLICT"],
-    async run({ database }, call) {
-      const { uuid } = call;
-      const erased = await eraseAccount(database, uuid, call);
+    async run({ licenseChanges }, { uuid, token, restriction, actor, now, body }) {
+      if (body.revoke_keys && (isRestricted(restriction) || !token.scopes.includes("keys:revoke")))
+        return NO_REVOCATION;
+      const options = { actor, now, revokesKeys: body.revoke_keys, mostMs: ERASURE_REQUEST_MS };
+      const erased = await eraseWithKeys(licenseChanges, uuid, options);
       if (isRefusal(erased)) return erased;
-      return { id: toId("usr", uuid), erased: true, changed: erased.isPersonal };
+      const { isErased, isPersonal, revoked } = erased;
+      return { id: toId("usr", uuid), erased: isErased, changed: isPersonal, keys_revoked: revoked };
     },
   }),
 ];
@@ -160,6 +181,10 @@ export const ACCOUNT_ROUTES = [
 const NO_RENEWAL = refuse(
   "NOT_ALLOWED",
   "Cannot renew account: a restricted token may not give an expiry later than in a year",
+);
+const NO_REVOCATION = refuse(
+  "NOT_ALLOWED",
+  "Cannot erase account: to revoke its keys a token needs the scope keys:revoke, and no restriction",
 );
 const UNKNOWN_TO_RENEW = refuse("NOT_FOUND", "Cannot renew account: no account has that id");
 const UNKNOWN = refuse("NOT_FOUND", "Cannot show account: no account has that id");

@@ -3,7 +3,6 @@
 import * as v from "valibot";
 import {
   type Account,
-  eraseAccount,
   isErased,
   type Renewable,
   renewAccount,
@@ -83,28 +82,8 @@ const renew: AccountAction = action({
 
 const NOTHING_RENEWABLE: Renewable = { licenses: 0, version: "" };
 
-/** Removes the person for good. */
-const erase: AccountAction = action({
-  name: "erase",
-  scope: "accounts:erase",
-  label: "Erase",
-  group: "Remove the person",
-  submit: "Erase the person",
-  isFinal: true,
-  fits: (account) => !isErased(account),
-  repeat: { what: "the e-mail", textOf: ({ email }) => email },
-  Form: () => (
-    <p>
-      This removes name, e-mail and organization for good, and keeps the counts of use. All keys of the
-      account must be revoked before. Do not name the person in the reason.
-    </p>
-  ),
-  perform: ({ of: { uuid }, by, visit }) => eraseAccount(visit.options.database, uuid, by),
-  done: "Name, e-mail and organization were removed.",
-});
-
 /** The actions in the order of the page. */
-export const ACCOUNT_ACTIONS = [renew, change, erase];
+export const ACCOUNT_ACTIONS = [renew, change];
 
 /** Says why the page has no form that renews the licenses. */
 export function RenewalHint({ of: { id, renewable } }: { readonly of: ShownAccount }) {

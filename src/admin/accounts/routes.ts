@@ -5,9 +5,10 @@ import type { Thing } from "../frame/thing.ts";
 import { ACCOUNT_PAGE } from "./account.tsx";
 import { ACCOUNTS } from "./accounts.tsx";
 import { ACCOUNT_ROUTES } from "./accounts_routes.ts";
+import { ERASURE_PAGE } from "./erasure.tsx";
 
 export const accounts: Thing = {
   label: "Accounts",
-  pages: [...listRoutes(ACCOUNTS), ...detailRoutes(ACCOUNT_PAGE)],
+  pages: [...listRoutes(ACCOUNTS), ...detailRoutes(ACCOUNT_PAGE), ...detailRoutes(ERASURE_PAGE)],
   api: ACCOUNT_ROUTES,
 };

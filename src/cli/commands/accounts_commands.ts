@@ -1,12 +1,14 @@
 /** `claviger accounts …`: list, usage, update, renew and erase. */
 import { REASON_TEXT } from "../../audit/mod.ts";
 import { MONTH, monthOf } from "../../calendar.ts";
+import { eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
 import {
   createLicenseChanges,
   eraseAccount,
   listAccounts,
   renderAccount,
   renderRenewal,
+  renderWithErasure,
   renewAccount,
   TEXTS,
   updateAccount,
@@ -17,7 +19,7 @@ import { databaseCommand, group } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
 import { listOptions, printList } from "../list_options.ts";
 import { ACCOUNT_NAME, CONFIRMATION, REASON } from "../options.ts";
-import { option } from "../parameter.ts";
+import { flag, option } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
 import { withBars } from "../text_bars.ts";
 
@@ -30,7 +32,7 @@ const list = databaseCommand({
       read: (part) => listAccounts(call.database, part),
       positionOf: ({ uuid }) => uuid,
       toCells: renderAccount,
-      toJson: renderAccount,
+      toJson: renderWithErasure,
     });
   },
 });
@@ -86,29 +88,43 @@ const renew = databaseCommand({
 
 const erase = databaseCommand({
   name: "erase",
-  description: "remove a person's name, e-mail and organization for good, and keep the counts of use",
+  description:
+    "remove a person's name, e-mail, organization and external ids for good, and keep the counts of use",
   arguments: ACCOUNT_NAME,
   options: {
+    revokeKeys: flag("revoke every key of the account first"),
     ...CONFIRMATION,
     reason: option("the reason, for the audit log; do not name the person", REASON_TEXT, { as: "text" }),
   },
-  async run(values, { database, actor, now, print, confirm }) {
-    const { id, uuid, email, keys } = await demandAccount(database, values.account);
+  async run({ account, revokeKeys, dryRun }, { database, actor, now, print, confirm }) {
+    const { id, uuid, email, keys } = await demandAccount(database, account);
+    const { keysInUse } = await findErasureEffect(database, uuid);
     const by = { actor, now };
-    const { isPersonal } = orRefuse(await eraseAccount(database, uuid, { ...by, isDryRun: true }));
+    const { isPersonal } =
+      revokeKeys && keysInUse > 0
+        ? { isPersonal: true }
+        : orRefuse(await eraseAccount(database, uuid, { ...by, isDryRun: true }));
     if (!isPersonal)
-      return print.line(`Nothing changed: ${id} is erased already`, { id, erased: true, changed: false });
-    if (values.dryRun) {
-      const held = counted(keys, "revoked key");
+      return print.line(`Nothing changed: ${id} is erased already`, {
+        id,
+        erased: true,
+        changed: false,
+        keys_revoked: 0,
+      });
+    if (dryRun) {
+      const held = keysInUse > 0 ? `${counted(keysInUse, "key")} to revoke` : counted(keys, "revoked key");
       return print.line(`Would erase ${id} (${email}), which has ${held}`, {
         id,
         erased: false,
         dry_run: true,
       });
     }
-    await confirm(`Erase ${id} (${email})? No command brings back the name, e-mail and organization.`);
-    orRefuse(await eraseAccount(database, uuid, by));
-    print.line(`Erased ${id}`, { id, erased: true, changed: true });
+    const revokes = keysInUse > 0 ? ` and revoke ${counted(keysInUse, "key")}` : "";
+    await confirm(`Erase ${id} (${email})${revokes}? No command brings back what is removed.`);
+    const changes = createLicenseChanges(database);
+    const { revoked } = orRefuse(await eraseWithKeys(changes, uuid, { ...by, revokesKeys: revokeKeys }));
+    const also = revoked > 0 ? ` and revoked ${counted(revoked, "key")}` : "";
+    print.line(`Erased ${id}${also}`, { id, erased: true, changed: true, keys_revoked: revoked });
   },
 });
 

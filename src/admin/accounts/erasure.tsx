@@ -1,0 +1,138 @@
+/** @jsxImportSource hono/jsx */
+/** The erasure of an account: what it removes, what it keeps, and how far it is. */
+import { ERASURE_REQUEST_MS, type ErasureEffect, eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
+import { type Account, isErased } from "../../licensing/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { counted, renderCount } from "../../render_count.ts";
+import { escapeControls } from "../../text/mod.ts";
+import { findErasedMonth } from "../../usage/mod.ts";
+import { type Action, action } from "../frame/console/action.ts";
+import { Notice } from "../frame/console/components/layout.tsx";
+import { Facts } from "../frame/console/components/table.tsx";
+import { Day, Foreign } from "../frame/console/components/values.tsx";
+import type { DetailPage } from "../frame/console/detail_page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { findNamed } from "./find_named.ts";
+
+interface Erasable extends Account {
+  readonly effect: ErasureEffect;
+}
+
+const erase: Action<Erasable> = action({
+  name: "erase",
+  scope: "accounts:erase",
+  label: "Erase",
+  submit: "Revoke all keys and erase the person",
+  isFinal: true,
+  fits: (account) => !isErased(account),
+  repeat: { what: "the e-mail", textOf: ({ email }) => email },
+  Form: () => <p>Nothing brings back what is removed. Do not name the person in the reason.</p>,
+  async perform({ of: { uuid }, by, visit: { options } }) {
+    const work = { ...by, revokesKeys: true, mostMs: ERASURE_REQUEST_MS };
+    const erased = await eraseWithKeys(options.licenseChanges, uuid, work);
+    if (isRefusal(erased)) return erased;
+    return erased.isErased ? "erased" : "going";
+  },
+  done: {
+    erased: "All keys are revoked, and the person was erased.",
+    going: "Many keys were revoked, and some are left: erase the account again to go on.",
+  },
+});
+
+export const ERASURE_PAGE: DetailPage<Erasable> = {
+  path: "/accounts/:id/erasure",
+  scope: "accounts:erase",
+  addressOf: ({ id }) => `/accounts/${id}/erasure`,
+  actions: [erase],
+  async find(visit) {
+    const account = await findNamed(visit);
+    if (isRefusal(account)) return account;
+    return { ...account, effect: await findErasureEffect(visit.options.database, account.uuid) };
+  },
+  async show(of, visit) {
+    const { id, email, effect } = of;
+    const backups =
+      "A backup has everything until you remove it. After a restore of an earlier backup, erase the account again.";
+    return {
+      title: isErased(of) ? "Erased account" : `Erase ${escapeControls(email)}`,
+      isNarrow: true,
+      above: (
+        <>
+          <ErasureNotice account={of} month={await readErasedMonth(of, visit)} now={visit.now} />
+          {!isErased(of) && <Removed of={of} />}
+          <h2>What stays</h2>
+          <ul>
+            <li>
+              the counts: {counted(effect.licenses, "license")}, {counted(of.keys, "key")}, and their use
+            </li>
+            <li>
+              <a href={`/console/audit?account=${id}`}>{counted(effect.auditRows, "row")} of the audit log</a>
+              , with their reasons, since nobody can change the log. They do not name the person; only rows of
+              versions before 0.4 have external ids.
+            </li>
+          </ul>
+          <p>{backups}</p>
+        </>
+      ),
+      below: <a href={`/console/accounts/${id}`}>Back to the account</a>,
+    };
+  },
+};
+
+function Removed({ of: { email, name, organization, effect } }: { readonly of: Erasable }) {
+  return (
+    <>
+      <h2>What goes</h2>
+      <Facts
+        facts={[
+          ["E-mail", <Foreign text={email} />],
+          ["Name", <Foreign text={name} />],
+          organization !== "" && ["Organization", <Foreign text={organization} />],
+          ["Keys to revoke", renderCount(effect.keysInUse)],
+          ["External ids", renderCount(effect.externalIds)],
+          ["Names of machines", renderCount(effect.machines)],
+          ["Events", "their texts and metadata, in the background"],
+        ]}
+      />
+    </>
+  );
+}
+
+interface NoticeProps {
+  readonly account: Account;
+  /** As {@linkcode readErasedMonth} returns it. */
+  readonly month: string | undefined;
+  readonly now: Date;
+}
+
+/** Reads the month whose events are being cleaned; undefined if the account waits for no cleaning. */
+export async function readErasedMonth(account: Account, { options }: Visit): Promise<string | undefined> {
+  const isWaiting = isErased(account) && account.textsErasedAt === null;
+  return isWaiting ? await findErasedMonth(options.database) : undefined;
+}
+
+/** Says how far the erasure of an account is; nothing for the account of a person. */
+export function ErasureNotice({ account, month, now }: NoticeProps) {
+  const { erasingSince, erasedAt, textsErasedAt } = account;
+  if (!isErased(account)) {
+    return erasingSince === null ? null : (
+      <Notice kind="warning">
+        The erasure that began on <Day at={erasingSince} now={now} /> is not complete: erase the account again
+        to go on. It gets no new key.
+      </Notice>
+    );
+  }
+  return (
+    <Notice kind="warning">
+      The person was erased from this account{erasedAt && [" on ", <Day at={erasedAt} now={now} />]}. The
+      counts stay.{" "}
+      {textsErasedAt ? (
+        <>
+          Its events have no texts and no metadata since <Day at={textsErasedAt} now={now} />.
+        </>
+      ) : (
+        `The texts and metadata of its events are being removed${month ? `, up to ${month} so far` : ""}.`
+      )}
+    </Notice>
+  );
+}

@@ -1,0 +1,107 @@
+/**
+ * Erases an account with keys that are in use: revokes them in batches, then erases the person. The first batch marks the
+ * account, so it gets no new key in between. After a crash, a repetition goes on with the keys that are left.
+ */
+import { auditCte, type By } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { eraseAccount, type LicenseChanges, markErasing } from "../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../refusal.ts";
+
+/** The keys of one statement: it takes some 0.2 s. */
+const BATCH_KEYS = 1_000;
+/** An older program beside this one does not know the mark: a key that it issues meanwhile is revoked, too. */
+const MOST_ROUNDS = 3;
+/** For how long one request revokes keys: an account with very many keys takes several requests. */
+export const ERASURE_REQUEST_MS = 3_000;
+
+interface Options extends By {
+  /** Without it an account with a key that is not revoked is refused. */
+  readonly revokesKeys: boolean;
+  /** For how long it revokes keys; by default until none is left. */
+  readonly mostMs?: number;
+}
+
+interface Erased {
+  /** The number of keys that this call revoked. */
+  readonly revoked: number;
+  /** False if keys are left because the time was over: the same call goes on. */
+  readonly isErased: boolean;
+  /** Whether there was a person to erase. */
+  readonly isPersonal: boolean;
+}
+
+/** Revokes every key of an account, each with its row of the audit log, and erases the person. Refuses an unknown account. */
+export async function eraseWithKeys(
+  changes: LicenseChanges,
+  accountUuid: string,
+  { revokesKeys, mostMs = Number.POSITIVE_INFINITY, ...by }: Options,
+): Promise<Erased | Refusal> {
+  const endMs = performance.now() + mostMs;
+  let revoked = 0;
+  for (let round = 1; ; round++) {
+    for (let last = revokesKeys ? BATCH_KEYS : 0; last === BATCH_KEYS; revoked += last) {
+      if (performance.now() > endMs) return { revoked, isErased: false, isPersonal: true };
+      last = await revokeBatch(changes, accountUuid, by);
+    }
+    const erased = await eraseAccount(changes.database, accountUuid, by);
+    if (!isRefusal(erased)) return { revoked, isErased: true, ...erased };
+    if (erased.code !== "CONFLICT" || !revokesKeys || round === MOST_ROUNDS) return erased;
+  }
+}
+
+/** Marks the account, revokes some of its keys, and removes the external ids of their licenses. Returns how many keys. */
+async function revokeBatch(changes: LicenseChanges, accountUuid: string, { actor, now }: By) {
+  const rows = await changes.change<{ licenseUuid: string }>(
+    (sql) => sql`
+      with marked as (${markErasing(sql, accountUuid)}),
+      old as (
+        select k.id, k.license_id, k.state, l.account_id
+          from marked join licenses l on l.account_id = marked.id join keys k on k.license_id = l.id
+         where k.state <> 'revoked'
+         order by k.id
+         limit ${BATCH_KEYS}
+           for update of k for share of l
+      ),
+      changed as (
+        update keys k set state = 'revoked', revoked_at = ${now}::timestamptz
+          from old where k.id = old.id
+        returning old.account_id, k.license_id, k.id as key_id,
+                  jsonb_build_object('state', old.state) as before,
+                  jsonb_build_object('state', k.state) as after
+      ),
+      nameless as (
+        update licenses l set external_id = null
+          from old where l.id = old.license_id and l.external_id is not null
+      ),
+      logged as (${auditCte(sql, { action: "key.revoke", actor, at: now, from: sql`changed` })})
+      select license_id as "licenseUuid" from changed`,
+  );
+  return rows.length;
+}
+
+/** What an erasure removes from an account, and what it keeps. */
+export interface ErasureEffect {
+  readonly keysInUse: number;
+  readonly externalIds: number;
+  /** The machines with a name or a platform. */
+  readonly machines: number;
+  readonly licenses: number;
+  readonly auditRows: number;
+}
+
+/** Counts what an erasure of an account removes and keeps. */
+export async function findErasureEffect(database: Database, accountUuid: string): Promise<ErasureEffect> {
+  const [effect] = await database.query<ErasureEffect>(
+    (sql) => sql`
+      select (select count(*) from listed_keys where account_id = account.id and state <> 'revoked') as "keysInUse",
+             (select count(*) from licenses where account_id = account.id) as licenses,
+             (select count(external_id) from licenses where account_id = account.id) as "externalIds",
+             (select count(coalesce(m.name, m.platform))
+                from licenses l join machines m on m.license_id = l.id where l.account_id = account.id) as machines,
+             (select count(*) from audit where account_id = account.id) as "auditRows"
+        from (select ${accountUuid}::uuid as id) as account`,
+    { isRead: true },
+  );
+  if (effect === undefined) throw new Error("The statement returns one row");
+  return effect;
+}
