@@ -14,6 +14,7 @@ export {
   EXPORT_DAYS,
   type LicenseSigner,
   type LicenseSignerOptions,
+  MOST_EXPORT_DAYS,
   NONCE,
   NOT_OFFLINE,
   SIGNED_FINGERPRINT,

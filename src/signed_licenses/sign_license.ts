@@ -40,8 +40,9 @@ import {
 } from "./note_license.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
+export const MOST_EXPORT_DAYS = 3_650;
 /** The rule for the number of days for which an export is valid. */
-export const EXPORT_DAYS = wholeNumber(1, 3_650);
+export const EXPORT_DAYS = wholeNumber(1, MOST_EXPORT_DAYS);
 export const USUAL_EXPORT_DAYS = 365;
 
 /** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */

@@ -363,10 +363,41 @@ test("An export is a file for the customer", async () => {
       actor: expect.stringMatching(/^operator:/),
       reason: "no network",
     });
+    // Afterwards the page says until when the file is valid, and its history has the export.
+    await page.getByText("The file was downloaded. It is valid until 2026-12-27T").waitFor();
+    expect(
+      await page.locator("#history ~ table, section[aria-labelledby=history]").first().textContent(),
+    ).toContain("license.export");
     const again = page.waitForEvent("download");
+    await page.locator("#license summary").click();
     await page.getByRole("button", { name: "Download the file" }).click();
     await again;
+    await page.getByText("license.export").nth(1).waitFor();
   });
+});
+
+test("The form of a license file says until when it is valid and why, and refuses more days than are left", async () => {
+  const key = await admin.issue({ expiresAt: new Date(admin.clock.nowMs() + 6 * 86_400_000) });
+  const ends = new Date(admin.clock.nowMs() + 6 * 86_400_000).toISOString().slice(0, 10);
+  await visit(
+    "editor",
+    key,
+    async (page) => {
+      const form = page.locator("#license form");
+      await form.getByText(`Valid until ${ends}, because the license ends on ${ends}.`).waitFor();
+      expect(await form.getByLabel("Days of validity").inputValue()).toBe("6");
+      await takeScreenshots(page, "key-license-short");
+      await form.getByLabel("Days of validity").fill("365");
+      await form.getByRole("button", { name: "Download the file" }).click();
+      await page
+        .locator("#license-days-error")
+        .getByText(`It must be at most 6: the license ends on ${ends}`)
+        .waitFor();
+      await page.getByRole("link", { name: "Renew the license for a longer file" }).click();
+      expect(await page.locator("#renew").getAttribute("open")).not.toBeNull();
+    },
+    { query: "?open=license", expectedFaults: [/status of 400/] },
+  );
 });
 
 test("A viewer reads everything and changes nothing; an editor cannot revoke", async () => {

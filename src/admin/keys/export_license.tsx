@@ -1,10 +1,13 @@
 /** @jsxImportSource hono/jsx */
 /** The export of a signed license. Its answer is a file. */
 import * as v from "valibot";
-import { isRefusal } from "../../refusal.ts";
+import { DAY_MS, NEVER_EXPIRES, toDay } from "../../calendar.ts";
+import { isRefusal, refuse } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import {
   EXPORT_DAYS,
+  MOST_EXPORT_DAYS,
   NONCE,
   renderExport,
   SIGNED_FINGERPRINT,
@@ -12,8 +15,9 @@ import {
 } from "../../signed_licenses/mod.ts";
 import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { HELP, isActive, type KeyAction, uuidOf } from "./key_action.ts";
+import { TEXT, TEXT_OR_NOTHING, WRONG_FIELDS } from "../frame/console/form_fields.ts";
+import { toOpenForm } from "../frame/console/route.ts";
+import { type ActedKey, HELP, isActive, type KeyAction, uuidOf } from "./key_action.ts";
 
 export const exportLicense: KeyAction = action({
   name: "license",
@@ -24,24 +28,33 @@ export const exportLicense: KeyAction = action({
   toMany: true,
   isDownload: true,
   fits: isActive,
-  Form: ({ field }) => (
+  Form: ({ of, field, now }) => (
     <>
+      <p>
+        <End of={of} now={now} />
+      </p>
       <p>
         The file proves the license without a network. A later suspension or revocation does not end the file.
         Each download signs another license. If the license has a number of machines, the machine below gets a
         place until the end of the file, also if it is released earlier.
       </p>
       <TextField
-        {...field("days", String(USUAL_EXPORT_DAYS))}
+        {...field("days", String(Math.min(USUAL_EXPORT_DAYS, mostDays(of, now))))}
         label="Days of validity"
         inputmode="numeric"
-        hint="At most until the license or the key expires."
+        hint={`At most ${renderCount(mostDays(of, now))}.`}
       />
       <TextField
         {...field("fingerprint")}
         label="Machine (optional)"
         hint="The fingerprint of the only machine that may use the license. Needed if the license counts machines."
       />
+      <noscript>
+        <p>
+          Afterwards <a href={`/console/keys/${of.key.id}#history`}>load the page again</a> to see the file in
+          its history.
+        </p>
+      </noscript>
       <TextField {...field("nonce")} label="Nonce (optional)" hint="A text that the license repeats." />
     </>
   ),
@@ -51,6 +64,11 @@ export const exportLicense: KeyAction = action({
     nonce: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(NONCE))),
   },
   async perform({ of, fields, by, visit }) {
+    const most = mostDays(of, by.now);
+    if (fields.days > most) {
+      const error = `It must be at most ${renderCount(most)}: ${reasonOf(of)}`;
+      return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "days", error }] });
+    }
     const signed = await visit.options.licenseSigner.export({ keyUuid: uuidOf(of), ...fields, ...by });
     if (isRefusal(signed)) return signed;
     return new Response(renderExport(signed).file, {
@@ -60,4 +78,43 @@ export const exportLicense: KeyAction = action({
       },
     });
   },
+  done: (_, after) =>
+    `The file was downloaded. It is valid until ${(after as { expires_at: string }).expires_at}.`,
 });
+
+/** The most days that a file of the key can be valid. */
+function mostDays({ key }: ActedKey, now: Date): number {
+  const left = Math.ceil((key.expiresAt.getTime() - now.getTime()) / DAY_MS);
+  return Math.max(1, Math.min(left, MOST_EXPORT_DAYS));
+}
+
+/** Says what bounds the days of a file. */
+function reasonOf({ key: { expiresAt, licenseExpiresAt } }: ActedKey): string {
+  if (expiresAt < licenseExpiresAt) return `the key was rotated and ends on ${toDay(expiresAt)}`;
+  return expiresAt.getTime() === NEVER_EXPIRES.getTime()
+    ? "no file is valid for longer"
+    : `the license ends on ${toDay(expiresAt)}`;
+}
+
+/** Says until when a file with the proposed days is valid and why, and what gives a longer one. */
+function End({ of, now }: { readonly of: ActedKey; readonly now: Date }) {
+  const { key } = of;
+  const isBounded = mostDays(of, now) <= USUAL_EXPORT_DAYS;
+  const path = `/console/keys/${key.id}`;
+  return (
+    <>
+      <b>
+        Valid until {toDay(isBounded ? key.expiresAt : new Date(now.getTime() + USUAL_EXPORT_DAYS * DAY_MS))}
+      </b>
+      {isBounded
+        ? `, because ${reasonOf(of)}. `
+        : `, because of the ${USUAL_EXPORT_DAYS} days below; ${reasonOf(of)}.`}
+      {isBounded && key.replacedBy === null && (
+        <a href={toOpenForm(path, "renew")}>Renew the license for a longer file</a>
+      )}
+      {isBounded && key.replacedBy !== null && (
+        <a href={toOpenForm(`/console/keys/${key.replacedBy}`, "license")}>Export one for the new key</a>
+      )}
+    </>
+  );
+}

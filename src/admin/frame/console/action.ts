@@ -51,8 +51,8 @@ interface Described<Thing> {
   Form(props: FormProps<Thing>): Child;
 }
 
-/** A sentence about a change; a function gets the thing as it is now. */
-type Sentence<Thing> = string | ((of: Thing) => string);
+/** A sentence about a change; a function gets the thing as it is now, and the values that the change noted. */
+type Sentence<Thing> = string | ((of: Thing, after: unknown) => string);
 
 export interface FormProps<Thing> {
   readonly of: Thing;

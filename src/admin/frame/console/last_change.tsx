@@ -38,7 +38,7 @@ export async function describeLastChange<Thing>(
   });
   const [row, ...others] = rows.filter((each) => each.request === request);
   if (row === undefined) return undefined;
-  const text = typeof sentence === "string" ? sentence : sentence(of);
+  const text = typeof sentence === "string" ? sentence : sentence(of, row.after);
   return (
     <>
       {others.length === 0 && <WasAndIs {...row} />} {text}

@@ -15,4 +15,21 @@ for (const link of document.querySelectorAll("a[data-closes]"))
     close(link.closest(".action"));
   });
 
+// A file leaves the page as it is: fetch it, and then show what has changed. A refusal is a page, as without script.
+for (const form of document.querySelectorAll(".action form[data-download]"))
+  form.addEventListener("submit", async (event) => {
+    if (!(form instanceof HTMLFormElement)) return;
+    event.preventDefault();
+    const [page = "", action = ""] = form.action.split(/\/(?=[^/]*$)/);
+    const body = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+    const answer = await fetch(form.action, { method: "POST", body });
+    const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1];
+    if (name === undefined) return form.submit();
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = name;
+    link.click();
+    location.assign(`${page}?done=${action}.${answer.headers.get("X-Request-Id")}`);
+  });
+
 export {};
