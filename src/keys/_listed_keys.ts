@@ -47,7 +47,7 @@ const LONGEST_COUNTED = 20_000;
 interface ListOptions {
   readonly filter: KeyFilter;
   readonly now: Date;
-  /** The keys are only counted: each part is read in the order of its index, and none of them to its end. */
+  /** The order does not count: each part is read in the order of its index, and none of them to its end. */
   readonly isCount?: boolean;
 }
 
@@ -69,6 +69,21 @@ export async function countListed(
   if (!isOfFew && !isOneList && Number.isFinite(shortest) && shortest > LONGEST_COUNTED) return undefined;
   const options = { now, filter: { ...filter, limit: MOST_COUNTED + 1 }, isCount: true };
   return await countRows(database, (sql) => candidates(sql, options));
+}
+
+/**
+ * Lists the UUIDs of at most `most` keys of a list, in any order. Without an order it costs little even if few keys meet
+ * the conditions.
+ */
+export async function listUuids(
+  database: Database,
+  { now, filter, most }: ListOptions & { readonly most: number },
+): Promise<string[]> {
+  const options = { now, filter: { ...filter, limit: most }, isCount: true };
+  const rows = await database.query<{ uuid: string }>(
+    (sql) => sql`select key_id as uuid from (${candidates(sql, options)}) as candidate limit ${most}::bigint`,
+  );
+  return rows.map(({ uuid }) => uuid);
 }
 
 /** Returns the condition, as SQL, that an id is that of a key of the list. */

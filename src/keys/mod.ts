@@ -3,7 +3,7 @@
  * within a second. Owns the tables `keys`, `refusals` and `too_many_requests`.
  */
 
-export { countListed } from "./_listed_keys.ts";
+export { countListed, listUuids } from "./_listed_keys.ts";
 export {
   findKeysIn,
   generateApiKey,

@@ -3,7 +3,14 @@ import type { Child } from "hono/jsx";
 import * as v from "valibot";
 import { MOST_DAYS_LEFT, UNUSED_DAYS } from "../../figures/mod.ts";
 import { idRule } from "../../ids.ts";
-import { countListed, type KeySummary, listKeys, MOST_COUNTED, renderKeysCsv } from "../../keys/mod.ts";
+import {
+  countListed,
+  type KeySummary,
+  listKeys,
+  listUuids,
+  MOST_COUNTED,
+  renderKeysCsv,
+} from "../../keys/mod.ts";
 import {
   findAccountNamed,
   LISTED_STATES,
@@ -108,10 +115,11 @@ function SelectKeys({ entered, table }: Pick<Asked<typeof ENTRIES>, "entered"> &
   );
 }
 
-async function findKeys(
+/** Finds the keys that meet the conditions, and in any order their UUIDs. */
+export async function findKeys(
   { options, now }: Visit,
   { search: text, account: who, ...conditions }: FieldsOf<typeof ENTRIES>,
-): Promise<Found<KeySummary> | Refusal> {
+): Promise<(Found<KeySummary> & { listUuids(most: number): Promise<string[]> }) | Refusal> {
   const { database } = options;
   const stored = await findStored(conditions, options, now);
   if (isRefusal(stored)) return stored;
@@ -127,6 +135,7 @@ async function findKeys(
   return {
     read: (afterUuid, limit, isBackwards) =>
       listKeys(database, { now, filter: { ...filter, afterUuid, limit, newestFirst: !isBackwards } }),
+    listUuids: (most) => listUuids(database, { now, filter, most }),
     count: (afterUuid) => countListed(database, { now, filter: { ...filter, afterUuid } }),
     warning: search?.isTooWide ? TOO_WIDE : undefined,
     note: stored && (

@@ -21,7 +21,7 @@ import { SLOW_CHANGE } from "../frame/log_failure.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 import { KEY_ACTIONS } from "./actions.tsx";
 import type { KeyAction } from "./key_action.ts";
-import { KEYS, MOST_KEYS } from "./keys.tsx";
+import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 
 /** The most changes of a request. */
 const AT_ONCE = 50;
@@ -72,20 +72,19 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   const { form, options, now } = visit;
   const [conditions, total] = [form.get("conditions") ?? "", form.get("total")];
   const ids = form.getAll("id").flatMap((text) => text.split(" "));
-  const uuids = ids.flatMap((id) => parseId("key", id) ?? []);
-  if (uuids.length > MOST_KEYS) return TOO_MANY;
-  const keys = form.has("all")
+  const uuids = form.has("all")
     ? await listAll(conditions, visit)
-    : await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
-  if (isRefusal(keys)) return keys;
-  if (keys.length > MOST_KEYS) return TOO_MANY;
+    : ids.flatMap((id) => parseId("key", id) ?? []);
+  if (isRefusal(uuids)) return uuids;
+  if (uuids.length > MOST_KEYS) return TOO_MANY;
+  const keys = await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
   return keys.length === 0 ? NOTHING_SELECTED : { keys, conditions, total };
 }
 
-async function listAll(conditions: string, visit: Visit): Promise<readonly KeySummary[] | Refusal> {
+async function listAll(conditions: string, visit: Visit): Promise<readonly string[] | Refusal> {
   const { values } = readConditions(new URLSearchParams(conditions), KEYS.entries);
-  const found = isRefusal(values) ? values : await KEYS.find(visit, values);
-  return isRefusal(found) ? found : await found.read(undefined, MOST_KEYS + 1);
+  const found = isRefusal(values) ? values : await findKeys(visit, values);
+  return isRefusal(found) ? found : await found.listUuids(MOST_KEYS + 1);
 }
 
 async function downloadSelection(visit: Visit): Promise<Response | Refusal> {
