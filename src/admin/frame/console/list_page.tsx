@@ -110,13 +110,20 @@ async function listPage<Entries extends WithAfter, Row>(
     body: (
       <>
         {Fields && (
-          <form class={list.hasManyFields ? "filters many" : "filters"} action={path} aria-label="Conditions">
-            {Fields(asked)}
-            <div class="actions">
-              <button type="submit">Show</button>
-              {isFiltered && <a href={path}>Show all</a>}
-            </div>
-          </form>
+          <details class="folded" open={isFiltered}>
+            <summary>Conditions</summary>
+            <form
+              class={list.hasManyFields ? "filters many" : "filters"}
+              action={path}
+              aria-label="Conditions"
+            >
+              {Fields(asked)}
+              <div class="actions">
+                <button type="submit">Show</button>
+                {isFiltered && <a href={path}>Show all</a>}
+              </div>
+            </form>
+          </details>
         )}
         {warning && (
           <Notice kind="warning">

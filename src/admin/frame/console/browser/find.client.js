@@ -13,4 +13,11 @@ if (input instanceof HTMLInputElement) {
   });
 }
 
+// On a phone the menu is one row. Most browsers do not scroll it to the current entry by themselves.
+const menu = document.querySelector(".top nav");
+const current = menu?.querySelector("[aria-current]");
+if (menu && current) {
+  menu.scrollLeft += current.getBoundingClientRect().right - menu.getBoundingClientRect().right;
+}
+
 export {};

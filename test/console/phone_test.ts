@@ -1,0 +1,61 @@
+/** The console on a phone: nothing is wider than the window, and the rows of lists begin near the top. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { computeFigures } from "../../src/figures/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { addDemo } from "../support/demo.ts";
+import { licenseWith, placeMachine } from "../support/machines.ts";
+import { useForAll } from "../support/use.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole } from "./support/console.ts";
+
+const PHONE = { width: 320, height: 640 };
+const LISTS = ["keys", "accounts", "machines", "audit"];
+const PAGES = [...LISTS, "overview", "usage", "activity", "models", "health", "access"];
+
+const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") }));
+beforeAll(async () => {
+  await addDemo(admin.testDatabase, admin.clock.now());
+  await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+  await computeFigures(admin.database, admin);
+  await placeMachine(admin.database, await licenseWith(admin.database, { maxMachines: 5 }), "one");
+});
+
+describe("On a phone", () => {
+  test.each(PAGES)(
+    "the page %s fits, and its menu is one row with the entry of the page in sight",
+    async (name) => {
+      await admin.visitAs("admin", { path: `/${name}` }, async (page) => {
+        await page.setViewportSize(PHONE);
+        expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(PHONE.width);
+        const menu = page.getByRole("navigation", { name: "Menu" });
+        expect((await menu.boundingBox())?.height).toBeLessThan(60);
+        const entry = await menu.locator("[aria-current]").boundingBox();
+        expect(entry?.x).toBeGreaterThanOrEqual(0);
+        expect((entry?.x ?? 0) + (entry?.width ?? 0)).toBeLessThanOrEqual(PHONE.width);
+        await takeScreenshots(page, `phone-${name}`);
+        await expectAccessible(page);
+      });
+    },
+  );
+
+  test.each(LISTS)(
+    "the conditions of %s are folded until one is set, so that rows begin near the top",
+    async (name) => {
+      await admin.visitAs("admin", { path: `/${name}`, script: false }, async (page) => {
+        const form = page.getByRole("form", { name: "Conditions" });
+        await form.waitFor({ state: "visible" });
+        await page.setViewportSize(PHONE);
+        await form.waitFor({ state: "hidden" });
+        expect((await page.locator("tbody tr").first().boundingBox())?.y).toBeLessThan(PHONE.height / 2);
+        await page.getByText("Conditions", { exact: true }).click();
+        await form.waitFor({ state: "visible" });
+        await form.locator("input").first().fill("nobody@example.org");
+        await form.getByRole("button", { name: "Show" }).click();
+        await page.waitForURL(/nobody/);
+        await form.waitFor({ state: "visible" });
+      });
+    },
+  );
+});
