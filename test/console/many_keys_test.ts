@@ -15,7 +15,7 @@ async function issue(count: number): Promise<void> {
     await admin.issue({ email: `user${n}@example.org`, tier: TIERS[n % 4] ?? "free", name: "Grace Hopper" });
 }
 
-const boxes = (page: Page) => page.getByRole("checkbox", { name: "Select svc_" });
+const boxes = (page: Page) => page.getByRole("checkbox", { name: "svc_" });
 const rowsWith = async (reason: string) =>
   (await listAudit(admin.database, { limit: 2_000 })).filter((row) => row.reason === reason);
 

@@ -42,7 +42,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   path: "/keys",
   scope: "keys:read",
   entries: ENTRIES,
-  script: "many",
+  script: "select",
   find: findKeys,
   toAfter: ({ id }) => id,
   Fields,
@@ -51,7 +51,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
       label: "Key",
       cell: ({ id, hint }) => (
         <>
-          {may("keys:manage") && <input type="checkbox" name="id" value={id} aria-label={`Select ${hint}`} />}
+          {may("keys:manage") && <input type="checkbox" name="id" value={id} aria-label={hint} />}
           <Lines text={<KeyLink id={id} text={hint} />} more={<code class="id">{id}</code>} />
         </>
       ),

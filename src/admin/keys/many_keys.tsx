@@ -30,13 +30,12 @@ const MOST_MS = 2_000;
 /** A run stops after so many failures: people then decide, and the form stays small enough. */
 const MOST_FAILED = 100;
 
-const NOTHING_SELECTED = refuse(
-  "INVALID_REQUEST",
-  "No key is selected: go back, and select keys of the list",
-);
+const TO_LIST = { remedy: { name: "list_keys" } } as const;
+const NOTHING_SELECTED = refuse("INVALID_REQUEST", "No key is selected: select keys of the list", TO_LIST);
 const TOO_MANY = refuse(
   "INVALID_REQUEST",
   `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`,
+  TO_LIST,
 );
 
 interface Selection {

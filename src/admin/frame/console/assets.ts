@@ -12,6 +12,7 @@ import find from "./browser/find.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
 import many from "./browser/many.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
+import select from "./browser/select.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
 import upload from "./browser/upload.client.js" with { type: "text" };
 import actions from "./style/actions.css" with { type: "text" };
@@ -27,7 +28,19 @@ import panels from "./style/panels.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { action, chart, copy, enter, find, issued, many, refresh, submit_once: submitOnce, upload };
+const SCRIPTS = {
+  action,
+  chart,
+  copy,
+  enter,
+  find,
+  issued,
+  many,
+  refresh,
+  select,
+  submit_once: submitOnce,
+  upload,
+};
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");

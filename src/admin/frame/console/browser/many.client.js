@@ -1,38 +1,4 @@
-// Selects all rows of a page, or all between two clicks with Shift, and counts them. Sends the parts of a run one after
-// another, and shows the page of each.
-const list = document.querySelector("form.selects");
-const boxes = [...(list?.querySelectorAll("tbody th > input") ?? [])].filter(
-  (box) => box instanceof HTMLInputElement,
-);
-const bar = list?.querySelector(".actions");
-if (bar && boxes.length > 0) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "quiet";
-  const count = document.createElement("span");
-  count.role = "status";
-  bar.prepend(button, count);
-  const show = () => {
-    const selected = boxes.filter((box) => box.checked).length;
-    button.textContent = selected === boxes.length ? "Select none" : `Select these ${boxes.length}`;
-    count.textContent = selected === 0 ? "" : `${selected} selected`;
-  };
-  button.addEventListener("click", () => {
-    const isAny = boxes.some((box) => !box.checked);
-    for (const box of boxes) box.checked = isAny;
-    show();
-  });
-  let last = 0;
-  for (const [at, box] of boxes.entries())
-    box.addEventListener("click", ({ shiftKey }) => {
-      const between = boxes.slice(Math.min(last, at), Math.max(last, at));
-      if (shiftKey) for (const other of between) other.checked = box.checked;
-      last = at;
-      show();
-    });
-  // The browser may restore what was selected.
-  addEventListener("pageshow", show);
-}
+// Sends the parts of a run one after another, and shows the page of each.
 
 /** Sends the next part, and returns whether there is another one. */
 async function sendNext() {
