@@ -8,6 +8,25 @@ export interface HistogramCounts {
   readonly sum: number;
 }
 
+/**
+ * Returns the value that a share of all values does not exceed, of histograms with the same bounds; null without a value.
+ * The values of a bucket are taken as evenly spread in it, and those above the last bound as equal to it.
+ */
+export function quantileOf(histograms: readonly HistogramCounts[], share: number): number | null {
+  const bounds = histograms[0]?.bounds ?? [];
+  const countAt = (bucket: number) => histograms.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), 0);
+  const total = [...bounds.keys(), bounds.length].reduce((sum, bucket) => sum + countAt(bucket), 0);
+  if (total === 0) return null;
+  let rest = total * share;
+  for (const [bucket, bound] of bounds.entries()) {
+    const count = countAt(bucket);
+    const low = bounds[bucket - 1] ?? 0;
+    if (count > 0 && rest <= count) return low + ((bound - low) * rest) / count;
+    rest -= count;
+  }
+  return bounds.at(-1) ?? null;
+}
+
 /** A class, because every request calls `observe`. */
 export class Histogram {
   readonly #bounds: Float64Array;

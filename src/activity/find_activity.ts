@@ -1,5 +1,5 @@
 import { DAY_MS } from "../calendar.ts";
-import type { Database, Sql } from "../database/mod.ts";
+import { type Database, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { type ActivityQuery, goBack } from "./activity_query.ts";
 
@@ -20,12 +20,21 @@ const MAX_DAYS = { hour: 31, day: 400, month: Number.POSITIVE_INFINITY } as cons
  */
 export async function findActivity(
   database: Pick<Database, "query">,
-  { from, to, by, step }: ActivityQuery,
+  query: ActivityQuery,
 ): Promise<ActivityCount[] | Refusal> {
+  const { from, to, step } = query;
   const spanMs = to.getTime() - from.getTime();
   if (spanMs <= 0) return refuseSpan("from must be before to");
   if (spanMs > MAX_DAYS[step] * DAY_MS)
     return refuseSpan(`by ${step} the span is at most ${MAX_DAYS[step]} days; choose a longer step`);
+  return await countAnswers(database, query);
+}
+
+/** As {@linkcode findActivity}, for a span that is known to be right. */
+export async function countAnswers(
+  database: Pick<Database, "query">,
+  { from, to, by, step }: ActivityQuery,
+): Promise<ActivityCount[]> {
   return await database.query<ActivityCount>(
     (sql) => sql`
       select ${step === "month" ? sql`date_trunc('month', begins_at, 'UTC')` : sql`begins_at`} as at,
@@ -35,6 +44,39 @@ export async function findActivity(
          and (${by !== "reason"}::boolean or (reason <> '' and code <> 'OK'))
        group by 1, 2
        order by 1, 2`,
+    { isRead: true },
+  );
+}
+
+/** What an endpoint answered in an hour. */
+export interface HourOfEndpoint {
+  readonly at: Date;
+  readonly endpoint: string;
+  readonly requests: number;
+  /** Answered with an error that is no failure of the service. */
+  readonly refused: number;
+  readonly failed: number;
+}
+
+/**
+ * Finds what each endpoint answered in each hour of a query, by endpoint and the earliest hour first. `failures` are the
+ * codes of answers with a status of 500 or more.
+ */
+export async function findEndpointHours(
+  database: Pick<Database, "query">,
+  { from, to }: Pick<ActivityQuery, "from" | "to">,
+  failures: readonly string[],
+): Promise<readonly HourOfEndpoint[]> {
+  return await database.query<HourOfEndpoint>(
+    (sql) => sql`
+      select hour as at, endpoint, sum(count)::bigint as requests,
+             coalesce(sum(count) filter (where code <> 'OK' and not is_failure), 0)::bigint as refused,
+             coalesce(sum(count) filter (where is_failure), 0)::bigint as failed
+        from activity_hours
+             cross join lateral (select code = any(${toTextArray(failures)}::text[]) as is_failure) as answer
+       where hour >= ${goBack(from, "hour", 0)}::timestamptz and hour < ${to}::timestamptz
+       group by hour, endpoint
+       order by endpoint collate "C", hour`,
     { isRead: true },
   );
 }

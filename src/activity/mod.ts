@@ -16,6 +16,12 @@ export {
 export { createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
 export { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
 export { ACTIVITY_KEPT_DAYS, activityUpkeep, deleteActivity } from "./delete_old_activity.ts";
-export { type ActivityCount, findActivity, findFirstHour } from "./find_activity.ts";
+export {
+  type ActivityCount,
+  findActivity,
+  findEndpointHours,
+  findFirstHour,
+  type HourOfEndpoint,
+} from "./find_activity.ts";
 export { renderActivity } from "./render_activity.ts";
 export { COMPARED_DAYS, findHours, type Unusual } from "./unusual.ts";

@@ -1,9 +1,8 @@
 /** Finds the counts of an hour that differ clearly from the same hour of every day of the last four weeks. */
 import { DAY_MS, HOUR_MS } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
-import { isRefusal, type Refusal } from "../refusal.ts";
 import { type ActivityQuery, goBack, stepsOf } from "./activity_query.ts";
-import { type ActivityCount, findActivity, findFirstHour } from "./find_activity.ts";
+import { type ActivityCount, countAnswers, findFirstHour } from "./find_activity.ts";
 
 export interface Unusual extends ActivityCount {
   readonly kind: "high" | "low";
@@ -31,21 +30,26 @@ export interface UnusualOptions {
 /** Finds counts by hour, also of the four weeks before, with which it compares them; and the first hour of the table. */
 export async function findHours(
   database: Pick<Database, "query">,
-  query: Omit<ActivityQuery, "step">,
+  query: ActivityQuery,
   now: Date,
-): Promise<FoundHours | Refusal> {
-  const hourly = { ...query, step: "hour" } as const;
-  const from = goBack(query.from, "hour", COMPARED_DAYS * 24);
+): Promise<FoundHours> {
+  const start = goBack(query.from, "hour", 0);
   const [found, firstHour] = await Promise.all([
-    findActivity(database, { ...hourly, from }),
+    countAnswers(database, { ...query, from: goBack(start, "hour", COMPARED_DAYS * 24) }),
     findFirstHour(database),
   ]);
-  if (isRefusal(found)) return found;
-  return { found, firstHour, unusual: findUnusual(found, { hours: stepsOf(hourly), firstHour, now }) };
+  return {
+    found,
+    counts: found.filter(({ at }) => at >= start),
+    firstHour,
+    unusual: findUnusual(found, { hours: stepsOf(query), firstHour, now }),
+  };
 }
 
 interface FoundHours {
   readonly found: readonly ActivityCount[];
+  /** Those of the query. */
+  readonly counts: readonly ActivityCount[];
   readonly firstHour: Date | undefined;
   readonly unusual: readonly Unusual[];
 }

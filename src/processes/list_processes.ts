@@ -10,6 +10,9 @@ export interface ServingProcess {
   /** Whether it counts the requests of a key alone, or together with other processes. */
   readonly rateLimits: "process" | "shared";
   readonly startedAt: Date;
+  /** Within how many milliseconds half of its requests and 95 % of them were answered; null before its first report of it. */
+  readonly p50Ms: number | null;
+  readonly p95Ms: number | null;
   /** By the clock of the database. */
   readonly seenSecondsAgo: number;
   /** True if it has not renewed its row for five minutes: it was killed, or it cannot reach the database. */
@@ -28,7 +31,7 @@ export async function listProcesses(database: Database): Promise<readonly Servin
   const rows = await database.query<Omit<ServingProcess, "isLost">>(
     (sql) => sql`
       select id as uuid, version, host, address, started_at as "startedAt",
-             coalesce(rate_limits, 'process') as "rateLimits",
+             coalesce(rate_limits, 'process') as "rateLimits", p50_ms as "p50Ms", p95_ms as "p95Ms",
              greatest(0, floor(extract(epoch from now() - seen_at)))::int as "seenSecondsAgo"
         from processes
        where seen_at > now() - interval '1 day'

@@ -23,6 +23,8 @@ export interface PresenceOptions {
   readonly log: Log;
   readonly address: DatabaseAddress;
   readonly process: Pick<ServingProcess, "uuid" | "host" | "address" | "rateLimits">;
+  /** How long the answers of this process took since its start. */
+  readonly latency: () => Pick<ServingProcess, "p50Ms" | "p95Ms">;
 }
 
 const INTERVAL_MS = 60_000;
@@ -33,7 +35,7 @@ const FAILED = "Could not write that this process serves the database: it is tri
  * Creates the part. Its start does not wait for the database. Its stop removes the row; if the database does not answer,
  * the row is lost after five minutes.
  */
-export function createPresence({ address, process: me, clock, log }: PresenceOptions): WriteBehind {
+export function createPresence({ address, process: me, latency, clock, log }: PresenceOptions): WriteBehind {
   let renewal = Promise.resolve();
   let isStopped = false;
   let hasFailed = false;
@@ -58,6 +60,7 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
    * processes may do the same.
    */
   function renew() {
+    const { p50Ms, p95Ms } = latency();
     return write((database) =>
       database.query(
         (sql) => sql`
@@ -69,9 +72,10 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
                for update skip locked
           ),
           deleted as (delete from processes p using old where p.id = old.id)
-          insert into processes (id, version, host, address, rate_limits)
-          values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address}, ${me.rateLimits})
-          on conflict (id) do update set seen_at = excluded.seen_at`,
+          insert into processes (id, version, host, address, rate_limits, p50_ms, p95_ms)
+          values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address}, ${me.rateLimits}, ${p50Ms}::float8, ${p95Ms}::float8)
+          on conflict (id) do update
+            set seen_at = excluded.seen_at, p50_ms = excluded.p50_ms, p95_ms = excluded.p95_ms`,
       ),
     );
   }

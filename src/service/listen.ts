@@ -108,7 +108,10 @@ export async function listen(
   // With the PostgreSQL inside, no other host serves.
   if (config.databaseUrl !== undefined) void markHost(config);
   const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls), rateLimits };
-  await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
+  const { latency } = parts.requestMetrics;
+  await order.start(
+    createPresence({ address: stores.installation.address, process: me, latency, clock, log }),
+  );
   // The listener for operators may speak http beside a certificate.
   const listeners = admin?.renewTls === undefined ? [listener] : [listener, admin];
   certificate = tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });

@@ -53,6 +53,15 @@ export function statusOf(code: Code): number {
   return STATUSES[code];
 }
 
+/** Stands for a code in the 503 of health, which is no error. */
+export const UNHEALTHY = "UNHEALTHY";
+
+/** The codes of answers with a status of 500 or more, as metrics and activity count them. */
+export const FAILURE_CODES: readonly string[] = [
+  ...CLIENT_CODES.filter((code) => statusOf(code) >= 500),
+  UNHEALTHY,
+];
+
 /** Renders `{error, code}`. The contract adds `message` for `NOT_CONFIGURED` only; some refusals name `machines`. */
 export function renderError({ code, sentence, machines }: Refusal): string {
   const message = code === "NOT_CONFIGURED" ? { message: sentence } : {};

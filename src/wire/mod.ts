@@ -7,7 +7,15 @@ export { count, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
 export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";
-export { CLIENT_CODES, renderError, statusOf, toFailure, toWireCode } from "./error_response.ts";
+export {
+  CLIENT_CODES,
+  FAILURE_CODES,
+  renderError,
+  statusOf,
+  toFailure,
+  toWireCode,
+  UNHEALTHY,
+} from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
 export { isOptionalText, optionalText, parseFields } from "./fields.ts";
 export { type Json, renderSchemas } from "./json_schema.ts";

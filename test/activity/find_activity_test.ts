@@ -1,8 +1,15 @@
 /** Finding the hourly counts, and deleting them after 400 days. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { deleteOldActivity } from "../../src/activity/delete_old_activity.ts";
-import { type ActivityQuery, addActivity, deleteActivity, findActivity } from "../../src/activity/mod.ts";
+import {
+  type ActivityQuery,
+  addActivity,
+  deleteActivity,
+  findActivity,
+  findEndpointHours,
+} from "../../src/activity/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { FAILURE_CODES } from "../../src/wire/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { useDatabase } from "../support/use.ts";
 
@@ -143,4 +150,24 @@ describe("deleteOldActivity()", () => {
     await deleteOldActivity({ database, clock, isStopping: () => asked++ > 0 });
     expect(await left()).toHaveLength(500 + 1_500);
   });
+});
+
+test("findEndpointHours() counts requests, refusals and failures of each endpoint and hour", async () => {
+  await insert(
+    "2026-11-22T08:00Z,validate,OK,,80",
+    "2026-11-22T08:00Z,validate,INVALID_KEY,unknown,4",
+    "2026-11-22T08:00Z,validate,INVALID_KEY,revoked,1",
+    "2026-11-22T08:00Z,validate,SERVER_ERROR,,2",
+    "2026-11-22T09:00Z,repo_token,NOT_CONFIGURED,,3",
+    "2026-11-22T09:00Z,health,UNHEALTHY,,7",
+    "2026-11-22T07:00Z,validate,OK,,1000",
+    "2026-11-22T10:00Z,validate,OK,,1000",
+  );
+  const span = { from: new Date("2026-11-22T08:30:00Z"), to: new Date("2026-11-22T10:00:00Z") };
+  const found = await findEndpointHours(database, span, FAILURE_CODES);
+  expect(found.map(({ at, ...row }) => ({ hour: at.getUTCHours(), ...row }))).toEqual([
+    { hour: 9, endpoint: "health", requests: 7, refused: 0, failed: 7 },
+    { hour: 9, endpoint: "repo_token", requests: 3, refused: 0, failed: 3 },
+    { hour: 8, endpoint: "validate", requests: 87, refused: 5, failed: 2 },
+  ]);
 });

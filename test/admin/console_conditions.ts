@@ -46,5 +46,6 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/usage": { month: "November", ...PLACE },
   "/usage.csv": { month: "2026-00" },
   "/search": { q: ["two\nlines", "!!", "x".repeat(256), "svc_live_01234567"] },
+  "/health": { endpoint: "No endpoint" },
   "/activity": { by: "tier", step: "week", to: "now" },
 };

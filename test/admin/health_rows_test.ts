@@ -1,5 +1,6 @@
 /** The rows that the page Health makes from findings, expiries and processes. */
 import { describe, expect, test } from "bun:test";
+import type { Unusual } from "../../src/activity/mod.ts";
 import { listExpiries, summarize } from "../../src/admin/health/health_rows.ts";
 import type { Finding } from "../../src/doctor/mod.ts";
 import type { ListedToken } from "../../src/operators/mod.ts";
@@ -33,6 +34,8 @@ function process(isLost: boolean): ServingProcess {
     host: "a",
     address: "http://a:1",
     rateLimits: "process",
+    p50Ms: null,
+    p95Ms: null,
     isLost,
     ...times,
   };
@@ -70,31 +73,49 @@ describe("listExpiries()", () => {
   });
 });
 
+const GOOD = { findings: [], expiries: [], processes: [], unusual: [] };
+
 describe("summarize()", () => {
   test("says that everything works, and how many processes serve", () => {
     const good = [finding("disk", "ok"), finding("writes", "skip")];
     const valid = listExpiries(inDays(100), [], NOW);
-    expect(summarize(good, valid, [process(false)])).toEqual({
+    expect(summarize({ ...GOOD, findings: good, expiries: valid, processes: [process(false)] })).toEqual({
       tone: "good",
       sentence: "Everything works. 1 process serves this database.",
     });
-    expect(summarize(good, [], [process(false), process(false)]).sentence).toEndWith(
-      "2 processes serve this database.",
-    );
+    expect(
+      summarize({ ...GOOD, findings: good, processes: [process(false), process(false)] }).sentence,
+    ).toEndWith("2 processes serve this database.");
   });
 
   test("names what is wrong before what needs attention", () => {
     const findings = [finding("disk", "warn"), finding("writes", "fail"), finding("schema", "ok")];
     const expiries = listExpiries(inDays(-1), [token("shop", 2)], NOW);
-    expect(summarize(findings, expiries, [process(true), process(true), process(false)])).toEqual({
+    expect(
+      summarize({ ...GOOD, findings, expiries, processes: [process(true), process(true), process(false)] }),
+    ).toEqual({
       tone: "bad",
       sentence:
         "Wrong: writes, certificate has expired. " +
         "Needs attention: disk, token shop expires soon, 2 processes are lost.",
     });
-    expect(summarize([], [], [process(true)])).toEqual({
+    expect(summarize({ ...GOOD, processes: [process(true)] })).toEqual({
       tone: "warning",
       sentence: "Needs attention: a process is lost.",
+    });
+  });
+
+  test("names unusual hours in place of saying that everything works", () => {
+    const at = (hour: number, name: string, kind: Unusual["kind"]): Unusual => ({
+      ...{ at: new Date(Date.UTC(2026, 10, 22, hour)), name, kind },
+      ...{ count: 1_549, lowest: 0, highest: 3 },
+    });
+    const unusual = [at(9, "INVALID_KEY", "high"), at(8, "INVALID_KEY", "high"), at(3, "OK", "low")];
+    expect(summarize({ ...GOOD, unusual })).toEqual({
+      tone: "warning",
+      sentence:
+        "Needs attention: unusually many INVALID_KEY answers in 2 hours, the last at 09:00, " +
+        "unusually few OK answers at 03:00.",
     });
   });
 });

@@ -1,5 +1,6 @@
 /** `GET /status`: a short form of `doctor`, examined at most once a minute. */
 import { describe, expect, test } from "bun:test";
+import { addActivity } from "../../src/activity/mod.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { examineBriefly } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -65,6 +66,7 @@ describe("GET /status", () => {
         version: expect.stringMatching(/^\d+\.\d+\.\d+/),
         checked_at: expect.stringMatching(/Z$/),
         findings: [{ name: "disk", state: "ok", message: "1 MB free", remedy: "free some space" }],
+        ...{ hours: [], unusual_hours: [], processes: [] },
       });
       expect(others).toEqual([first, first]);
       counting.clock.advance(59_000);
@@ -78,5 +80,32 @@ describe("GET /status", () => {
     } finally {
       await counting.close();
     }
+  });
+
+  test("has the facts of the page Health: requests by endpoint and hour, unusual hours, and processes", async () => {
+    const admin = await startAdmin({ on, clock: createTestClock("2026-11-22T09:30:00Z") });
+    const add = (hour: string, code: string, count: number) =>
+      addActivity(on.database, [{ hourMs: Date.parse(hour), endpoint: "validate", code, reason: "", count }]);
+    await add("2026-11-21T08:00:00Z", "OK", 40);
+    await add("2026-11-22T08:00:00Z", "OK", 50);
+    await add("2026-11-22T08:00:00Z", "SERVER_ERROR", 30);
+    await on.database.query(
+      (sql) => sql`
+        insert into processes (id, version, host, address, started_at, p50_ms, p95_ms)
+        values (gen_random_uuid(), '0.4.0', 'node-a', 'http://a:1', '2026-11-20T00:00:00Z', 0.6, 12)`,
+    );
+    const { body } = await admin.call("GET", "/status", { token: await admin.token() });
+    const at = "2026-11-22T08:00:00Z";
+    expect(body.hours).toEqual([{ at, endpoint: "validate", http_requests: 80, refused: 0, failed: 30 }]);
+    expect(body.unusual_hours).toEqual([
+      { at, code: "SERVER_ERROR", http_requests: 30, kind: "high", lowest: 0, highest: 0 },
+    ]);
+    expect(body.processes).toEqual([
+      {
+        ...{ address: "http://a:1", host: "node-a", version: "0.4.0", started_at: "2026-11-20T00:00:00Z" },
+        ...{ is_lost: false, p50_ms: 0.6, p95_ms: 12 },
+      },
+    ]);
+    await admin.close();
   });
 });

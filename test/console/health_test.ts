@@ -1,6 +1,7 @@
 /** The health of the service, in a real browser. */
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import { addActivity } from "../../src/activity/mod.ts";
 import type { Finding } from "../../src/doctor/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
@@ -37,12 +38,13 @@ function become(next: readonly Finding[], expiresAt?: Date): void {
 async function insertProcess(address: string, { uuid = newUuid(), age = "20 seconds" } = {}): Promise<void> {
   await admin.database.query(
     (sql) => sql`
-      insert into processes (id, version, host, address, started_at, seen_at)
-      values (${uuid}::uuid, '0.9.1', 'node-a.example.org', ${address}, now() - interval '3 days', now() - ${age}::interval)`,
+      insert into processes (id, version, host, address, started_at, seen_at, p50_ms, p95_ms)
+      values (${uuid}::uuid, '0.9.1', 'node-a.example.org', ${address}, now() - interval '3 days', now() - ${age}::interval,
+              0.6321, 1234.5)`,
   );
 }
 
-const summaryOf = (page: Page) => page.locator(".notice").first().textContent();
+const summaryOf = async (page: Page) => (await page.locator(".notice").first().textContent())?.trim();
 const tableOf = (page: Page, heading: string) => page.locator(`h2:has-text("${heading}") + table`);
 
 describe("Health", () => {
@@ -52,7 +54,7 @@ describe("Health", () => {
     await admin.visitAs("viewer", { path: "/health" }, async (page) => {
       expect(await summaryOf(page)).toBe("Everything works. 1 process serves this database.");
       expect(await tableOf(page, "Processes").locator("tbody tr").textContent()).toMatch(
-        /http:\/\/10\.0\.0\.1:8080shows you this pagenode-a\.example\.orgserving0\.9\.1.*3 days ago2\d seconds ago$/,
+        /http:\/\/10\.0\.0\.1:8080shows you this pagenode-a\.example\.orgserving0\.9\.1.*3 days agohalf within 0\.63 ms95 % within 1,200 ms2\d seconds ago$/,
       );
       await page.getByText("The service has no certificate of its own.").waitFor();
       await takeScreenshots(page, "health");
@@ -98,6 +100,63 @@ describe("Health", () => {
   });
 });
 
+describe("The requests of the last day", () => {
+  const hour = (hoursAgo: number) => {
+    const nowMs = admin.clock.nowMs();
+    return nowMs - (nowMs % 3_600_000) - hoursAgo * 3_600_000;
+  };
+
+  test("say so when there was none", async () => {
+    become([GOOD]);
+    await admin.visitAs("viewer", { path: "/health" }, async (page) => {
+      await page.getByText("No request was counted in the last day.").waitFor();
+    });
+  });
+
+  test("are shown by endpoint and hour, without script, and unusual hours in the first line", async () => {
+    const rows = Array.from({ length: 61 }, (_, hoursAgo) => {
+      const of = (endpoint: string, code: string, count: number) =>
+        ({ hourMs: hour(hoursAgo), endpoint, code, reason: "", count }) as const;
+      return [
+        of("validate", "OK", 1_000 + hoursAgo * 10),
+        of("validate", "INVALID_KEY", 12),
+        ...(hoursAgo % 3 === 0 ? [of("machine_heartbeat", "OK", 40)] : []),
+        ...(hoursAgo === 2 ? [of("analytics", "SERVER_ERROR", 31)] : []),
+      ];
+    });
+    await addActivity(admin.database, rows.flat());
+    await admin.visitAs("viewer", { path: "/health", script: false }, async (page) => {
+      expect(await summaryOf(page)).toMatch(
+        /^Needs attention: .*unusually many SERVER_ERROR answers at \d\d:00\. Show unusual hours$/,
+      );
+      const endpoints = page.getByRole("table", { name: /^Each endpoint links/ }).locator("tbody tr");
+      const texts = await endpoints.allTextContents();
+      expect(texts.slice(0, 2)).toEqual(["validate27,0482880", "machine_heartbeat32000"]);
+      expect(texts[2]).toBe("analytics31031");
+      expect(await endpoints.first().getByRole("img").getAttribute("aria-label")).toMatch(
+        /^Most at \d\d:00: 1,242$/,
+      );
+      await page.getByRole("link", { name: "analytics", exact: true }).click();
+      await page.getByText("Requests by hour, analytics").first().waitFor();
+      expect(await page.locator(".total").textContent()).toBe("31 requests");
+      await page.getByText("Numbers").click();
+      const numbers = await page.locator(".numbers tbody tr").allTextContents();
+      expect(numbers).toHaveLength(24);
+      expect(numbers[2]).toMatch(/^\d\d:00003131$/);
+      await page.getByRole("link", { name: "Show all endpoints" }).click();
+      await page.getByText("Requests by hour, all endpoints").first().waitFor();
+      await page.getByRole("link", { name: "Show unusual hours" }).click();
+      await page.getByRole("table", { name: "Unusual hours, the latest first" }).waitFor();
+    });
+    await admin.visitAs("viewer", { path: "/health" }, async (page) => {
+      await takeScreenshots(page, "health-requests");
+      await expectAccessible(page);
+      await page.emulateMedia({ forcedColors: "active" });
+      await expectAccessible(page);
+    });
+  });
+});
+
 describe("A page that refreshes itself", () => {
   const MINUTE_MS = 60_000;
 
@@ -128,7 +187,7 @@ describe("A page that refreshes itself", () => {
       await page.locator("#x").fill("");
       await page.evaluate("document.activeElement.blur()");
       await page.clock.runFor(10_000);
-      await page.getByText("Needs attention: a process is lost.").waitFor();
+      await page.getByText("Needs attention: a process is lost").waitFor();
     });
   });
 

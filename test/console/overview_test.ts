@@ -105,7 +105,7 @@ describe("The overview of a demo", () => {
     const [{ count } = { count: 0 }] = await admin.database.query<{ count: number }>(
       (sql) => sql`
         select sum(count)::bigint as count from activity_hours
-         where code = 'KEY_EXPIRED' and hour >= '2026-11-21T15:00:00Z'`,
+         where code = 'KEY_EXPIRED' and hour >= '2026-11-21T16:00:00Z'`,
     );
     expect(count).toBeGreaterThan(0);
     await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
@@ -113,6 +113,16 @@ describe("The overview of a demo", () => {
       expect(await row.locator("td").textContent()).toBe(count.toLocaleString("en-US"));
       await takeScreenshots(page, "overview-demo");
       await expectAccessible(page);
+    });
+  });
+
+  test("names unusual hours in its first line, with a link to them", async () => {
+    await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
+      expect(await page.locator(".notice").first().textContent()).toStartWith(
+        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 3 hours, the last at 22:00. ",
+      );
+      await page.getByRole("link", { name: "Show unusual hours" }).click();
+      await page.getByRole("table", { name: "Unusual hours, the latest first" }).waitFor();
     });
   });
 

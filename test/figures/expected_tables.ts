@@ -64,7 +64,7 @@ export function overviewTables({
       .filter((row) => [row.tier, "all"].includes(tier) && [row.state, "all"].includes(state))
       .reduce((sum, { count }) => sum + count, 0);
   const named = (...names: string[]) => names.filter((name) => name !== "").join(" ");
-  const from = now.getTime() - DAY_MS - (now.getTime() % HOUR_MS);
+  const from = now.getTime() - 23 * HOUR_MS - (now.getTime() % HOUR_MS);
   const codes = sumsOf(countsBy("code", answers).filter(({ at }) => at.getTime() >= from));
   const refused = codes.filter(([code]) => code !== "OK").sort(([, a], [, b]) => b - a);
   const sum = (of: readonly (readonly [string, number])[]) => of.reduce((all, [, count]) => all + count, 0);

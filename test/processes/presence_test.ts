@@ -19,7 +19,8 @@ beforeEach(() => {
 function presenceAt(address: string, uuid = newUuid()) {
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
   const process = { uuid, host: "node-a", address, rateLimits: "shared" } as const;
-  return createPresence({ address: server.address, process, clock: systemClock, log });
+  const latency = () => ({ p50Ms: 0.6, p95Ms: 12 });
+  return createPresence({ address: server.address, process, latency, clock: systemClock, log });
 }
 
 const list = () => listProcesses(server.database);
@@ -45,6 +46,8 @@ describe("createPresence()", () => {
       host: "node-a",
       address: "http://10.0.0.1:8080",
       rateLimits: "shared",
+      p50Ms: 0.6,
+      p95Ms: 12,
       isLost: false,
     });
     await age("http://10.0.0.1:8080", "2 minutes");
@@ -114,6 +117,7 @@ describe("createPresence()", () => {
 test("a service has a row with its address, until it stops", async () => {
   const service = await startTestService({ on: server });
   await until(async () => (await addresses()).includes(service.url));
+  expect((await list())[0]).toMatchObject({ p50Ms: null, p95Ms: null });
   await service.close();
   expect(await addresses()).toEqual([]);
 });

@@ -58,8 +58,7 @@ export async function activityPage({ options, query: sent, now }: Visit): Promis
   const query = completeQuery({ ...values, to: isLatest ? now : to }, now);
   const found = await findShown(options.database, query, now);
   if (isRefusal(found)) return found;
-  const counts = found.found.filter(({ at }) => at >= goBack(query.from, query.step, 0));
-  const body = <Activity query={query} counts={counts} isLatest={isLatest} {...found} />;
+  const body = <Activity query={query} isLatest={isLatest} {...found} />;
   return { title: "Activity", body, ...(isLatest && { script: "refresh" }) };
 }
 
@@ -68,7 +67,8 @@ async function findShown(database: Database, query: ActivityQuery, now: Date) {
   if (query.step === "hour") return await findHours(database, query, now);
   const found = await findActivity(database, { ...query, from: startOfCompared(query) });
   if (isRefusal(found)) return found;
-  return { found, firstHour: await findFirstHour(database), unusual: [] };
+  const counts = found.filter(({ at }) => at >= goBack(query.from, query.step, 0));
+  return { found, counts, firstHour: await findFirstHour(database), unusual: [] };
 }
 
 /** Returns the beginning of the time before, which is as long; and one step more, because the last one may not be over. */

@@ -1,38 +1,57 @@
 /** @jsxImportSource hono/jsx */
+import * as v from "valibot";
+import { completeQuery, findEndpointHours, findHours } from "../../activity/mod.ts";
 import { type Finding, measureDatabase } from "../../doctor/mod.ts";
 import { listTokens } from "../../operators/mod.ts";
 import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
 import { COMMIT, VERSION } from "../../version.ts";
+import { FAILURE_CODES } from "../../wire/mod.ts";
 import { type Column, Facts, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, Foreign, Lines, Pill, type PillProps, Size } from "../frame/console/components/values.tsx";
+import { readConditions } from "../frame/console/conditions.ts";
 import { distanceOf } from "../frame/console/distance.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { Endpoints } from "./endpoints.tsx";
 import { type Expiry, listExpiries, summarize } from "./health_rows.ts";
 
 const NO_CERTIFICATE = "The service has no certificate of its own";
 
+const CONDITIONS = {
+  endpoint: v.optional(v.pipe(v.string(), v.regex(/^[a-z_]{1,40}$/, "must be the name of an endpoint"))),
+};
+
 /** The page Health: what works, what will soon fail, and what is wrong. Only admins see the names of tokens. */
-export async function healthPage({ options, session, now }: Visit): Promise<Page> {
+export async function healthPage({ options, session, query, now }: Visit): Promise<Page | Refusal> {
+  const { values } = readConditions(query, CONDITIONS);
+  if (isRefusal(values)) return values;
   const { database, processUuid: ownUuid } = options;
   const isAdmin = session.role === "admin";
   const examination = options.examination();
-  const [findings, processes, tokens, facts] = await Promise.all([
+  const day = completeQuery({}, now);
+  const [findings, processes, tokens, facts, { unusual }, found] = await Promise.all([
     examination.findings,
     listProcesses(database),
     isAdmin ? listTokens(database, { now }) : [],
     measureDatabase(database),
+    findHours(database, day, now),
+    findEndpointHours(database, day, FAILURE_CODES),
   ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
-  const summary = summarize(findings, expiries, processes);
+  const summary = summarize({ findings, expiries, processes, unusual });
   return {
     title: "Health",
     script: "refresh",
     body: (
       <>
         <p class={`notice ${summary.tone}`}>
-          <Foreign text={summary.sentence} />
+          <Foreign text={summary.sentence} />{" "}
+          {unusual.length > 0 && <a href="/console/activity">Show unusual hours</a>}
         </p>
+        <h2 id="requests">Requests of the last day</h2>
+        <Endpoints found={found} endpoint={values.endpoint} now={now} />
         <h2>Checks</h2>
         <Table caption={`Checked: ${distanceOf(examination.at, now)}`} columns={CHECKS} rows={findings} />
         <h2>Expiry</h2>
@@ -117,8 +136,20 @@ const processColumns = (ownUuid: string, now: Date): readonly Column<ServingProc
   },
   { label: "Version", cell: ({ version }) => version },
   { label: "Started", cell: ({ startedAt }) => <Ago at={startedAt} now={now} /> },
+  {
+    label: "Answers since its start",
+    cell: ({ p50Ms, p95Ms }) =>
+      p50Ms === null || p95Ms === null ? (
+        <span class="muted">none reported</span>
+      ) : (
+        <Lines text={`half within ${inMs(p50Ms)}`} more={`95 % within ${inMs(p95Ms)}`} />
+      ),
+  },
   { label: "Last seen", cell: ({ seenSecondsAgo }) => `${seenOf(seenSecondsAgo)} ago` },
 ];
+
+/** Two digits: the time of an answer is counted in steps, of which each is about twice the one before. */
+const inMs = (ms: number) => `${renderCount(Number(ms.toPrecision(2)))} ms`;
 
 /** The time is by the clock of the database, so the database also computes the distance. */
 function seenOf(seconds: number): string {

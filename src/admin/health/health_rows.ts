@@ -1,5 +1,6 @@
 /** The rows that the page Health makes from its facts. */
-import { DAY_MS } from "../../calendar.ts";
+import type { Unusual } from "../../activity/mod.ts";
+import { DAY_MS, toTimestamp } from "../../calendar.ts";
 import type { Finding } from "../../doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
 import type { ServingProcess } from "../../processes/mod.ts";
@@ -44,16 +45,26 @@ export function listExpiries(
   return [...(certificate ? [certificate] : []), ...shown.slice(0, MOST_TOKENS)];
 }
 
+interface HealthFacts {
+  readonly findings: readonly Finding[];
+  readonly expiries: readonly Expiry[];
+  readonly processes: readonly ServingProcess[];
+  /** Of the last day, by code, the latest first. */
+  readonly unusual: readonly Unusual[];
+}
+
 /** Returns one line about everything, with its tone. */
-export function summarize(
-  findings: readonly Finding[],
-  expiries: readonly Expiry[],
-  processes: readonly ServingProcess[],
-) {
+export function summarize({ findings, expiries, processes, unusual }: HealthFacts) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
   const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];
   const lost = processes.filter(({ isLost }) => isLost).length;
   if (lost > 0) soon.push(lost === 1 ? "a process is lost" : `${lost} processes are lost`);
+  for (const [what, hours] of Map.groupBy(unusual, describeUnusual)) {
+    const last = hours[0] && toTimestamp(hours[0].at).slice(11, 16);
+    soon.push(
+      hours.length === 1 ? `${what} at ${last}` : `${what} in ${hours.length} hours, the last at ${last}`,
+    );
+  }
   const sentences = [
     ...(wrong.length > 0 ? [`Wrong: ${wrong.join(", ")}.`] : []),
     ...(soon.length > 0 ? [`Needs attention: ${soon.join(", ")}.`] : []),
@@ -64,6 +75,9 @@ export function summarize(
   const serving = processes.length === 1 ? "1 process serves" : `${processes.length} processes serve`;
   return { tone: "good", sentence: `Everything works. ${serving} this database.` } as const;
 }
+
+const describeUnusual = ({ name, kind }: Unusual) =>
+  `unusually ${kind === "high" ? "many" : "few"} ${name} answers`;
 
 const namesOf = (findings: readonly Finding[], state: Finding["state"]) =>
   findings.filter((finding) => finding.state === state).map(({ name }) => name);

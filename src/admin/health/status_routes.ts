@@ -1,8 +1,10 @@
 /** The state of the service, for monitoring. */
 import * as v from "valibot";
+import { completeQuery, findEndpointHours, findHours } from "../../activity/mod.ts";
 import { toTimestamp } from "../../calendar.ts";
+import { listProcesses } from "../../processes/mod.ts";
 import { VERSION } from "../../version.ts";
-import { oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, FAILURE_CODES, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { route, titled } from "../frame/api/route.ts";
 
 const FINDING = titled("Finding", {
@@ -10,6 +12,37 @@ const FINDING = titled("Finding", {
   state: oneOfThese(["ok", "warn", "fail", "skip"]),
   message: v.string(),
   remedy: v.optional(v.string()),
+});
+
+const HOUR_OF_ENDPOINT = titled("EndpointHour", {
+  at: timestamp(),
+  endpoint: v.string(),
+  http_requests: count(1),
+  refused: count(),
+  failed: v.pipe(count(), v.description("With a status of 500 or more")),
+});
+
+const UNUSUAL_HOUR = titled("UnusualHour", {
+  at: timestamp(),
+  code: v.string(),
+  http_requests: count(),
+  kind: oneOfThese(["high", "low"]),
+  lowest: v.pipe(count(), v.description("Of the same hour of the 28 days before")),
+  highest: count(),
+});
+
+const MS = v.pipe(
+  v.nullable(v.number()),
+  v.description("Of its requests since its start; null before the first"),
+);
+const PROCESS = titled("Process", {
+  address: v.string(),
+  host: v.string(),
+  version: v.string(),
+  started_at: timestamp(),
+  is_lost: v.boolean(),
+  p50_ms: MS,
+  p95_ms: MS,
 });
 
 export const getStatus = route("GET /status", "status:read", {
@@ -24,17 +57,41 @@ export const getStatus = route("GET /status", "status:read", {
       version: v.string(),
       checked_at: timestamp(),
       findings: v.array(FINDING),
+      hours: v.pipe(v.array(HOUR_OF_ENDPOINT), v.description("The last 24 hours, by endpoint")),
+      unusual_hours: v.array(UNUSUAL_HOUR),
+      processes: v.array(PROCESS),
     }),
     description: "The findings",
   },
-  async run({ examination }) {
+  async run({ database, examination }, { now }) {
     const { at, findings } = examination();
-    const found = await findings;
+    const day = completeQuery({}, now);
+    const [found, hours, { unusual }, processes] = await Promise.all([
+      findings,
+      findEndpointHours(database, day, FAILURE_CODES),
+      findHours(database, day, now),
+      listProcesses(database),
+    ]);
     return {
       ok: found.every(({ state }) => state !== "fail"),
       version: VERSION,
       checked_at: toTimestamp(at),
       findings: found,
+      hours: hours.map(({ at, requests, ...row }) => ({
+        at: toTimestamp(at),
+        http_requests: requests,
+        ...row,
+      })),
+      unusual_hours: unusual.map(({ at, name, count, ...row }) => ({
+        ...row,
+        at: toTimestamp(at),
+        code: name,
+        http_requests: count,
+      })),
+      processes: processes.map(({ address, host, version, startedAt, isLost, p50Ms, p95Ms }) => {
+        const latency = { p50_ms: p50Ms, p95_ms: p95Ms };
+        return { address, host, version, started_at: toTimestamp(startedAt), is_lost: isLost, ...latency };
+      }),
     };
   },
 });

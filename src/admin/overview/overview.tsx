@@ -1,11 +1,10 @@
 /** @jsxImportSource hono/jsx */
-import { findActivity } from "../../activity/mod.ts";
+import { completeQuery, findHours } from "../../activity/mod.ts";
 import { DAY_MS, toDay } from "../../calendar.ts";
 import { readFigures } from "../../figures/mod.ts";
 import { listKeys } from "../../keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { listProcesses } from "../../processes/mod.ts";
-import { isRefusal } from "../../refusal.ts";
 import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
@@ -32,15 +31,13 @@ const DAYS = 90;
 export async function overviewPage({ options, now, may }: Visit): Promise<Page> {
   const { database } = options;
   options.demandFigures();
-  const [health, keys, figures, use, activity] = await Promise.all([
+  const [{ unusual, counts, ...health }, keys, figures, use] = await Promise.all([
     findHealth(options, now),
     listKeys(database, { now, filter: { limit: 1 } }),
     readFigures(database),
     readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
-    findActivity(database, { from: new Date(now.getTime() - DAY_MS), to: now, by: "code", step: "hour" }),
   ]);
   const hasKeys = keys.length > 0;
-  const counts = isRefusal(activity) ? [] : activity;
   const mayIssue = may("keys:issue");
   return {
     title: "Overview",
@@ -49,7 +46,9 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     body: (
       <>
         <p class={`notice ${health.tone} health`}>
-          <Foreign text={health.sentence} /> <a href="/console/health">Show health</a>
+          <Foreign text={health.sentence} />{" "}
+          {unusual.length > 0 && <a href="/console/activity">Show unusual hours</a>}{" "}
+          <a href="/console/health">Show health</a>
         </p>
         {!hasKeys && <NoKeys mayIssue={mayIssue} />}
         {hasKeys && <Use use={use} now={now} />}
@@ -86,13 +85,15 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
   };
 }
 
-/** The sentence of the page Health, without the tokens, whose names only admins see. */
-async function findHealth(options: Visit["options"], now: Date) {
-  const [findings, processes] = await Promise.all([
-    options.examination().findings,
-    listProcesses(options.database),
+/** The sentence of the page Health, without the tokens, whose names only admins see; and the activity of the last day. */
+async function findHealth({ database, examination, certificateExpiresAt }: Visit["options"], now: Date) {
+  const [findings, processes, day] = await Promise.all([
+    examination().findings,
+    listProcesses(database),
+    findHours(database, completeQuery({}, now), now),
   ]);
-  return summarize(findings, listExpiries(options.certificateExpiresAt(), [], now), processes);
+  const expiries = listExpiries(certificateExpiresAt(), [], now);
+  return { ...day, ...summarize({ findings, expiries, processes, unusual: day.unusual }) };
 }
 
 /** Returns a day as `2026-11-22`. */

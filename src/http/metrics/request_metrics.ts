@@ -4,9 +4,9 @@
  * Every request is counted here, so an outcome is an index into an array, which is fast. The labels are bounded: each
  * route has an endpoint, and all other paths share one.
  */
-import { Histogram, type HistogramCounts } from "../../histogram.ts";
+import { Histogram, type HistogramCounts, quantileOf } from "../../histogram.ts";
 import { type Code, isRefusal, type KeyFlaw } from "../../refusal.ts";
-import { CLIENT_CODES, statusOf, toWireCode } from "../../wire/mod.ts";
+import { CLIENT_CODES, statusOf, toWireCode, UNHEALTHY } from "../../wire/mod.ts";
 import type { Outcome, Reply } from "../exchange.ts";
 
 /** An answer from the cache takes 0.1 ms, a commit about 10 ms, and no answer takes longer than 5 s. */
@@ -28,7 +28,7 @@ const FLAWS: readonly (readonly [code: Code, reason: KeyFlaw])[] = [
 
 /** All outcomes, in the order of the counters, each with the code that the client sees. */
 const OUTCOMES: readonly Omit<OutcomeCount, "count">[] = [
-  ...REPLIES.map((status) => ({ status, code: status === 503 ? "UNHEALTHY" : "OK", reason: "" })),
+  ...REPLIES.map((status) => ({ status, code: status === 503 ? UNHEALTHY : "OK", reason: "" })),
   ...CLIENT_CODES.map((code) => ({ status: statusOf(code), code: toWireCode(code), reason: "" })),
   ...FLAWS.map(([code, reason]) => ({ status: statusOf(code), code: toWireCode(code), reason })),
 ];
@@ -89,6 +89,17 @@ export function createRequestMetrics() {
       return metrics;
     },
     entries: () => [...endpoints],
+    /**
+     * Returns within how many milliseconds half of the requests and 95 % of them were answered; null before the first one.
+     * Checks of the health are left out: a balancer sends them all the time.
+     */
+    latency() {
+      const measured = [...endpoints].flatMap(([name, metrics]) =>
+        name === "health" ? [] : metrics.durations(),
+      );
+      const toMs = (seconds: number | null) => seconds && seconds * 1_000;
+      return { p50Ms: toMs(quantileOf(measured, 0.5)), p95Ms: toMs(quantileOf(measured, 0.95)) };
+    },
     /** Returns every outcome of every endpoint that was counted. */
     answers: () =>
       [...endpoints].flatMap(([endpoint, metrics]) =>

@@ -1,0 +1,86 @@
+/** @jsxImportSource hono/jsx */
+import { completeQuery, type HourOfEndpoint, stepsOf } from "../../activity/mod.ts";
+import { toTimestamp } from "../../calendar.ts";
+import { renderCount } from "../../render_count.ts";
+import { Bars } from "../frame/console/components/charts.tsx";
+import { numeric, Table } from "../frame/console/components/table.tsx";
+
+interface EndpointsProps {
+  /** Of the last day. */
+  readonly found: readonly HourOfEndpoint[];
+  /** The endpoint of the chart; undefined for all of them. */
+  readonly endpoint: string | undefined;
+  readonly now: Date;
+}
+
+/** The requests of the last day: a chart by hour, of all endpoints or of one, and the endpoints with their sums. */
+export function Endpoints({ found, endpoint, now }: EndpointsProps) {
+  if (found.length === 0) return <p class="muted">No request was counted in the last day.</p>;
+  const columnsOf = (rows: readonly HourOfEndpoint[]) =>
+    stepsOf(completeQuery({}, now)).map((at) => {
+      const { requests, refused, failed } = sumOf(rows.filter((row) => row.at.getTime() === at.getTime()));
+      return { label: toTimestamp(at).slice(11, 16), values: [requests - refused - failed, refused, failed] };
+    });
+  const endpoints = [...Map.groupBy(found, (row) => row.endpoint)]
+    .map(([name, rows]) => ({ name, rows, ...sumOf(rows) }))
+    .sort((one, other) => other.requests - one.requests);
+  return (
+    <>
+      <Bars
+        caption={`Requests by hour, ${endpoint ?? "all endpoints"}`}
+        columnName="Hour"
+        parts={["without an error", "refused", "failed"]}
+        series={columnsOf(found.filter((row) => endpoint === undefined || row.endpoint === endpoint))}
+        unit="requests"
+        empty="This endpoint had no request in the last day."
+      />
+      <Table
+        caption="Each endpoint links to its chart. A request failed if its answer has a status of 500 or more"
+        columns={[
+          {
+            label: "Endpoint",
+            cell: ({ name }) => <a href={`/console/health?endpoint=${name}#requests`}>{name}</a>,
+          },
+          numeric("Requests", ({ requests }) => renderCount(requests)),
+          numeric("Refused", ({ refused }) => renderCount(refused)),
+          numeric("Failed", ({ failed }) => renderCount(failed)),
+          { label: "By hour", cell: ({ rows }) => <Line columns={columnsOf(rows)} /> },
+        ]}
+        rows={endpoints}
+      />
+      <p>
+        {endpoint !== undefined && <a href="/console/health#requests">Show all endpoints</a>}{" "}
+        <a href="/console/activity?by=endpoint">Show activity by endpoint</a>
+      </p>
+    </>
+  );
+}
+
+function sumOf(rows: readonly HourOfEndpoint[]) {
+  const sum = (of: "requests" | "refused" | "failed") => rows.reduce((all, row) => all + row[of], 0);
+  return { requests: sum("requests"), refused: sum("refused"), failed: sum("failed") };
+}
+
+/** A small chart without an axis: all requests of each hour, and in front those that were refused or failed. */
+function Line({ columns }: { readonly columns: readonly { label: string; values: readonly number[] }[] }) {
+  const sums = columns.map(({ values: [good = 0, refused = 0, failed = 0] }) => [
+    ...[good + refused + failed, refused + failed, failed],
+  ]);
+  const counts = sums.map(([all = 0]) => all);
+  const most = Math.max(...counts);
+  const bars = (part: number) =>
+    sums.map((of) => `V${(20 - ((of[part] ?? 0) * 20) / most).toFixed()}h1`).join("");
+  return (
+    <svg
+      class="line"
+      viewBox={`0 0 ${columns.length} 20`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`Most at ${columns[counts.indexOf(most)]?.label}: ${renderCount(most)}`}
+    >
+      {[0, 1, 2].map((part) => (
+        <path class={`part-${part}`} d={`M0 20${bars(part)}V20z`} />
+      ))}
+    </svg>
+  );
+}
