@@ -41,12 +41,12 @@ export interface KeySummary extends Places, Obstructed {
   readonly obstacles: readonly Obstacle[];
   /** The day on which the quota will be used up, by the stored figures; null if it lasts until it resets. `2026-11-27`. */
   readonly runsOutOn: string | null;
-  /** How many machines hold a place, up to `MOST_COUNTED`; null if machines are not counted. */
+  /** How many machines hold a place, up to `MOST_PLACES`; null if machines are not counted. */
   readonly placesTaken: number | null;
 }
 
 /** So many machines of a license are counted at most: a page shows many licenses. */
-export const MOST_COUNTED = 1_000;
+export const MOST_PLACES = 1_000;
 
 interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy" | "obstacles"> {
   readonly replacedByUuid: string | null;
@@ -115,7 +115,7 @@ async function select(
              to_char(r.day, 'YYYY-MM-DD') as "runsOutOn",
              case when l.max_machines is not null then (
                select count(*) from (select from machines m where m.license_id = l.id and ${isTaken(sql)}
-                                      limit ${MOST_COUNTED}) as taken) end as "placesTaken"
+                                      limit ${MOST_PLACES}) as taken) end as "placesTaken"
         from keys k
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
@@ -155,8 +155,9 @@ async function select(
       replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),
     };
     const obstacles = findObstacles(summary, now);
-    // The forecast is older than the use.
-    return { ...summary, obstacles, runsOutOn: obstacles.includes("quota_used_up") ? null : rest.runsOutOn };
+    // The forecast is older than the key.
+    const isOver = obstacles.some((each) => each !== "suspended" && each !== "too_many_requests");
+    return { ...summary, obstacles, runsOutOn: isOver ? null : rest.runsOutOn };
   });
 }
 

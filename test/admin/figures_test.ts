@@ -8,7 +8,8 @@ import { countUse } from "../../src/usage/mod.ts";
 import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { createTestClock } from "../support/clock.ts";
 import { countRowsRead } from "../support/rows_read.ts";
-import { useAdmin } from "../support/use.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
+import { commandsOn } from "./commands_on.ts";
 import { readAll } from "./list_kit.ts";
 
 let demands = 0;
@@ -75,6 +76,7 @@ const unused = (days: number) => (sql: Sql) =>
 
 describe("after the first computation", () => {
   const admin = useCustomers();
+  const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
   beforeAll(async () => {
     const { database, clock } = admin;
     await computeFigures(database, { clock });
@@ -177,6 +179,25 @@ describe("after the first computation", () => {
     }
     expect((await admin.call("GET", "/keys")).body).not.toHaveProperty("as_of");
     expect(demands).toBe(before + 4);
+  });
+
+  test("`keys list` has the same keys, and says when the figures were counted", async () => {
+    let found = 0;
+    for (const [query, ...options] of [
+      ["refused_now=true", "--refused-now"],
+      ["refused_now=true&tier=free", "--refused-now", "--tier", "free"],
+      ["runs_out_within=5", "--runs-out-within", "5"],
+      ["all_places_taken=true", "--all-places-taken"],
+    ] as const) {
+      const listed = await readAll(admin, `/keys?${query}&limit=50`);
+      const command = ["keys", "list", "--limit", "5000", ...options];
+      expect(await commands.json(command)).toEqual(listed);
+      expect((await commands.run(command)).err).toMatch(
+        /^By the stored figures of 2026-11-20T12:\d\d:\d\dZ\n$/,
+      );
+      found += listed.length;
+    }
+    expect(found).toBeGreaterThan(300);
   });
 
   test("GET /figures has the counts of the database", async () => {

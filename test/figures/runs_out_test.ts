@@ -1,8 +1,10 @@
 /** The forecast of the stored figures: which licenses use up their quota before the month ends, and on which day. */
 import { describe, expect, test } from "bun:test";
+import type { Sql } from "../../src/database/mod.ts";
 import { computeFigures, readFigures } from "../../src/figures/mod.ts";
+import { parseId } from "../../src/ids.ts";
 import { listKeys, revokeKey } from "../../src/keys/mod.ts";
-import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, eraseAccount } from "../../src/licensing/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, issue, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
@@ -118,7 +120,7 @@ describe("the figure runs_out", () => {
       email: "expired@example.org",
       expiresAt: new Date("2026-11-21T10:00:00Z"),
     });
-    await issueUsed(120, days(14, 20), { email: "free@example.org", tier: "free" });
+    const free = await issueUsed(120, days(14, 20), { email: "free@example.org", tier: "free" });
     await issueUsed(100, days(14, 20), { email: "late@example.org", tier: "enterprise" });
     await issueUsed(110, days(14, 20), { email: "early@example.org", tier: "enterprise" });
     expect(Object.keys(await compute(now.toISOString()))).toEqual([
@@ -126,14 +128,18 @@ describe("the figure runs_out", () => {
       "late@example.org",
       "free@example.org",
     ]);
-    const listed = await listKeys(server.database, {
-      now,
-      filter: { stored: [{ keys: 3, select: (sql) => sql`select key_id from figure_runs_out` }] },
-    });
-    expect(listed.map(({ email }) => email)).toEqual([
-      "free@example.org",
-      "late@example.org",
-      "early@example.org",
-    ]);
+    const list = async () => {
+      const stored = [{ keys: 3, select: (sql: Sql) => sql`select key_id from figure_runs_out` }];
+      const keys = await listKeys(server.database, { now, filter: { stored } });
+      return keys.map(({ email, runsOutOn }) => `${email} ${runsOutOn}`);
+    };
+    const enterprise = ["late@example.org 2026-11-24", "early@example.org 2026-11-23"];
+    expect(await list()).toEqual(["free@example.org 2026-11-22", ...enterprise]);
+    // The stored list is older than the end of a key.
+    orThrow(await revokeKey(changes, { uuid: uuidOf(free) }, { actor: ACTOR, now }));
+    orThrow(await eraseAccount(server.database, parseId("usr", free.userId) ?? "", { actor: ACTOR, now }));
+    expect(await list()).toEqual([expect.stringMatching(/^erased-.* null$/), ...enterprise]);
+    expect(Object.keys(await compute(now.toISOString()))).toEqual(["early@example.org", "late@example.org"]);
+    expect(await list()).toEqual(enterprise);
   });
 });

@@ -1,7 +1,7 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
 
 import * as v from "valibot";
-import { MOST_COUNTED, OBSTACLES } from "../../keys/mod.ts";
+import { MOST_PLACES, OBSTACLES } from "../../keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { PLACES } from "../frame/api/fields.ts";
@@ -57,7 +57,7 @@ export const KEY = titled("Key", {
   ),
   places_taken: v.pipe(
     v.nullable(count()),
-    v.description(`The machines that hold a place, at most ${MOST_COUNTED}; null: they are not counted`),
+    v.description(`The machines that hold a place, at most ${MOST_PLACES}; null: they are not counted`),
   ),
 });
 

@@ -8,7 +8,7 @@ import {
   type KeySummary,
   listKeys,
   listUuids,
-  MOST_COUNTED,
+  MOST_PLACES,
   renderKeysCsv,
 } from "../../keys/mod.ts";
 import {
@@ -149,7 +149,7 @@ export async function findKeys(
 /** Renders the places of a license that machines hold: `3 of 5 places`; empty if machines are not counted. */
 function renderTaken({ placesTaken, maxMachines }: KeySummary): string {
   if (placesTaken === null || maxMachines === null) return "";
-  const isMore = placesTaken === MOST_COUNTED && maxMachines > MOST_COUNTED;
+  const isMore = placesTaken === MOST_PLACES && maxMachines > MOST_PLACES;
   return `${renderCount(placesTaken)}${isMore ? " or more" : ""} of ${renderCount(maxMachines)} places`;
 }
 
