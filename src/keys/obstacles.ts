@@ -49,21 +49,19 @@ type Refused = Pick<Obstructed, "refusedLastHour" | "requestsLastHour"> & {
   readonly obstacles: readonly Obstacle[];
 };
 
-/** Says the reasons in words, each with its details: `["too many requests", "173 of 240 in the last hour"]`. */
-export function describeObstacles(key: Refused): (readonly [words: string, details?: string])[] {
-  return key.obstacles.map((obstacle) => {
-    if (obstacle === "too_many_requests")
-      return [
-        "too many requests",
-        `${renderCount(key.refusedLastHour)} of ${renderCount(key.requestsLastHour)} in the last hour`,
-      ];
-    return [obstacle === "replaced" ? "rotated" : obstacle.replaceAll("_", " ")];
-  });
+/** Says the reasons in words, with their details: `too many requests`, `173 of 240 in the last hour`. */
+export function describeObstacles({ obstacles, refusedLastHour, requestsLastHour }: Refused) {
+  const many = `${renderCount(refusedLastHour)} of ${renderCount(requestsLastHour)} in the last hour`;
+  return obstacles.map((obstacle) => ({
+    obstacle,
+    words: obstacle === "replaced" ? "rotated" : obstacle.replaceAll("_", " "),
+    details: obstacle === "too_many_requests" ? many : "",
+  }));
 }
 
 /** Says the reasons as one text: `suspended; quota used up`. */
 export function renderObstacles(key: Refused): string {
   return describeObstacles(key)
-    .map((parts) => parts.join(": "))
+    .map(({ words, details }) => (details === "" ? words : `${words}: ${details}`))
     .join("; ");
 }

@@ -10,7 +10,7 @@ import type { Clock } from "../clock.ts";
 import { createWaitingRows, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import type { StoredList } from "./key_filter.ts";
 
-/** The most keys that one process watches: then the one whose last refusal is the oldest is forgotten. */
+/** The most keys that one process watches: another one only after one of them is forgotten. */
 const MAX_WATCHED = 5_000;
 const PART_MS = 600_000;
 
@@ -28,7 +28,7 @@ export function createRequestWatch({
   readonly database: Database;
   readonly clock: Clock;
 }) {
-  /** The last refusal of each key, by the monotonic clock; the oldest one first. */
+  /** The last refusal of each key, by the monotonic clock. */
   const watched = new Map<string, number>();
   const rows = createWaitingRows<CountOfPart>({
     idOf: ({ keyUuid, beganAtMs }) => `${keyUuid} ${beganAtMs}`,
@@ -40,18 +40,12 @@ export function createRequestWatch({
     write: (counts) => addCounts(database, counts, clock.now()),
   });
 
-  function watch(uuid: string, nowMs: number) {
-    watched.delete(uuid);
-    watched.set(uuid, nowMs);
-    const [oldest = uuid] = watched.keys();
-    if (watched.size > MAX_WATCHED) watched.delete(oldest);
-  }
-
   return {
     /** Counts a request; costs next to nothing while no key is watched. */
     note(uuid: string, isRefused: boolean): void {
-      if (isRefused) watch(uuid, clock.monotonicMs());
-      else if (watched.size === 0 || !watched.has(uuid)) return;
+      if (!isRefused && watched.size === 0) return;
+      if (!watched.has(uuid) && (!isRefused || watched.size >= MAX_WATCHED)) return;
+      if (isRefused) watched.set(uuid, clock.monotonicMs());
       const beganAtMs = Math.floor(clock.nowMs() / PART_MS) * PART_MS;
       rows.add({ keyUuid: uuid, beganAtMs, requests: 1, refused: isRefused ? 1 : 0 });
     },

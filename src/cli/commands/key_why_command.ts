@@ -127,7 +127,7 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
     command: `keys limit ${id} N`,
   }),
   too_many_requests: (key) => ({
-    sentence: `Some requests were refused because there were too many, ${describeObstacles(key).at(-1)?.[1]}: ${WAIT}`,
+    sentence: `Some requests were refused because there were too many, ${describeObstacles(key).at(-1)?.details}: ${WAIT}`,
   }),
 };
 

@@ -111,20 +111,18 @@ const TONES: Readonly<Record<Obstacle, string>> = {
 
 /** The state of a key: why the service refuses it now, or else that it is active. */
 export function State({ of }: { readonly of: KeySummary }) {
-  const described = describeObstacles(of);
-  const isActive = of.obstacles.every((obstacle) => obstacle === "too_many_requests");
   return (
     <span>
-      {isActive && <span class="state active">active</span>}{" "}
-      {of.obstacles.map((obstacle, index) => {
-        const [words, details] = described[index] ?? [];
-        return (
-          <>
-            <span class={`state ${TONES[obstacle]}`}>{words}</span>{" "}
-            {details && <span class="more">{details}</span>}
-          </>
-        );
-      })}
+      {of.obstacles.every((obstacle) => obstacle === "too_many_requests") && (
+        <span class="state active">active</span>
+      )}
+      {describeObstacles(of).map(({ obstacle, words, details }) => (
+        <>
+          {" "}
+          <span class={`state ${TONES[obstacle]}`}>{words}</span>{" "}
+          {details && <span class="more">{details}</span>}
+        </>
+      ))}
     </span>
   );
 }
