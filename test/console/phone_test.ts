@@ -40,6 +40,17 @@ describe("On a phone", () => {
     },
   );
 
+  test("the search box is as wide as the page while it has the focus", async () => {
+    await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+      await page.setViewportSize(PHONE);
+      const box = page.getByRole("search").getByRole("searchbox");
+      const width = async () => (await box.boundingBox())?.width;
+      expect(await width()).toBeLessThan(PHONE.width / 2);
+      await box.focus();
+      expect(await width()).toBeGreaterThan(PHONE.width - 40);
+    });
+  });
+
   test.each(LISTS)(
     "the conditions of %s are folded until one is set, so that rows begin near the top",
     async (name) => {
