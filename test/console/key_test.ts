@@ -125,7 +125,7 @@ describe("An action", () => {
 
   test("changes expiry, tier, limits and external id of the license", async () => {
     const key = await admin.issue({ expiresAt: new Date("2026-12-01T00:00:00Z") });
-    await visit("editor", key, async (page) => {
+    const act = async (page: Page) => {
       await page.locator("#renew summary").click();
       expect(await page.getByLabel("Last day").inputValue()).toBe("2027-12-01");
       await page.getByRole("button", { name: "Renew the license" }).click();
@@ -136,10 +136,17 @@ describe("An action", () => {
       await page.locator("#tier").getByLabel("Tier").selectOption("commercial");
       await page.getByRole("button", { name: "Change the tier" }).click();
       await page.getByText("tier: research → commercial. 500,000 a month; 0 used stay.").waitFor();
+      await change(page, "limit", { "Monthly limit": "0" }, "Change the limit");
+      await page.getByText("0 would refuse every request").waitFor();
+      await page.locator("#limit").getByLabel("Monthly limit").fill("750,000");
+      await page.getByRole("button", { name: "Change the limit" }).click();
+      await page.getByText("monthly limit: the tier's → 750,000. 750,000 a month; 0 used stay.").waitFor();
+      await change(page, "limit", { "Monthly limit": "1\u2009234 567" }, "Change the limit");
+      await page.getByText("monthly limit: 750,000 → 1,234,567.").waitFor();
       await change(page, "limit", { "Monthly limit": "77" }, "Change the limit");
-      await page.getByText("monthly limit: the tier's → 77. 77 a month; 0 used stay.").waitFor();
+      await page.getByText("monthly limit: 1,234,567 → 77. 77 a month; 0 used stay.").waitFor();
       await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
-      await page.getByText("external id: none → order 1.").waitFor();
+      await page.getByText("The external id is order 1 now.").waitFor();
       expect(await find(key)).toMatchObject({
         tier: "commercial",
         monthlyLimit: 77,
@@ -158,7 +165,7 @@ describe("An action", () => {
       await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
       await page.getByText("Nothing changed: the values were the same already.").waitFor();
       await change(page, "external-id", { "External id": "" }, "Change the external id");
-      await page.getByText("external id: order 1 → none.").waitFor();
+      await page.getByText("The external id is removed now.").waitFor();
       // One banner says what has changed and that the key works.
       expect(await page.locator(".notice").count()).toBe(1);
       // An address alone claims no change.
@@ -169,7 +176,8 @@ describe("An action", () => {
       }
       await page.goto(`${admin.url}/console/accounts/${key.userId}`);
       await page.getByText("30 floating seats of 15 minutes").waitFor();
-    });
+    };
+    await visit("editor", key, act, { expectedFaults: [/status of 400/] });
   });
 
   test("that is refused stays open, with the error next to its field and the entered values", async () => {
@@ -398,6 +406,16 @@ test("The form of a license file says until when it is valid and why, and refuse
     },
     { query: "?open=license", expectedFaults: [/status of 400/] },
   );
+});
+
+test("A button copies an identifier", async () => {
+  const key = await admin.issue();
+  await visit("viewer", key, async (page) => {
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.getByRole("button", { name: `Copy ${key.id}` }).click();
+    await page.getByText("Copied").waitFor();
+    expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key.id);
+  });
 });
 
 test("A viewer reads everything and changes nothing; an editor cannot revoke", async () => {

@@ -10,7 +10,7 @@ import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
-import { IssueButton } from "../frame/console/components/layout.tsx";
+import { Id, IssueButton } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
@@ -77,7 +77,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
         <ErasureNotice account={account} month={erasedMonth} now={now} />
         <Facts
           facts={[
-            ["Account id", <code>{id}</code>],
+            ["Account id", <Id id={id} />],
             ["Name", <Foreign text={name} />],
             ["Organization", organization === "" ? NONE : <Foreign text={organization} />],
             ["Created", <Day at={createdAt} now={now} />],

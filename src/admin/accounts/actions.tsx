@@ -45,7 +45,8 @@ const change: AccountAction = action({
   },
   perform: ({ of: { uuid }, fields, by, visit }) =>
     updateAccount(visit.options.database, { uuid, ...fields, ...by }),
-  done: "The account was changed.",
+  done: ({ name, organization }) =>
+    `The account was changed. It is ${[name, organization].filter(Boolean).join(", ")} now.`,
 });
 
 const CHANGED_MEANWHILE = refuse(

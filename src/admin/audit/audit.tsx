@@ -104,19 +104,14 @@ function dayOf(text = "", laterMs = 0): Date | undefined {
 
 function Fields(asked: Asked<AuditEntries>) {
   const field = (name: keyof AuditEntries) => fieldOf(asked, name);
-  // A browser shows nothing in a field for a day if the text is none.
-  const day = (name: "since" | "until") => ({
-    ...field(name),
-    type: field(name).error ? ("text" as const) : ("date" as const),
-  });
   return (
     <>
       <TextField {...field("account")} label="Account" hint="Its e-mail or its id" />
       <TextField {...field("actor")} label="Actor" hint="Such as operator:olga" />
       <Select {...field("action")} label="Action" choices={choicesOf(ACTIONS)} />
       <TextField {...field("key")} label="Key" hint="Its id" />
-      <TextField {...day("since")} label="From" />
-      <TextField {...day("until")} label="To" hint="This day is included, UTC" />
+      <TextField {...field("since")} label="From" hint="A day such as 2026-11-20" />
+      <TextField {...field("until")} label="To" hint="This day is included, UTC" />
     </>
   );
 }

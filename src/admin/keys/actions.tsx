@@ -171,7 +171,7 @@ const changeExternalId: KeyAction = action({
   entries: { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },
   perform: ({ fields: { external_id: externalId }, ...change }) =>
     changeLicenseOf(change, { externalId: externalId ?? null }),
-  done: "The license has its new external id.",
+  done: ({ key }) => `The external id is ${key.externalId ?? "removed"} now.`,
 });
 
 const revoke: KeyAction = action({

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import type { KeyExplanation } from "../../keys/mod.ts";
 import { describePlaces } from "../../licensing/mod.ts";
+import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 
@@ -16,7 +17,7 @@ export function KeyFacts({ explanation: { key }, now }: FactsProps) {
   return (
     <Facts
       facts={[
-        ["Key id", <code>{key.id}</code>],
+        ["Key id", <Id id={key.id} />],
         [
           "Account",
           <>
@@ -28,7 +29,7 @@ export function KeyFacts({ explanation: { key }, now }: FactsProps) {
             ))}
           </>,
         ],
-        ["License id", <code>{key.licenseId}</code>],
+        ["License id", <Id id={key.licenseId} />],
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
         ["Mode", key.mode],
         ["Machines", describePlaces(key)],

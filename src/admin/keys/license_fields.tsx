@@ -33,7 +33,7 @@ export const TIER_CHOICES = TIERS.map((tier) => {
 export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly hint: string }) {
   return (
     <>
-      <TextField {...field("last_day", proposed)} label="Last day" type="date" hint={hint} />
+      <TextField {...field("last_day", proposed)} label="Last day" hint={hint} />
       <Choice
         type="checkbox"
         name="never"
@@ -77,7 +77,17 @@ export function LimitField({ field, proposed, label }: FieldProps & { readonly l
 
 /** The field of a monthly limit: undefined for the tier's own. */
 export const LIMIT_ENTRY = {
-  monthly_limit: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MONTHLY_LIMIT))),
+  monthly_limit: v.pipe(
+    TEXT_OR_NOTHING,
+    // As pages print a count: 50,000. Some people write blanks in place of commas.
+    v.transform((text) => text?.replaceAll(/(?<=\d)[,\s](?=\d{3}(\D|$))/g, "")),
+    v.optional(
+      v.pipe(
+        parsedField(MONTHLY_LIMIT),
+        v.minValue(1, "0 would refuse every request: suspend the key, or leave the field empty"),
+      ),
+    ),
+  ),
 } as const;
 
 /** The machine limit and the seat minutes of a license; empty for none. */

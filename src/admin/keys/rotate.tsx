@@ -8,7 +8,7 @@ import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { Notice } from "../frame/console/components/layout.tsx";
+import { Id, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -92,7 +92,7 @@ function showSuccessor(
         <h2>What was issued</h2>
         <Facts
           facts={[
-            ["New key id", <code>{id}</code>],
+            ["New key id", <Id id={id} />],
             ["Old key", <KeyLink id={old.id} text={old.hint} />],
             oldWorksUntil !== undefined && ["The old key works until", <Ago at={oldWorksUntil} now={now} />],
           ]}

@@ -10,6 +10,7 @@ import {
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
+import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Foreign, NONE } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
@@ -64,7 +65,7 @@ function showMachine(machine: MachineSummary, { now }: Visit): Detail {
     below: (
       <Facts
         facts={[
-          ["Machine id", <code>{id}</code>],
+          ["Machine id", <Id id={id} />],
           ["Name", name === null ? NONE : <Foreign text={name} />],
           ["Platform", platform === null ? NONE : <Foreign text={platform} />],
           ["Account", <AccountLink id={userId} email={email} />],

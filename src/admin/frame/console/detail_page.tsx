@@ -8,6 +8,7 @@ import type { Child } from "hono/jsx";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
+import type { Script } from "./assets.ts";
 import { Actions, LastRefusal } from "./components/action.tsx";
 import { Notice } from "./components/layout.tsx";
 import { describeLastChange, SAME } from "./last_change.tsx";
@@ -63,7 +64,7 @@ export async function openPage<Thing>(
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
     ...page,
-    script: ["action", ...[page.script ?? []].flat()],
+    script: [...new Set<Script>(["action", "copy", ...[page.script ?? []].flat()])],
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>

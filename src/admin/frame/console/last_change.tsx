@@ -41,7 +41,7 @@ export async function describeLastChange<Thing>(
   const text = typeof sentence === "string" ? sentence : sentence(of, row.after);
   return (
     <>
-      {others.length === 0 && <WasAndIs {...row} />} {text}
+      {others.length === 0 && <WasAndIs {...row} />} <Foreign text={text} />
     </>
   );
 }
@@ -50,8 +50,10 @@ export async function describeLastChange<Thing>(
 function WasAndIs({ before: was, after: is }: Pick<AuditRow, "before" | "after">) {
   if (typeof was !== "object" || was === null) return null;
   const texts = changesOf(was, is).changes.flatMap(({ field, before, after }) =>
-    // A name that stays has no value before.
-    before === undefined && field in was ? [] : [`${field}: ${before ?? "none"} → ${after ?? "none"}`],
+    // A name that stays has no value before, and `changed` names values that the log does not keep.
+    before === undefined && (field in was || field === "changed")
+      ? []
+      : [`${field}: ${before ?? "none"} → ${after ?? "none"}`],
   );
   return texts.length > 0 ? (
     <b>

@@ -54,7 +54,7 @@ export function describe({
 
 interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly value?: string | undefined;
-  readonly type?: "text" | "email" | "search" | "date" | undefined;
+  readonly type?: "text" | "email" | "search" | undefined;
   readonly required?: boolean;
   readonly inputmode?: "numeric" | "email";
 }

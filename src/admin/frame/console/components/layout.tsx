@@ -38,6 +38,19 @@ interface CopyableProps {
   readonly label: string;
 }
 
+/** An identifier with a button that copies it. The page's script `copy` shows the button. */
+export function Id({ id }: { readonly id: string }) {
+  return (
+    <>
+      <code id={id}>{id}</code>{" "}
+      <button type="button" class="quiet" data-copies={id} aria-label={`Copy ${id}`} hidden>
+        Copy
+      </button>
+      <span role="status" />
+    </>
+  );
+}
+
 /** A text to copy: one click selects it. The page's script `copy` shows the button. */
 export function Copyable({ id, text, label }: CopyableProps) {
   return (
