@@ -31,12 +31,6 @@ export function parseKeyParts(text: string): KeyParts | undefined {
   return { mode, start, end: digits?.length === 48 ? digits.slice(-HINT_DIGITS) : end };
 }
 
-/** Tells whether a text can only name keys, and no account: it has a prefix, dots or a whole id. */
-export function namesOnlyKeys(text: string): boolean {
-  const isId = parseId("key", text) ?? parseId("lic", text);
-  return isId !== undefined || (parseKeyParts(text) !== undefined && !/^[0-9a-f]+$/i.test(text));
-}
-
 /** Selects the ids of the keys that a text names. */
 export function selectNamedKeys(sql: Sql, text: string): Fragment {
   const key = parseId("key", text);

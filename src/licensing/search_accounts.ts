@@ -4,7 +4,6 @@ import { renderCount } from "../render_count.ts";
 import type { Rule } from "../rule.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
-import { namesOnlyKeys } from "./named_keys.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
 export interface Search {
@@ -56,7 +55,6 @@ export async function searchAccounts(database: Database, given: string): Promise
   const text = given.trim();
   const uuid = parseId("usr", text);
   if (uuid !== undefined) return { accountUuids: [uuid], isTooWide: false, text };
-  if (namesOnlyKeys(text)) return { accountUuids: [], isTooWide: false, text };
   const query = wordsOf(text)
     .map((word) => `'${word}':*`)
     .join(" & ");

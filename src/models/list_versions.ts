@@ -65,32 +65,21 @@ function columns(sql: Sql): Fragment {
 
 interface Selection {
   readonly name?: string;
-  /** Only models whose name contains this text, in any case. */
-  readonly search?: string | undefined;
+  /** Only models whose name contains this text, in any case; the model with this name comes first. */
+  readonly search?: string;
   /** Only models after the model with this UUID. */
   readonly afterUuid?: string | undefined;
   readonly oldestFirst?: boolean | undefined;
   readonly limit: number;
 }
 
-/** Counts the models up to a number, or those after the one with a UUID, oldest first. */
-export async function countRegistered(
-  database: Database,
-  {
-    search,
-    afterUuid = null,
-  }: Pick<Selection, "search"> & { readonly afterUuid?: string | null | undefined },
-): Promise<number> {
+/** Counts all models up to a number, or those after the one with a UUID, oldest first. */
+export async function countRegistered(database: Database, afterUuid?: string): Promise<number> {
   return await countRows(
     database,
-    (sql) => sql`
-      select from models m
-       where (${afterUuid}::uuid is null or id > ${afterUuid}::uuid) ${containing(sql, search)}`,
+    (sql) =>
+      sql`select from models where ${afterUuid ?? null}::uuid is null or id > ${afterUuid ?? null}::uuid`,
   );
-}
-
-function containing(sql: Sql, search: string | undefined): Fragment {
-  return search === undefined ? sql`` : sql`and strpos(lower(m.name), lower(${search}::text)) > 0`;
 }
 
 /** Lists a part of all models, by default newest first. */
@@ -112,9 +101,10 @@ export async function listRegistered(
         left join model_files f on f.sha256 = v.file
         left join accounts a on a.id = m.owner_account_id
        where ${name === undefined ? sql`true` : sql`m.name = ${name}`}
-         ${containing(sql, search)}
+         ${search === undefined ? sql`` : sql`and strpos(lower(m.name), lower(${search}::text)) > 0`}
          ${afterUuid === undefined ? sql`` : sql`and m.id ${oldestFirst ? sql`>` : sql`<`} ${afterUuid}::uuid`}
-       order by m.id ${oldestFirst ? sql`` : sql`desc`}
+       order by ${search === undefined ? sql`` : sql`lower(m.name) = lower(${search}::text) desc,`}
+                m.id ${oldestFirst ? sql`` : sql`desc`}
        limit ${limit}::bigint`,
     { isRead: true },
   );

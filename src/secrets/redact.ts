@@ -47,7 +47,6 @@ export function redactKeys(text: string): string {
 
 /** Codes, and tokens without a known prefix, have at least this many hexadecimal digits; people group them. */
 const DIGITS = /[0-9a-f](?:[\s-]*[0-9a-f]){15}/i;
-const REPOSITORY_TOKEN = /gh[a-z]_|github_pat_|glpat-/i;
 /** A long word with letters and digits that is no part of an e-mail address. */
 const OPAQUE = /(?<![\w+/=.~:@-])(?=[\w+/=.~:-]*[a-z])(?=[\w+/=.~:-]*\d)[\w+/=.~:-]{24,}(?![\w+/=.~:@-])/i;
 const ID = /(?<![a-z0-9_])[a-z]{3}_[0-9a-f]{32}(?![0-9a-z])/g;
@@ -59,7 +58,7 @@ const ID = /(?<![a-z0-9_])[a-z]{3}_[0-9a-f]{32}(?![0-9a-z])/g;
 export function mayBeSecret(text: string): boolean {
   // Without characters that nobody sees, and with plain digits in place of those of other widths.
   const plain = text.normalize("NFKC").replace(/\p{C}/gu, "").replace(ID, "");
-  return redactKeys(plain) !== plain || [DIGITS, REPOSITORY_TOKEN, OPAQUE].some((form) => form.test(plain));
+  return redactKeys(plain) !== plain || [DIGITS, OPAQUE].some((form) => form.test(plain));
 }
 
 /**

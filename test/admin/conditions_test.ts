@@ -85,7 +85,7 @@ describe("the console", () => {
         expect(answer.text).not.toContain("grace@example.org");
         expect(answer.text).not.toContain(".csv?");
         const hasForm = answer.text.includes('class="filters');
-        expect(hasForm).toBe(!["/usage.csv", "/search", "/keys/:id", "/health"].includes(path));
+        expect(hasForm).toBe(!["/usage.csv", "/models", "/search", "/keys/:id", "/health"].includes(path));
         if (!hasForm || WITHOUT_FIELD.includes(name)) return;
         const [control = ""] =
           new RegExp(`<(input|select) id="${name}".*?(/>|</select>)`, "s").exec(answer.text) ?? [];

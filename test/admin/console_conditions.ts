@@ -33,7 +33,7 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys/:id": { month: "2026-13" },
   "/accounts": { search: "!!", ...PLACE },
   "/machines": { account: "Grace", license: "lic_1", state: "free", ...PLACE },
-  "/models": { search: "!!", ...PLACE },
+  "/models": PLACE,
   "/audit": {
     account: "Grace",
     key: "svc_test_…ce05",

@@ -42,7 +42,19 @@ export function consoleRequests({ largest, small, key, now }: Seen): string[] {
     `account=${largest}`,
     `key=${key}`,
   ];
+  const texts = [
+    "zzzz",
+    "00ff",
+    "…00ff",
+    "svc_live_00ff",
+    "00ff…00ff",
+    "anna",
+    "university",
+    "mail",
+    "order",
+  ];
   return [
+    ...texts.map((text) => `search?${new URLSearchParams({ q: text })}`),
     ...["overview", "keys/issue", `keys/${key}`, "models", "health", "access"],
     ...keys.map((query) => `keys?${query}`),
     ...["accounts", "accounts?search=university", `accounts/${largest}`, `accounts/${small}`],

@@ -56,7 +56,7 @@ export function listRequests(seen: Seen): ListRequests {
     "anna hospital",
     "clinic of camhaven",
     "zzzz",
-    "00ff",
+    ...["00ff", "…00ff", "svc_live_00ff", "00ff…00ff", "svc_test_zzzz", key, "order-7000", "order-none"],
   ];
   // A text that too many accounts match is refused, which also takes a search.
   texts.push("a", "m", "e m", "mail", "example", "university", "mail example", "anna mail");

@@ -90,7 +90,7 @@ insert into licenses (id, account_id, tier, monthly_limit, expires_at, created_a
 
 insert into keys (id, license_id, hash, hint, mode, state, own_expires_at, replaced_by, created_at, revoked_at, last_used_at)
   select p.key_id, p.license_id, sha256(convert_to(secret, 'UTF8')),
-         left(secret, 9) || '…' || right(secret, 4), p.mode, p.state,
+         left(secret, 13) || '…' || right(secret, 4), p.mode, p.state,
          case when s.n is not null then s.created_at + interval '7 days' end, s.key_id, p.created_at,
          case when p.state = 'revoked' then least(now(), p.created_at + interval '90 days' * pg_temp.draw(p.n, 16)) end,
          case when pg_temp.draw(p.n, 17) < 0.6 then p.created_at + (now() - p.created_at) * pg_temp.draw(p.n, 18) end

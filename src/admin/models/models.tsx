@@ -4,16 +4,13 @@ import { idRule, toId } from "../../ids.ts";
 import { countRegistered, listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { SEARCH_FIELD } from "../frame/api/fields.ts";
-import { TextField } from "../frame/console/components/form.tsx";
 import { Copyable } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
-import { fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
 import { addCommand } from "./add_command.ts";
 
-const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(parsedField(idRule("mdl"))) } as const;
+const ENTRIES = { after: v.optional(parsedField(idRule("mdl"))) } as const;
 
 /** The list of models, including models that clients do not see. */
 export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
@@ -22,14 +19,10 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
   scope: "models:read",
   script: "copy",
   entries: ENTRIES,
-  find: ({ options: { database } }, { search }) => ({
-    read: (afterUuid, limit, oldestFirst) =>
-      listRegistered(database, { search, afterUuid, limit, oldestFirst }),
-    count: (afterUuid) => countRegistered(database, { search, afterUuid }),
+  find: ({ options: { database } }) => ({
+    read: (afterUuid, limit, oldestFirst) => listRegistered(database, { afterUuid, limit, oldestFirst }),
+    count: (afterUuid) => countRegistered(database, afterUuid),
   }),
-  Fields: (asked) => (
-    <TextField {...fieldOf(asked, "search")} label="Search" type="search" hint="A part of the name" />
-  ),
   toAfter: ({ uuid }) => toId("mdl", uuid),
   columns: () => [
     {
@@ -57,7 +50,7 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
   ],
   order: "newest first",
   noun: "model",
-  noneMeets: "No model matches.",
+  noneMeets: "There are no more models.",
   none: ({ may }) =>
     `There is no model yet: clients get an empty list. ${
       may("models:write") ? "Add the first one with the command below." : "An editor or an admin can add one."
