@@ -1,5 +1,5 @@
 /** Many keys are selected in the list and changed together, in a real browser. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
@@ -8,6 +8,8 @@ import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, tabTo } from "./support/console.ts";
 
+// Hundreds of keys are issued and changed one after another.
+setDefaultTimeout(120_000);
 const admin = useForEach(startConsole);
 
 async function issue(count: number): Promise<void> {
