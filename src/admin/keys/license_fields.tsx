@@ -70,7 +70,7 @@ export function LimitField({ field, proposed, label }: FieldProps & { readonly l
       {...field("monthly_limit", proposed)}
       label={label}
       inputmode="numeric"
-      hint="Inferences a month; empty for the tier's limit."
+      hint="Inferences a month, such as 50,000; empty for the tier's limit. With 0 the service refuses the key."
     />
   );
 }
@@ -81,12 +81,7 @@ export const LIMIT_ENTRY = {
     TEXT_OR_NOTHING,
     // As pages print a count: 50,000. Some people write blanks in place of commas.
     v.transform((text) => text?.replaceAll(/(?<=\d)[,\s](?=\d{3}(\D|$))/g, "")),
-    v.optional(
-      v.pipe(
-        parsedField(MONTHLY_LIMIT),
-        v.minValue(1, "0 would refuse every request: suspend the key, or leave the field empty"),
-      ),
-    ),
+    v.optional(parsedField(MONTHLY_LIMIT)),
   ),
 } as const;
 
