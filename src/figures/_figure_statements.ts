@@ -93,7 +93,7 @@ function findRunningOut(sql: Sql, now: Date): PendingRows {
                     where month = ${firstMonth.firstDay}::date and month < ${month.firstDay}::date) as past
              using (license_id)
     ),
-    running_out as materialized (
+    lasting_less as materialized (
       select license, account, tier, "limit", used, round(recent / ${DAYS_OF_RATE}::integer)::bigint as "usedADay",
              ((${now}::timestamptz + ("limit" - used) / recent * make_interval(hours => ${DAYS_OF_RATE * 24}::integer))
                at time zone 'UTC')::date as day
@@ -102,12 +102,15 @@ function findRunningOut(sql: Sql, now: Date): PendingRows {
                where recent > 0 and l.expires_at > ${now}::timestamptz) as limited
        where used < "limit"
          and ("limit" - used) * ${DAYS_OF_RATE * DAY_MS}::numeric < recent * ${month.endsAtMs - now.getTime()}::numeric
-         -- Used on the first of these days or before. With \`offset 0\` only the use of these licenses is looked up.
-         and exists (
-           select from usage u
-            where u.license_id = license and u.used > 0 and u.month <= ${firstMonth.firstDay}::date
-              and (u.month < ${firstMonth.firstDay}::date or 0 < any(u.by_day[:${first.getUTCDate()}::integer]))
-           offset 0)
+    ),
+    -- Used on the first of the seven days or before. With \`offset 0\` the use of these few licenses is looked up.
+    running_out as materialized (
+      select * from lasting_less
+       where exists (
+         select from usage u
+          where u.license_id = license and u.used > 0 and u.month <= ${firstMonth.firstDay}::date
+            and (u.month < ${firstMonth.firstDay}::date or 0 < any(u.by_day[:${first.getUTCDate()}::integer]))
+         offset 0)
     ),
     found as materialized (
       select k.id as key_id, license, day

@@ -212,9 +212,13 @@ function selectAmong(sql: Sql, options: ListOptions, lists: readonly StoredList[
     return sql`select key_id from (${select(sql)}) as list where ${isNext} ${first}`;
   }, undefined);
   const list = among ?? sql`select key_id from listed_keys`;
-  return isOneGroup(filter)
-    ? sql`select key_id from (${list}) as list ${inOrder(sql, filter)}`
-    : sql`select key_id from listed_keys where ${meets(sql, options)} and ${isAmong(list)} ${inOrder(sql, filter)}`;
+  if (isOneGroup(filter)) return sql`select key_id from (${list}) as list ${inOrder(sql, filter)}`;
+  // One after the other, because the page is usually full after a few of them.
+  const isMet = sql`
+    exists (select from listed_keys where listed_keys.key_id = list.key_id and ${meets(sql, options)} offset 0)`;
+  if (most !== undefined)
+    return sql`select key_id from (${list}) as list where ${isMet} ${inOrder(sql, filter)}`;
+  return sql`select key_id from listed_keys where ${meets(sql, options)} and ${isAmong(list)} ${inOrder(sql, filter)}`;
 }
 
 /**
