@@ -136,9 +136,13 @@ describe("The requests of the last day", () => {
       expect(await endpoints.first().getByRole("img").getAttribute("aria-label")).toMatch(
         /^Most at \d\d:00: 1,242$/,
       );
+      const headline = page.locator(".total");
+      expect(await headline.textContent()).toMatch(
+        /^27,\d{3} requests, 1\d % less than in the 24 hours before$/,
+      );
       await page.getByRole("link", { name: "analytics", exact: true }).click();
       await page.getByText("Requests by hour, analytics").first().waitFor();
-      expect(await page.locator(".total").textContent()).toBe("31 requests");
+      expect(await headline.textContent()).toBe("31 requests, none in the 24 hours before");
       await page.getByText("Numbers").click();
       const numbers = await page.locator(".numbers tbody tr").allTextContents();
       expect(numbers).toHaveLength(24);

@@ -1,37 +1,51 @@
 /** @jsxImportSource hono/jsx */
-import { completeQuery, type HourOfEndpoint, stepsOf } from "../../activity/mod.ts";
+import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../activity/mod.ts";
 import { toTimestamp } from "../../calendar.ts";
 import { renderCount } from "../../render_count.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 
+/** The hours of the day before, and one more in place of the present hour, which is not over. */
+export const HOURS_BEFORE = 25;
+
 interface EndpointsProps {
-  /** Of the last day. */
+  /** Of the last day, and of {@linkcode HOURS_BEFORE} hours before. */
   readonly found: readonly HourOfEndpoint[];
+  /** Before it nothing was counted; undefined if nothing ever was. */
+  readonly firstHour: Date | undefined;
   /** The endpoint of the chart; undefined for all of them. */
   readonly endpoint: string | undefined;
   readonly now: Date;
 }
 
 /** The requests of the last day: a chart by hour, of all endpoints or of one, and the endpoints with their sums. */
-export function Endpoints({ found, endpoint, now }: EndpointsProps) {
-  if (found.length === 0) return <p class="muted">No request was counted in the last day.</p>;
-  const columnsOf = (rows: readonly HourOfEndpoint[]) =>
-    stepsOf(completeQuery({}, now)).map((at) => {
+export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
+  const day = completeQuery({}, now);
+  const shown = found.filter(({ at }) => at >= day.from);
+  if (shown.length === 0) return <p class="muted">No request was counted in the last day.</p>;
+  const columnsOf = (rows: readonly HourOfEndpoint[], from = day.from) =>
+    stepsOf({ ...day, from }).map((at) => {
       const { requests, refused, failed } = sumOf(rows.filter((row) => row.at.getTime() === at.getTime()));
       return { label: toTimestamp(at).slice(11, 16), values: [requests - refused - failed, refused, failed] };
     });
-  const endpoints = [...Map.groupBy(found, (row) => row.endpoint)]
+  const endpoints = [...Map.groupBy(shown, (row) => row.endpoint)]
     .map(([name, rows]) => ({ name, rows, ...sumOf(rows) }))
     .sort((one, other) => other.requests - one.requests);
+  const start = goBack(day.from, "hour", HOURS_BEFORE);
+  const columns = columnsOf(
+    found.filter((row) => endpoint === undefined || row.endpoint === endpoint),
+    start,
+  );
+  const isComparable = firstHour !== undefined && firstHour <= start;
   return (
     <>
       <Bars
         caption={`Requests by hour, ${endpoint ?? "all endpoints"}`}
         columnName="Hour"
         parts={["without an error", "refused", "failed"]}
-        series={columnsOf(found.filter((row) => endpoint === undefined || row.endpoint === endpoint))}
+        series={columns.slice(HOURS_BEFORE)}
         unit="requests"
+        compared={isComparable ? { columns: columns.slice(0, -1), than: "the 24 hours before" } : undefined}
         empty="This endpoint had no request in the last day."
       />
       <Table

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { completeQuery, findEndpointHours, findHours } from "../../activity/mod.ts";
+import { completeQuery, findEndpointHours, findHours, goBack } from "../../activity/mod.ts";
 import { type Finding, measureDatabase } from "../../doctor/mod.ts";
 import { listTokens } from "../../operators/mod.ts";
 import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
@@ -14,7 +14,7 @@ import { readConditions } from "../frame/console/conditions.ts";
 import { distanceOf } from "../frame/console/distance.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { Endpoints } from "./endpoints.tsx";
+import { Endpoints, HOURS_BEFORE } from "./endpoints.tsx";
 import { type Expiry, listExpiries, summarize } from "./health_rows.ts";
 
 const NO_CERTIFICATE = "The service has no certificate of its own";
@@ -31,13 +31,13 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
   const isAdmin = session.role === "admin";
   const examination = options.examination();
   const day = completeQuery({}, now);
-  const [findings, processes, tokens, facts, { unusual }, found] = await Promise.all([
+  const [findings, processes, tokens, facts, { unusual, firstHour }, found] = await Promise.all([
     examination.findings,
     listProcesses(database),
     isAdmin ? listTokens(database, { now }) : [],
     measureDatabase(database),
     findHours(database, day, now),
-    findEndpointHours(database, day, FAILURE_CODES),
+    findEndpointHours(database, { ...day, from: goBack(day.from, "hour", HOURS_BEFORE) }, FAILURE_CODES),
   ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
   const summary = summarize({ findings, expiries, processes, unusual });
@@ -51,7 +51,7 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
           {unusual.length > 0 && <a href="/console/activity">Show unusual hours</a>}
         </p>
         <h2 id="requests">Requests of the last day</h2>
-        <Endpoints found={found} endpoint={values.endpoint} now={now} />
+        <Endpoints found={found} firstHour={firstHour} endpoint={values.endpoint} now={now} />
         <h2>Checks</h2>
         <Table caption={`Checked: ${distanceOf(examination.at, now)}`} columns={CHECKS} rows={findings} />
         <h2>Expiry</h2>
