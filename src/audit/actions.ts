@@ -1,43 +1,54 @@
-/** Every action of the audit log: what was changed, a dot, and how. Grouped by what was changed. */
-export const ACTIONS = [
-  "key.issue",
-  "key.import",
-  "key.suspend",
-  "key.resume",
-  "key.rotate",
-  "key.replace",
-  "key.revoke",
-  "license.tier",
-  "license.limit",
-  "license.machines",
-  "license.renew",
-  "license.change",
-  "license.export",
-  "machine.activate",
-  "machine.release",
-  "account.update",
-  "account.erase",
-  "model.add",
-  "model.upload",
-  "model.remove",
-  "model.retire",
-  "model.purge",
-  "operator.create",
-  "operator.login",
-  "operator.role",
-  "operator.remove",
-  "session.begin",
-  "session.fail",
-  "session.end",
-  "token.issue",
-  "token.renew",
-  "token.resume",
-  "token.revoke",
-  "signing_key.rotate",
-  "signing_key.retire",
-  "installer.set_token",
-  "installer.clear_token",
-  "database.restore",
-] as const;
+/**
+ * Every action of the audit log, with its words: what was done, and to what. The code says what was changed, a dot, and how.
+ * Grouped by what was changed.
+ */
+const WORDS = {
+  "key.issue": "issued the key",
+  "key.import": "imported the key",
+  "key.suspend": "suspended the key",
+  "key.resume": "resumed the key",
+  "key.rotate": "rotated the key",
+  "key.replace": "replaced the key",
+  "key.revoke": "revoked the key",
+  "license.tier": "changed the tier of the key",
+  "license.limit": "changed the monthly limit of the key",
+  "license.machines": "changed the machines of the key",
+  "license.renew": "renewed the license of the key",
+  "license.change": "changed the license of the key",
+  "license.export": "exported a license file of the key",
+  "machine.activate": "activated a machine with the key",
+  "machine.release": "released a machine of the key",
+  "account.update": "changed the account",
+  "account.erase": "erased the person from the account",
+  "model.add": "added the model",
+  "model.upload": "uploaded the file of the model",
+  "model.remove": "removed the model",
+  "model.retire": "retired the model",
+  "model.purge": "deleted the file of the model",
+  "operator.create": "created the operator",
+  "operator.login": "asked for a login code of the operator",
+  "operator.role": "changed the role of the operator",
+  "operator.remove": "removed the operator",
+  "session.begin": "logged in",
+  "session.fail": "failed to log in",
+  "session.end": "ended the session of the operator",
+  "token.issue": "issued the token",
+  "token.renew": "renewed the token",
+  "token.resume": "resumed the token",
+  "token.revoke": "revoked the token",
+  "signing_key.rotate": "rotated the signing key",
+  "signing_key.retire": "retired the signing key",
+  "installer.set_token": "set the repository token",
+  "installer.clear_token": "cleared the repository token",
+  "database.restore": "restored the database",
+} as const;
 
-export type AuditAction = (typeof ACTIONS)[number];
+export type AuditAction = keyof typeof WORDS;
+
+/** The codes of all actions. */
+export const ACTIONS = Object.keys(WORDS) as readonly AuditAction[];
+
+/** Returns what an action did, in words; the code itself for an action of a newer version. */
+export function wordsOf(action: string): string {
+  return Object.hasOwn(WORDS, action) ? WORDS[action as AuditAction] : action;
+}

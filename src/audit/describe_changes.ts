@@ -65,6 +65,7 @@ function valuesOf(name: string, old: Fields, now: Fields) {
 function toText(name: string, value: unknown): string {
   if (value === null) return NOTHING[name] ?? "none";
   if (typeof value === "number") return renderCount(value);
+  if (name === "changed") return String(value).replaceAll("_", " ").replaceAll(",", ", ");
   if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
   if (typeof value === "object") return JSON.stringify(value);
   const text = String(value);

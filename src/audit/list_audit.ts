@@ -80,6 +80,15 @@ export async function countAudit(
   return count;
 }
 
+/** Counts the keys that a transaction imported, up to {@linkcode MOST_COUNTED}. */
+export function countImport(database: Database, xid: string): Promise<number> {
+  return countRows(
+    database,
+    (sql) => sql`
+      select from audit where xid = ${xid}::text::xid8 and action = 'key.import' limit ${MOST_COUNTED + 1}::bigint`,
+  );
+}
+
 /**
  * Returns the conditions of the rows after a position: a comparison leaves out the rows of an older program, which have
  * no transaction. They are the oldest, and are looked up apart, for the index.

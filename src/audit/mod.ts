@@ -4,11 +4,18 @@
  * The statement that makes a change also writes its row, so there is no change without a row. Therefore this room gives
  * other rooms a CTE for their statements. Failed logins have rows, too, although they change nothing.
  */
-export { ACTIONS, type AuditAction } from "./actions.ts";
+export { ACTIONS, type AuditAction, wordsOf } from "./actions.ts";
 export { ACTOR_TEXT, type Actor, type By, DOORS, nameOfActor, REASON_TEXT } from "./actor.ts";
 export { auditCte } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";
-export { type AuditRow, countAudit, type ListedAuditRow, listAudit, PAGE_POSITION } from "./list_audit.ts";
+export {
+  type AuditRow,
+  countAudit,
+  countImport,
+  type ListedAuditRow,
+  listAudit,
+  PAGE_POSITION,
+} from "./list_audit.ts";
 export { renderAuditRow } from "./render_audit_row.ts";

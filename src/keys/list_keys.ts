@@ -164,3 +164,15 @@ async function select(
 function daysBefore(now: Date, days: number | undefined): Date | null {
   return days === undefined ? null : new Date(now.getTime() - days * DAY_MS);
 }
+
+/** Finds the hints of keys, by their ids. */
+export async function findHints(
+  database: Database,
+  uuids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await database.query<{ uuid: string; hint: string }>(
+    (sql) => sql`select id as uuid, hint from keys where id = any(${toTextArray(uuids)}::uuid[])`,
+    { isRead: true },
+  );
+  return new Map(rows.map(({ uuid, hint }) => [toId("key", uuid), hint]));
+}

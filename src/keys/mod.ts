@@ -37,7 +37,7 @@ export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export { DAYS_OF_FILTER, type KeyFilter, type StoredList } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
-export { countKeys, findKey, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";
+export { countKeys, findHints, findKey, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";
 export { describeObstacles, OBSTACLES, type Obstacle, renderObstacles } from "./obstacles.ts";
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";

@@ -26,6 +26,15 @@ export const AFTER: Wrong = { after: "next" };
 /** The place of a page, which each list of the console has. */
 const PLACE: Wrong = { ...AFTER, before: "previous" };
 
+const AUDIT_CONDITIONS = {
+  account: "Grace",
+  key: "svc_test_…ce05",
+  actor: "olga",
+  action: "key.revoked",
+  since: "yesterday",
+  until: "2026-11-31",
+};
+
 /** The pages with conditions, by their paths below `/console`. */
 export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys": { ...KEY_CONDITIONS, ...PLACE },
@@ -34,15 +43,8 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/accounts": { search: "!!", ...PLACE },
   "/machines": { account: "Grace", license: "lic_1", state: "free", ...PLACE },
   "/models": PLACE,
-  "/audit": {
-    account: "Grace",
-    key: "svc_test_…ce05",
-    actor: "olga",
-    action: "key.revoked",
-    since: "yesterday",
-    until: "2026-11-31",
-    ...PLACE,
-  },
+  "/audit": { ...AUDIT_CONDITIONS, ...PLACE },
+  "/audit.csv": AUDIT_CONDITIONS,
   "/usage": { month: "November", ...PLACE },
   "/usage.csv": { month: "2026-00" },
   "/search": { q: ["two\nlines", "!!", "x".repeat(256), "svc_live_01234567"] },

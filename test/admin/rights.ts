@@ -90,6 +90,7 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "POST /models/:name/add-version": "editor",
   "PUT /models/:name/:version/file": "editor",
   "GET /audit": "viewer",
+  "GET /audit.csv": "viewer",
   "GET /health": "viewer",
   "GET /usage": "viewer",
   "GET /usage.csv": "viewer",

@@ -5,6 +5,12 @@ const shown = (before: unknown, after: unknown) =>
   describeChanges(before, after).map(({ field, before, after }) => [field, before, after]);
 
 describe("describeChanges()", () => {
+  test("names the fields of which the log has no values", () => {
+    expect(shown(null, { changed: ["name", "external_id"] })).toEqual([
+      ["changed", undefined, "name, external id"],
+    ]);
+  });
+
   test("shows the changed fields, and the name of the changed thing", () => {
     const before = {
       operator: "ivan",

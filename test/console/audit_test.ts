@@ -20,7 +20,7 @@ let key: IssuedKey;
 const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
 const rowsOf = (page: Page) => page.locator("tbody tr");
 /** The actions on the page, from top to bottom. */
-const actionsOf = (page: Page) => page.locator('td[data-label="Action"]').allTextContents();
+const actionsOf = (page: Page) => page.locator('td[data-label="What"] code.more').allTextContents();
 const submit = (page: Page) =>
   Promise.all([page.waitForURL(/\?/), page.getByRole("button", { name: "Show" }).click()]);
 
@@ -66,12 +66,13 @@ describe("The log of 70 changes", () => {
       const changes = await page.locator(".altered li").allTextContents();
       expect(changes).toEqual(["tier from research to commercial", "monthly limit from the tier's to 5,000"]);
       const concerned = await page
-        .locator('td[data-label="Concerns"] a')
+        .locator('td[data-label="What"] a')
         .evaluateAll((links) => links.map((link) => [link.getAttribute("href"), link.textContent]));
       expect(concerned).toEqual([
-        [`/console/keys/${key.id}`, `key …${key.id.slice(-6)}`],
+        [`/console/keys/${key.id}`, `…${key.apiKey.slice(-4)}`],
         [`/console/accounts/${key.userId}`, "ada@example.org"],
       ]);
+      expect(text).toContain(`changed the license of the key …${key.apiKey.slice(-4)} of ada@example.org`);
     });
   });
 
@@ -93,6 +94,13 @@ describe("The log of 70 changes", () => {
       await page.getByRole("link", { name: "First page" }).click();
       await page.getByRole("link", { name: "Next page" }).waitFor();
       expect(await actionsOf(page)).toEqual(first);
+    });
+  });
+
+  test("fits a window of 320 pixels", async () => {
+    await admin.visitAs("viewer", { path: "/audit" }, async (page) => {
+      await page.setViewportSize({ width: 320, height: 640 });
+      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBe(320);
     });
   });
 

@@ -1,6 +1,5 @@
 /** @jsxImportSource hono/jsx */
 /** One account: its facts, licenses, use and history, and what can be changed. */
-import { listAudit } from "../../audit/mod.ts";
 import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
@@ -9,7 +8,7 @@ import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
-import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
+import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Id, IssueButton } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
@@ -62,7 +61,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
   const [keys, years, log, machines, erasedMonth] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     isAddedUp ? Promise.all([findYear(toMonth(month.index - 12)), findYear(month)]) : undefined,
-    listAudit(database, { accountUuid, limit: HISTORY_ROWS }),
+    readHistory(database, { accountUuid }),
     readMachines(visit, of),
     readErasedMonth(account, visit),
   ]);
@@ -119,7 +118,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
         )}
         <Licenses account={account} keys={keys} now={now} />
         <MachinesPanel machines={machines} of={of} now={now} />
-        <History rows={log} now={now} query={`account=${id}`} hasKeys />
+        <History rows={log} now={now} query={`account=${id}`} />
       </>
     ),
   };

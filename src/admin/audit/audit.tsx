@@ -4,19 +4,25 @@ import {
   ACTIONS,
   type AuditRow,
   countAudit,
+  countImport,
   type ListedAuditRow,
   listAudit,
   PAGE_POSITION,
+  renderAuditRow,
 } from "../../audit/mod.ts";
 import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
+import { MOST_COUNTED } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
-import { findAccountNamed, findEmails } from "../../licensing/mod.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { counted, renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
+import { renderCsv } from "../../text/mod.ts";
 import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
+import { Deed, type NamedThings, nameThings } from "../frame/console/components/deed.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
-import { Ago, Foreign, NONE, ThingLink } from "../frame/console/components/values.tsx";
+import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
@@ -33,9 +39,9 @@ const ENTRIES = {
 } as const;
 type AuditEntries = typeof ENTRIES;
 
-/** A row with the e-mail of its account. */
-interface Row extends ListedAuditRow {
-  readonly email: string | undefined;
+/** A row with what people call its things, and how many keys the import had that it stands for. */
+interface Row extends ListedAuditRow, NamedThings {
+  readonly imported?: number;
 }
 
 /** The audit log. */
@@ -51,8 +57,7 @@ export const AUDIT: List<AuditEntries, Row> = {
   columns: ({ now }) => [
     { label: "Time", cell: ({ at }) => <Ago at={at} now={now} /> },
     { label: "Actor", cell: Who },
-    { label: "Action", cell: ({ action }) => action },
-    { label: "Concerns", cell: Concerned },
+    { label: "What", cell: What },
     { label: "Change", cell: Changes },
     REASON_COLUMN,
   ],
@@ -60,6 +65,7 @@ export const AUDIT: List<AuditEntries, Row> = {
   noun: "change",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",
+  csv: (pages) => renderCsv(pages, { columns: COLUMNS, toCells }),
 };
 
 async function findRows(
@@ -76,16 +82,43 @@ async function findRows(
     // The last day is included.
     until: dayOf(until, DAY_MS),
   };
+  const list = (after: string | undefined, limit: number, oldestFirst = false) =>
+    listAudit(database, { ...filter, limit, after, oldestFirst });
+  const folds = keyUuid === undefined && accountUuid === undefined && conditions.action === undefined;
+  let hasImport = false;
   return {
-    async read(after, limit, oldestFirst) {
-      const rows = await listAudit(database, { ...filter, limit, after, oldestFirst });
-      const uuids = rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
-      const emails = await findEmails(database, [...new Set(uuids)]);
-      return rows.map((row) => ({ ...row, email: emails.get(row.userId ?? "") }));
+    async read(after, limit, isBackwards) {
+      const rows: Row[] = [];
+      // Backwards, what comes next is before the whole import.
+      let from = isBackwards && folds ? after?.replace(/\.0$/, LAST) : after;
+      for (let left = limit; left > 0; left = limit - rows.length) {
+        const found = await nameThings(database, await list(from, left, isBackwards));
+        for (const row of found) {
+          const xid = folds && row.action === "key.import" ? row.position.split(".")[0] : "";
+          from = row.position;
+          if (!xid) rows.push(row);
+          else {
+            hasImport = true;
+            from = `${xid}${isBackwards ? LAST : ".0"}`;
+            const position = `${xid}.0`;
+            if (rows.at(-1)?.position === position) continue;
+            rows.push({ ...row, position, imported: await countImport(database, xid) });
+          }
+        }
+        if (found.length < left) break;
+      }
+      return rows;
     },
-    count: (after) => countAudit(database, { ...filter, after }),
+    async readAll(after, limit) {
+      return await nameThings(database, await list(after, limit));
+    },
+    // A row that stands for many would count as many.
+    count: async (after) => (hasImport ? undefined : await countAudit(database, { ...filter, after })),
   };
 }
+
+/** The end of a position behind all rows of a transaction. */
+const LAST = `.${"9".repeat(18)}`;
 
 /** The log keeps the rows of an erased account, so an id need not be that of an account. */
 async function findAccountUuid(database: Visit["options"]["database"], who: string) {
@@ -130,12 +163,37 @@ function Who({ actor, door, address }: AuditRow) {
   );
 }
 
-function Concerned({ keyId, userId, email }: Row) {
-  if (keyId === null && userId === null) return NONE;
+function What({ imported = 0, ...row }: Row) {
+  if (imported < 2) return <Deed {...row} />;
+  const address = { action: row.action, after: row.position.replace(/\.0$/, LAST) };
+  const keys =
+    imported > MOST_COUNTED ? `more than ${renderCount(MOST_COUNTED)} keys` : counted(imported, "key");
   return (
-    <>
-      {keyId && <ThingLink page="keys" id={keyId} kind="key" />}
-      {userId && <ThingLink page="accounts" id={userId} kind="account" name={email} />}
-    </>
+    <div class="thing">
+      imported <a href={toAddress(PATH, address)}>{keys}</a>
+      <code class="more">{row.action}</code>
+    </div>
   );
+}
+
+const COLUMNS = [
+  "id",
+  "at",
+  "actor",
+  "door",
+  "action",
+  "user_id",
+  "license_id",
+  "key_id",
+  "before",
+  "after",
+  "reason",
+  "request",
+  "address",
+] as const;
+
+function toCells(row: Row) {
+  const { before, after, ...cells } = renderAuditRow(row);
+  const toText = (values: unknown) => (values === null ? "" : JSON.stringify(values));
+  return { ...cells, before: toText(before), after: toText(after) };
 }

@@ -1,6 +1,5 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a key: what it is, why it works or does not, its use and its history, and what an operator can change. */
-import { listAudit } from "../../audit/mod.ts";
 import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { explainKey, type KeyExplanation } from "../../keys/mod.ts";
@@ -9,7 +8,7 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
-import { HISTORY_ROWS, History } from "../frame/console/components/history.tsx";
+import { History, readHistory } from "../frame/console/components/history.tsx";
 import { State } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
@@ -54,7 +53,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   const [usage, before, history, machines] = await Promise.all([
     findUsage(month),
     findUsage(toMonth(month.index - 1)),
-    listAudit(database, { keyUuid: uuidOf(explanation), limit: HISTORY_ROWS }),
+    readHistory(database, { keyUuid: uuidOf(explanation) }),
     readMachines(visit, of),
   ]);
   return {

@@ -30,6 +30,8 @@ export interface Found<Row> extends Readable<Row> {
   readonly warning?: string | undefined;
   /** What stands above the rows. */
   readonly note?: Child;
+  /** Reads the rows for a download, if the page joins some of them. */
+  readonly readAll?: Readable<Row>["read"];
 }
 
 export interface List<Entries extends WithAfter, Row> {
@@ -173,6 +175,6 @@ async function listCsv<Entries extends WithAfter, Row>(
     return await listPage(list, visit, refuse("INVALID_REQUEST", why));
   }
   const name = `${path.slice(1)}-${toDay(visit.now)}`;
-  const parts = csv(readPages({ read: found.read, positionOf: positionIn(list) }));
+  const parts = csv(readPages({ read: found.readAll ?? found.read, positionOf: positionIn(list) }));
   return await streamCsv({ name, parts, hasMark }, visit);
 }

@@ -14,21 +14,40 @@ export const REASON_COLUMN: Column<AuditRow> = {
 export function Changes(row: Pick<AuditRow, "before" | "after">) {
   const { changes, isCut } = changesOf(row.before, row.after);
   if (changes.length === 0 && !isCut) return <span class="muted">no values</span>;
+  const { plain = [], digests = [] } = Object.groupBy(changes, (change) =>
+    isDigest(change) ? "digests" : "plain",
+  );
   return (
-    <ul class="altered">
-      {changes.map(({ field, before, after }) => (
-        <li>
-          <span class="muted">
-            <Foreign text={field} />
-            {before === undefined ? ":" : after === undefined ? " was" : " from"}
-          </span>{" "}
-          {before !== undefined && <Foreign text={before} />}
-          {before !== undefined && after !== undefined && <span class="muted"> to </span>}
-          {after !== undefined && <Foreign text={after} />}
-        </li>
-      ))}
-      {isCut && <li class="muted">more: the command claviger audit shows it</li>}
-    </ul>
+    <>
+      <ul class="altered">
+        {plain.map(Changed)}
+        {isCut && <li class="muted">more: the command claviger audit shows it</li>}
+      </ul>
+      {digests.length > 0 && (
+        <details>
+          <summary>more</summary>
+          <ul class="altered">{digests.map(Changed)}</ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** Checksums are long, and seldom read. */
+const isDigest = ({ before, after }: FieldChange) =>
+  [before, after].some((text) => text !== undefined && /^[0-9a-f]{64}$/.test(text));
+
+function Changed({ field, before, after }: FieldChange) {
+  return (
+    <li>
+      <span class="muted">
+        <Foreign text={field} />
+        {before === undefined ? ":" : after === undefined ? " was" : " from"}
+      </span>{" "}
+      {before !== undefined && <Foreign text={before} />}
+      {before !== undefined && after !== undefined && <span class="muted"> to </span>}
+      {after !== undefined && <Foreign text={after} />}
+    </li>
   );
 }
 

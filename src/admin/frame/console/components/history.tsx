@@ -1,28 +1,29 @@
 /** @jsxImportSource hono/jsx */
-import type { AuditRow } from "../../../../audit/mod.ts";
+import { type AuditFilter, type AuditRow, listAudit } from "../../../../audit/mod.ts";
+import type { Database } from "../../../../database/mod.ts";
 import { Changes, REASON_COLUMN } from "./changes.tsx";
-import { type Column, Table } from "./table.tsx";
-import { Ago, Foreign, NONE, ThingLink } from "./values.tsx";
+import { Deed, type NamedThings, nameThings } from "./deed.tsx";
+import { Table } from "./table.tsx";
+import { Ago, Foreign } from "./values.tsx";
 
 /** The most rows that a page shows. */
-export const HISTORY_ROWS = 20;
+const HISTORY_ROWS = 20;
+
+/** Reads the newest changes of a thing. */
+export async function readHistory(database: Database, of: AuditFilter) {
+  return await nameThings(database, await listAudit(database, { ...of, limit: HISTORY_ROWS }));
+}
 
 interface HistoryProps {
   /** The newest {@linkcode HISTORY_ROWS} rows of the audit log, newest first. */
-  readonly rows: readonly AuditRow[];
+  readonly rows: readonly (AuditRow & NamedThings)[];
   readonly now: Date;
   /** The conditions under which the audit log has all rows, such as `account=usr_…`. */
   readonly query: string;
-  /** True if rows link to their keys: on every page except the page of a key. */
-  readonly hasKeys?: boolean;
 }
 
 /** The history of a thing: who changed it, how and why. */
-export function History({ rows, now, query, hasKeys = false }: HistoryProps) {
-  const key: Column<AuditRow> = {
-    label: "Key",
-    cell: ({ keyId }) => (keyId === null ? NONE : <ThingLink page="keys" id={keyId} />),
-  };
+export function History({ rows, now, query }: HistoryProps) {
   return (
     <section aria-labelledby="history">
       <h2 id="history">History</h2>
@@ -32,9 +33,8 @@ export function History({ rows, now, query, hasKeys = false }: HistoryProps) {
         }
         columns={[
           { label: "When", cell: ({ at }) => <Ago at={at} now={now} /> },
-          { label: "Action", cell: ({ action }) => <code>{action}</code> },
           { label: "By", cell: ({ actor }) => <Foreign text={actor} /> },
-          ...(hasKeys ? [key] : []),
+          { label: "What", cell: Deed },
           { label: "Values", cell: Changes },
           REASON_COLUMN,
         ]}

@@ -59,24 +59,6 @@ export function Customer({ userId, email, more }: CustomerProps) {
   );
 }
 
-interface ThingLinkProps {
-  readonly page: "keys" | "accounts";
-  readonly id: string;
-  /** A word before the end of the id. */
-  readonly kind?: string;
-  readonly name?: string | undefined;
-}
-
-/** A link to a thing by its name, or by the end of its id: identifiers of one minute begin alike. */
-export function ThingLink({ page, id, kind, name }: ThingLinkProps) {
-  return (
-    <a class="thing" href={`/console/${page}/${id}`} title={id}>
-      {kind && name === undefined && `${kind} `}
-      {name === undefined ? <code>{`…${id.slice(-6)}`}</code> : <Foreign text={name} />}
-    </a>
-  );
-}
-
 /** Stands for a value that there is not. */
 export const NONE = <span class="muted">none</span>;
 

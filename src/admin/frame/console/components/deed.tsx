@@ -1,0 +1,64 @@
+/** @jsxImportSource hono/jsx */
+import { type AuditRow, wordsOf } from "../../../../audit/mod.ts";
+import type { Database } from "../../../../database/mod.ts";
+import { parseId } from "../../../../ids.ts";
+import { findHints } from "../../../../keys/mod.ts";
+import { findEmails } from "../../../../licensing/mod.ts";
+import { cutText, MOST_OF_NAME } from "../cut_text.ts";
+import { AccountLink, Foreign, KeyLink } from "./values.tsx";
+
+/** What people call the things that a row of the audit log concerns. */
+export interface NamedThings {
+  /** Undefined for a row without an account, and for an erased account. */
+  readonly email: string | undefined;
+  readonly hint: string | undefined;
+}
+
+/** Adds to rows of the audit log what people call their things. */
+export async function nameThings<Row extends AuditRow>(
+  database: Database,
+  rows: readonly Row[],
+): Promise<(Row & NamedThings)[]> {
+  const uuids = (kind: "usr" | "key", ids: readonly (string | null)[]) => [
+    ...new Set(ids.flatMap((id) => parseId(kind, id ?? "") ?? [])),
+  ];
+  const [emails, hints] = await Promise.all([
+    findEmails(
+      database,
+      uuids(
+        "usr",
+        rows.map(({ userId }) => userId),
+      ),
+    ),
+    findHints(
+      database,
+      uuids(
+        "key",
+        rows.map(({ keyId }) => keyId),
+      ),
+    ),
+  ]);
+  return rows.map((row) => ({
+    ...row,
+    email: emails.get(row.userId ?? ""),
+    hint: hints.get(row.keyId ?? ""),
+  }));
+}
+
+/** Says what was done, in words: `revoked the key …6442 of ada@example.org`. The code of the action stands below. */
+export function Deed({ action, keyId, userId, email, hint, before, after }: AuditRow & NamedThings) {
+  const { operator, token, name, version, signing_key } = { ...Object(before), ...Object(after) };
+  const thing = [operator ?? token ?? name ?? signing_key, version].filter(
+    (part) => typeof part === "string",
+  );
+  const isOfAccount = action.startsWith("account.");
+  return (
+    <div class="thing">
+      {wordsOf(action)} {keyId && <KeyLink id={keyId} text={`…${hint?.split("…")[1] || keyId.slice(-6)}`} />}
+      {!keyId && !isOfAccount && <Foreign text={cutText(thing.join(" "), MOST_OF_NAME)} />}
+      {userId && (isOfAccount ? " " : " of ")}
+      {userId && <AccountLink id={userId} email={email ?? `…${userId.slice(-6)}`} />}
+      <code class="more">{action}</code>
+    </div>
+  );
+}

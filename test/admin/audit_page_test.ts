@@ -1,0 +1,128 @@
+/** The page of the audit log and its download: words, imports in one row, and CSV. */
+import { describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { ACTIONS, wordsOf } from "../../src/audit/mod.ts";
+import { monthOf } from "../../src/calendar.ts";
+import { openSession } from "../../src/database/mod.ts";
+import { importKeys, parseImportFields } from "../../src/keys/mod.ts";
+import { parseCsvLine } from "../../src/text/mod.ts";
+import { importedUsageCte } from "../../src/usage/mod.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
+import { useAdmin, useForAll } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+const session = useForAll(async () =>
+  openSession(admin.testDatabase.address, { statementTimeoutMs: 20_000 }),
+);
+
+/** The texts of the column "What", from top to bottom, without their codes. */
+function whatOf(html: string): string[] {
+  const cells = html.matchAll(/<td data-label="What">(.*?)<\/td>/gs);
+  return [...cells].map(([, cell = ""]) =>
+    cell
+      .replace(/<code class="more">.*?<\/code>/s, "")
+      .replaceAll(/<[^>]*>/g, "")
+      .replaceAll(/\s+/g, " ")
+      .trim(),
+  );
+}
+
+const linkOf = (html: string, text: string) =>
+  new RegExp(`<a href="/console([^"]*)">${text}</a>`).exec(html)?.[1]?.replaceAll("&amp;", "&") ?? "";
+
+/** Imports keys in one transaction. */
+async function importMany(count: number, label: string): Promise<void> {
+  const lines = Array.from({ length: count }, (_, n) => {
+    const fields = {
+      sha256: hash("sha256", `${label} ${n}`),
+      mode: "live",
+      email: `${label}@example.org`,
+      tier: "free",
+    };
+    return { key: orThrow(parseImportFields(fields, BRAND)), line: n + 1 };
+  });
+  const by = { actor: ACTOR, now: admin.clock.now() };
+  orThrow(
+    await importKeys(session, lines, {
+      ...by,
+      usageCte: (sql) => importedUsageCte(sql, monthOf(by.now.getTime())),
+    }),
+  );
+}
+
+describe("wordsOf()", () => {
+  test.each([...ACTIONS])("has words for %s", (action) => {
+    expect(wordsOf(action)).toMatch(/^[a-z]+( [a-z]+)+$/);
+  });
+
+  test("leaves the code of an action that it does not know", () => {
+    expect(wordsOf("key.polish")).toBe("key.polish");
+    expect(wordsOf("toString")).toBe("toString");
+  });
+});
+
+describe("GET /audit", () => {
+  test("folds each import into one row, on every page and backwards, with a link to its keys", async () => {
+    const { cookie } = await client.logIn("admin");
+    const page = async (path: string) => (await client.send(path, { cookie })).text;
+    const first = await admin.issue({ email: "first@example.org" });
+    await importMany(312, "many");
+    for (let n = 0; n < 48; n++) await admin.issue({ email: `later${n}@example.org` });
+    await importMany(70, "more");
+    const last = await admin.issue({ email: "last@example.org" });
+
+    const newest = await page("/audit");
+    const what = whatOf(newest);
+    expect(what).toHaveLength(50);
+    expect(what[0]).toBe(`issued the key …${last.apiKey.slice(-4)} of last@example.org`);
+    expect(what.slice(0, 2)).toContain("imported 70 keys");
+    expect(what.filter((text) => text.startsWith("imported"))).toEqual(["imported 70 keys"]);
+    expect(newest).toContain("50 changes on this page");
+
+    const second = await page(linkOf(newest, "Next page"));
+    expect(whatOf(second).slice(0, 2)).toEqual([
+      "imported 312 keys",
+      `issued the key …${first.apiKey.slice(-4)} of first@example.org`,
+    ]);
+    expect(whatOf(await page(linkOf(second, "Previous page")))).toEqual(what);
+
+    const keys = await page(linkOf(second, "312 keys"));
+    const imported = whatOf(keys);
+    expect(imported).toHaveLength(50);
+    expect(imported.every((text) => /^imported the key …\w+ of many@example.org$/.test(text))).toBe(true);
+  });
+
+  test("hides checksums behind a word", async () => {
+    const { cookie } = await client.logIn("viewer");
+    const digest = "a1".repeat(32);
+    await admin.database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action, after)
+        values (now(), 'command:root', 'model.add', jsonb_build_object('name', 'm', 'version', '1', 'checksum', ${digest}::text))`,
+    );
+    const { text } = await client.send("/audit?action=model.add", { cookie });
+    expect(text).toMatch(new RegExp(`<details><summary>more</summary>.*${digest}.*</details>`, "s"));
+    expect(whatOf(text)).toEqual(["added the model m 1"]);
+  });
+});
+
+describe("GET /audit.csv", () => {
+  test("has every row that meets the conditions, with codes and values", async () => {
+    const { cookie } = await client.logIn("viewer");
+    const { text, headers } = await client.send("/audit.csv?action=key.import", { cookie });
+    expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
+    const [heading = "", ...lines] = text.trimEnd().split("\r\n");
+    expect(heading).toBe(
+      "id,at,actor,door,action,user_id,license_id,key_id,before,after,reason,request,address",
+    );
+    expect(lines).toHaveLength(382);
+    const cells = parseCsvLine(lines[0] ?? "") ?? [];
+    expect(cells.slice(2, 5)).toEqual(["command:tester", "command", "key.import"]);
+    expect(JSON.parse(cells[9] ?? "")).toMatchObject({ tier: "free", mode: "live" });
+    const { text: none } = await client.send("/audit.csv?actor=token:nobody", { cookie });
+    expect(none).not.toContain("command:tester");
+    expect((await client.send("/audit.csv?actor=nobody", { cookie })).status).toBe(400);
+  });
+});
