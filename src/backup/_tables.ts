@@ -18,6 +18,8 @@ const NOT_CARRIED: readonly string[] = [
   "processes",
   "figures",
   "figure_near_quota",
+  "figure_most_used",
+  "figure_latest_used",
   "figure_runs_out",
   "figure_unused",
   "figure_full",

@@ -13,12 +13,16 @@ import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from 
 
 /** The most rows that a figure lists. */
 const LISTED = 100;
+/** The most keys of a stored order. */
+export const MOST_SORTED = 10_000;
 
 type Statement = (sql: Sql, now: Date) => PendingRows;
 
 export const STATEMENTS: Readonly<Record<FigureName, Statement>> = {
   keys: countKeys,
   consumers: findConsumers,
+  most_used: findMostUsed,
+  latest_used: findLatestUsed,
   near_quota: findNearQuota,
   runs_out: findRunningOut,
   expiring: findExpiring,
@@ -49,6 +53,37 @@ function findConsumers(sql: Sql, now: Date): PendingRows {
     ${storeFigure(sql, "consumers", { now, value: sql`jsonb_build_object('month', ${toMonthText(month)}::text, 'rows', ${rowsOf(sql, "largest")})` })}`;
 }
 
+function findMostUsed(sql: Sql, now: Date): PendingRows {
+  // Each license has a key, so the keys of as many licenses are enough.
+  return sql`
+    with most as materialized (
+      select license_id, used from usage
+       where month = ${monthOf(now.getTime()).firstDay}::date and used > 0
+       order by used desc, license_id desc limit ${MOST_SORTED}
+    ),
+    found as materialized (
+      select id as key_id, used from most join keys using (license_id)
+       order by used desc, id desc limit ${MOST_SORTED}
+    ),
+    ${replaced(sql, "figure_most_used", "used")}
+    ${storeOrder(sql, "most_used", now)}`;
+}
+
+function findLatestUsed(sql: Sql, now: Date): PendingRows {
+  return sql`
+    with found as materialized (
+      select id as key_id, last_used_at from keys where last_used_at is not null
+       order by last_used_at desc, id desc limit ${MOST_SORTED}
+    ),
+    ${replaced(sql, "figure_latest_used", "last_used_at")}
+    ${storeOrder(sql, "latest_used", now)}`;
+}
+
+function storeOrder(sql: Sql, name: FigureName, now: Date): Fragment {
+  const value = sql`jsonb_build_object('keys', (select count(*) from found), 'rows', '[]'::jsonb)`;
+  return storeFigure(sql, name, { now, value });
+}
+
 function findNearQuota(sql: Sql, now: Date): PendingRows {
   // A limit of 0 counts as used up. The comparison is the same as in the list of keys.
   const limited = sql`
@@ -68,8 +103,15 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
       select k.id as key_id, near.percent from near join keys k on k.license_id = near.license
     ),
     ${replaced(sql, "figure_near_quota", "percent")},
-    first as (select * from near order by percent desc, license limit ${LISTED})
+    first as (
+      select * from near order by ${highestTier(sql)}, percent desc, license limit ${LISTED}
+    )
     ${storeFigure(sql, "near_quota", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near), 'rows', ${rowsOf(sql, "first")})` })}`;
+}
+
+/** Enterprise comes first. */
+function highestTier(sql: Sql): Fragment {
+  return sql`array_position(${toTextArray(TIERS.toReversed())}::text[], tier)`;
 }
 
 /** The rate is the mean of this many days that are over, in UTC: so it stays the same until the day ends. */
@@ -120,7 +162,7 @@ function findRunningOut(sql: Sql, now: Date): PendingRows {
     living as materialized (select * from running_out where license in (select license from found)),
     first as (
       select * from living
-       order by array_position(${toTextArray(TIERS.toReversed())}::text[], tier), day, license limit ${LISTED}
+       order by ${highestTier(sql)}, day, license limit ${LISTED}
     )
     ${storeFigure(sql, "runs_out", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from living), 'rows', ${rowsOf(sql, "first")})` })}`;
 }

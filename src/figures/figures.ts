@@ -44,7 +44,7 @@ export interface Figures {
     /** How many keys the licenses have. */
     readonly keys: number;
     readonly licenses: number;
-    /** At most a hundred, those with the highest percentage first. */
+    /** At most a hundred: enterprise first, and then those with the highest percentage. */
     readonly rows: readonly (LicenseOfFigures & {
       readonly limit: number;
       readonly used: number;
@@ -114,8 +114,8 @@ export interface LicenseOfFigures extends Customer {
   readonly tier: Tier;
 }
 
-/** The names of the stored figures. */
-export const FIGURES = [
+/** The names of the figures that are shown. */
+export const SHOWN_FIGURES = [
   "keys",
   "consumers",
   "near_quota",
@@ -124,6 +124,8 @@ export const FIGURES = [
   "unused",
   "machines",
 ] as const;
+/** The names of all stored figures: the others are orders of the list of keys. */
+export const FIGURES = [...SHOWN_FIGURES, "most_used", "latest_used"] as const;
 
 export type FigureName = (typeof FIGURES)[number];
 
@@ -140,7 +142,7 @@ export async function readFigures(database: Database): Promise<Figures | undefin
     { isRead: true },
   );
   const named = new Map(stored.map((figure) => [figure.name, figure]));
-  const [keys, consumers, nearQuota, runsOut, expiring, unused, machines] = FIGURES.map((name) =>
+  const [keys, consumers, nearQuota, runsOut, expiring, unused, machines] = SHOWN_FIGURES.map((name) =>
     named.get(name),
   );
   if (!keys || !consumers || !nearQuota || !runsOut || !expiring || !unused || !machines) return undefined;

@@ -1,7 +1,9 @@
 /**
  * Figures over all customers, which are computed ahead, because a page cannot count a million keys. Owns the tables
- * `figures`, `figure_near_quota`, `figure_runs_out`, `figure_unused`, `figure_full` and `figure_run`.
+ * `figures`, `figure_run`, and those of each list: `figure_most_used`, `figure_latest_used`, `figure_near_quota`,
+ * `figure_runs_out`, `figure_unused` and `figure_full`.
  */
+export { MOST_SORTED } from "./_figure_statements.ts";
 export { computeFigures, createFigureComputer, type FigureComputer } from "./compute_figures.ts";
 export {
   EXPIRING_DAYS,

@@ -1,10 +1,10 @@
 import { toTimestamp } from "../calendar.ts";
-import { type Customer, FIGURES, type Figures, type LicenseOfFigures } from "./figures.ts";
+import { type Customer, type Figures, type LicenseOfFigures, SHOWN_FIGURES } from "./figures.ts";
 
 /** Renders the stored figures as JSON. Metrics have the same names: `claviger_keys`, with the labels `tier` and `state`. */
 export function renderFigures(figures: Figures | undefined) {
   if (figures === undefined)
-    return { as_of: null, ...Object.fromEntries(FIGURES.map((name) => [name, null])) };
+    return { as_of: null, ...Object.fromEntries(SHOWN_FIGURES.map((name) => [name, null])) };
   const { keys, consumers, nearQuota, runsOut, expiring, unused, machines } = figures;
   const at = ({ asOf }: { readonly asOf: Date }) => ({ as_of: toTimestamp(asOf) });
   return {

@@ -1,7 +1,7 @@
 /** The conditions of the list of keys that only the stored figures can answer. */
 import { DAY_MS, toDay } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import type { KeyFilter } from "../keys/mod.ts";
+import type { KeyFilter, KeySort } from "../keys/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { FigureName } from "./figures.ts";
 
@@ -35,12 +35,25 @@ const CONDITIONS = {
     select: (sql) => sql`select key_id from figure_near_quota where percent >= 100`,
   },
   all_places_taken: { figure: "machines", select: (sql) => sql`select key_id from figure_full` },
+  /** The first keys by a stored value, and the value: an order of the list. */
+  most_used: {
+    figure: "most_used",
+    select: (sql) => sql`select key_id, used as place from figure_most_used`,
+  },
+  latest_used: {
+    figure: "latest_used",
+    select: (sql) => sql`
+      select key_id, extract(epoch from last_used_at)::bigint as place from figure_latest_used`,
+  },
 } as const satisfies Readonly<Record<string, StoredCondition>>;
 
 type Name = keyof typeof CONDITIONS;
 
 /** The conditions by their names in the API. `true`, or its text, where there is no value. */
-export type StoredConditions = { readonly [Condition in Name]?: number | true | "true" | undefined };
+export type StoredConditions = { readonly [Condition in Name]?: number | true | "true" | undefined } & {
+  /** The name of a stored order, or another one. */
+  readonly sort?: KeySort | undefined;
+};
 
 /**
  * Returns the conditions as a filter of `listKeys`, with the time of the oldest of their figures; undefined if there is
@@ -51,9 +64,11 @@ export async function findStoredLists(
   conditions: StoredConditions,
   now: Date,
 ): Promise<
-  { readonly filter: Pick<KeyFilter, "stored" | "refused">; readonly asOf: Date } | Refusal | undefined
+  { readonly filter: Pick<KeyFilter, "stored" | "refused" | "by">; readonly asOf: Date } | Refusal | undefined
 > {
-  const asked = (Object.keys(CONDITIONS) as Name[]).filter((name) => conditions[name] !== undefined);
+  const asked = (Object.keys(CONDITIONS) as Name[]).filter(
+    (name) => name === conditions.sort || conditions[name] !== undefined,
+  );
   if (asked.length === 0) return undefined;
   const figures = await readLengths(database);
   const lists = asked.flatMap((name) => {
@@ -70,11 +85,14 @@ export async function findStoredLists(
     return refuse("SERVICE_UNAVAILABLE", `Cannot list keys by ${asked.join(" or ")}: ${why}`);
   }
   const asOf = new Date(Math.min(...lists.map((list) => list.asOf.getTime())));
-  const { true: [refused] = [], false: stored } = Object.groupBy(
-    lists,
-    ({ name }) => `${name === "refused_now"}` as const,
+  const {
+    refused: [refused] = [],
+    by: [by] = [],
+    stored,
+  } = Object.groupBy(lists, ({ name }) =>
+    name === "refused_now" ? "refused" : name === conditions.sort ? "by" : "stored",
   );
-  return { filter: { stored, refused }, asOf };
+  return { filter: { stored, refused, ...(by && { by }) }, asOf };
 }
 
 interface Length {

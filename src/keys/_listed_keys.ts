@@ -30,7 +30,13 @@ import {
   TIERS,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
-import { directionOf, type KeyFilter, type StoredList } from "./key_filter.ts";
+import {
+  directionOf,
+  type KeyFilter,
+  type KeyOrder,
+  type StoredList,
+  type StoredOrder,
+} from "./key_filter.ts";
 import { listTooMany } from "./too_many_requests.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
@@ -63,8 +69,9 @@ export async function countListed(
   }: { readonly now: Date; readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent"> },
 ): Promise<number | undefined> {
   const { stored = [], refused, accountUuid, search, externalId } = filter;
-  const isOfFew = (accountUuid ?? search ?? externalId) !== undefined;
   const isOneList = isOneGroup(filter) && refused === undefined && stored.length < 2;
+  const isInStoredOrder = typeof filter.by === "object" && refused === undefined;
+  const isOfFew = (accountUuid ?? search ?? externalId) !== undefined || isInStoredOrder;
   const shortest = Math.min(...[...stored, ...(refused ? [refused] : [])].map(({ keys }) => keys));
   if (!isOfFew && !isOneList && Number.isFinite(shortest) && shortest > LONGEST_COUNTED) return undefined;
   const options = { now, filter: { ...filter, limit: MOST_COUNTED + 1 }, isCount: true };
@@ -88,21 +95,23 @@ export async function listUuids(
 
 /** Returns the condition, as SQL, that an id is that of a key of the list. */
 export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): Fragment {
-  const { limit } = filter;
-  if (limit === undefined || limit > MAX_PAGE) {
+  const { limit, by } = filter;
+  if (limit === undefined || (by === undefined && limit > MAX_PAGE)) {
+    if (by !== undefined)
+      return sql`${id} in (select key_id from (${candidates(sql, { filter, now })}) as candidate)`;
     // The planner does not take the position from the list, and would read all keys before it for each page.
     return sql`${id} in (${candidates(sql, { filter, now })}) and ${isAfter(sql, id, filter)}`;
   }
   // As an array, so that the planner expects few keys and looks up each by its id.
   return sql`${id} = any(array(
-    select key_id from (${candidates(sql, { filter, now })}) as candidate
-     order by key_id ${directionOf(sql, filter)} limit ${limit}::bigint))`;
+    select key_id from (${candidates(sql, { filter, now })}) as candidate ${inOrder(sql, filter)}))`;
 }
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
 function candidates(sql: Sql, options: ListOptions): Fragment {
-  const { externalId, search, accountUuid, stored, refused } = options.filter;
+  const { externalId, search, accountUuid, stored, refused, by } = options.filter;
   if (refused !== undefined) return selectRefused(sql, options, refused);
+  if (typeof by === "object") return selectInStoredOrder(sql, options, by);
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
   if (accountUuids !== undefined) return selectOfAccounts(sql, options, accountUuids);
   if (externalId !== undefined) return selectFirst(sql, options, sql``);
@@ -123,11 +132,40 @@ function selectRefused(sql: Sql, options: ListOptions, usedUp: StoredList): Frag
   return parts
     .filter((part) => part.state === (state ?? part.state))
     .map((part) => candidates(sql, { ...options, filter: { ...filter, refused: undefined, ...part } }))
-    .reduce((all, part) => sql`${all} union (${part})`, sql`select null::uuid as key_id where false`);
+    .reduce((all, part) => sql`${all} union (${part})`, selectNone(sql, filter));
+}
+
+function selectNone(sql: Sql, { by }: KeyFilter): Fragment {
+  const place = by === "expiry" ? sql`null::timestamptz` : sql`null::bigint`;
+  return by === undefined
+    ? sql`select null::uuid as key_id where false`
+    : sql`select null::uuid as key_id, ${place} as place where false`;
+}
+
+/** Selects the keys that meet the filter from the first keys by a stored value: each of them is looked up. */
+function selectInStoredOrder(sql: Sql, options: ListOptions, { select }: StoredOrder): Fragment {
+  const { filter } = options;
+  const { search, accountUuid, externalId } = filter;
+  const unsorted = { ...filter, by: undefined, afterUuid: undefined, limit: undefined };
+  const isOfAccounts =
+    (search ?? accountUuid ?? externalId) === undefined
+      ? sql``
+      : sql`and (key_id in (${candidates(sql, { ...options, filter: unsorted })})) is true`;
+  const isMet = sql`
+    cross join lateral (
+      select from listed_keys
+       where listed_keys.key_id = first.key_id and ${meets(sql, options)} ${isStored(sql, filter, false)} offset 0) as met`;
+  return sql`
+    select key_id, place
+      from (select key_id, place from (${select(sql)}) as stored
+             where ${isAfter(sql, sql`key_id`, filter)} ${isOfAccounts}) as first
+           ${isOneGroup(filter) && filter.stored === undefined ? sql`` : isMet}
+     ${inOrder(sql, filter)}`;
 }
 
 /** Whether no condition divides the keys, apart from the stored lists. */
 function isOneGroup(filter: KeyFilter): boolean {
+  if (filter.by === "expiry") return false;
   const { tiers, modes } = kindsOf(filter);
   const isUndivided = tiers.length === TIERS.length && modes.length === MODES.length;
   return isUndivided && filter.state === undefined && filter.expiringWithinDays === undefined;
@@ -141,25 +179,31 @@ function kindsOf({ tier, mode, restriction = UNRESTRICTED }: KeyFilter) {
   };
 }
 
-function isLong({ filter: { limit }, isCount }: ListOptions): boolean {
-  return !isCount && (limit === undefined || limit > MAX_PAGE);
+function isLong({ filter: { limit, by }, isCount }: ListOptions): boolean {
+  return !isCount && by === undefined && (limit === undefined || limit > MAX_PAGE);
 }
 
 /** Selects the first keys that meet the filter, and a further condition. */
 function selectFirst(sql: Sql, options: ListOptions, isAlso: Fragment, isOfGroup = false): Fragment {
   return sql`
-    select key_id from listed_keys
+    select ${columnsOf(sql, options.filter)} from listed_keys
      where ${meets(sql, options)} ${isAlso} ${isStored(sql, options.filter, isOfGroup)} ${inOrder(sql, options.filter)}`;
 }
 
+function columnsOf(sql: Sql, { by }: KeyFilter): Fragment {
+  return by === undefined ? sql`key_id` : sql`key_id, expires_at as place`;
+}
+
 function inOrder(sql: Sql, filter: KeyFilter): Fragment {
-  return sql`order by key_id ${directionOf(sql, filter)} limit ${filter.limit ?? null}::bigint`;
+  const direction = directionOf(sql, filter);
+  const first = filter.by === undefined ? sql`` : sql`place ${direction},`;
+  return sql`order by ${first} key_id ${direction} limit ${filter.limit ?? null}::bigint`;
 }
 
 function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly string[]): Fragment {
   const { search } = options.filter;
   const ofAccounts = sql`
-    select found.key_id
+    select found.*
       from unnest(${toTextArray(accountUuids)}::uuid[]) as account (id)
            cross join lateral (${selectFirst(sql, options, sql`and account_id = account.id`)}) as found`;
   if (search === undefined) return ofAccounts;
@@ -172,15 +216,19 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
   const { state } = filter;
   const { tiers, modes } = kindsOf(filter);
   if (isOneGroup(filter) || isLong(options)) return selectFirst(sql, options, sql``, true);
-  const isOfGroup = sql`
-    and expiry_month = month.first_day and tier = each.tier and mode = either.mode and state = one.state`;
+  const isOfGroup = sql`and tier = each.tier and mode = either.mode and state = one.state`;
+  // The index for the order of expiries needs no months: it has the keys of each group in that order.
+  const [months, isOfMonth] =
+    filter.by === "expiry"
+      ? [sql`select`, sql``]
+      : [selectMonths(sql, options), sql`and expiry_month = month.first_day`];
   return sql`
-    select page.key_id
-      from (${selectMonths(sql, options)}) as month
+    select page.*
+      from (${months}) as month
            cross join unnest(${toTextArray(tiers)}::text[]) as each (tier)
            cross join unnest(${toTextArray(modes)}::text[]) as either (mode)
            cross join unnest(${toTextArray(state ? [stored(state)] : KEY_STATES)}::text[]) as one (state)
-           cross join lateral (${selectFirst(sql, options, isOfGroup, true)}) as page`;
+           cross join lateral (${selectFirst(sql, options, sql`${isOfMonth} ${isOfGroup}`, true)}) as page`;
 }
 
 /** Selects the keys of the stored lists that meet the filter. */
@@ -188,11 +236,14 @@ function selectOfLists(sql: Sql, options: ListOptions, stored: readonly StoredLi
   const { filter } = options;
   const { limit = 0 } = filter;
   const lists = stored.toSorted((one, other) => one.keys - other.keys);
+  const shortest = lists[0]?.keys ?? 0;
   if (options.isCount) return selectAmong(sql, options, lists);
+  if (filter.by === "expiry")
+    return shortest <= LONGEST_COUNTED ? selectAmong(sql, options, lists) : selectOfGroups(sql, options);
   const others = isOneGroup(filter) ? selectAmong(sql, options, lists) : selectOfGroups(sql, options);
   if (isLong(options)) return others;
   // The shortest list is short enough to look up every key of it. The groups would add no further key.
-  if ((lists[0]?.keys ?? 0) <= LOOKED_UP * limit) return selectAmong(sql, options, lists);
+  if (shortest <= LOOKED_UP * limit) return selectAmong(sql, options, lists);
   return sql`
     with first_of_list as materialized (${selectAmong(sql, options, lists, LOOKED_UP * limit)})
     select key_id from first_of_list
@@ -204,11 +255,13 @@ function selectOfLists(sql: Sql, options: ListOptions, stored: readonly StoredLi
 /** Selects those that meet the filter from the first `most` keys of the stored lists, or from all of them. */
 function selectAmong(sql: Sql, options: ListOptions, lists: readonly StoredList[], most?: number): Fragment {
   const { filter } = options;
-  const first = inOrder(sql, { ...filter, limit: most });
+  const isByCreation = filter.by === undefined;
+  const first = isByCreation ? inOrder(sql, { ...filter, limit: most }) : sql``;
   // As an array, so that one scan of the index finds all of them.
   const isAmong = (keys: Fragment) => sql`key_id = any(array(${keys}))`;
   const among = lists.reduce<Fragment | undefined>((before, { select }) => {
-    const isNext = before === undefined ? isAfter(sql, sql`key_id`, filter) : isAmong(before);
+    const isNext =
+      before !== undefined ? isAmong(before) : isByCreation ? isAfter(sql, sql`key_id`, filter) : sql`true`;
     return sql`select key_id from (${select(sql)}) as list where ${isNext} ${first}`;
   }, undefined);
   const list = among ?? sql`select key_id from listed_keys`;
@@ -218,7 +271,11 @@ function selectAmong(sql: Sql, options: ListOptions, lists: readonly StoredList[
     exists (select from listed_keys where listed_keys.key_id = list.key_id and ${meets(sql, options)} offset 0)`;
   if (most !== undefined)
     return sql`select key_id from (${list}) as list where ${isMet} ${inOrder(sql, filter)}`;
-  return sql`select key_id from listed_keys where ${meets(sql, options)} and ${isAmong(list)} ${inOrder(sql, filter)}`;
+  return selectFirst(
+    sql,
+    { ...options, filter: { ...filter, stored: undefined } },
+    sql`and ${isAmong(list)}`,
+  );
 }
 
 /**
@@ -234,8 +291,33 @@ function isStored(sql: Sql, { stored = [] }: KeyFilter, isOfGroup: boolean): Fra
   }, sql``);
 }
 
-function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst }: KeyFilter): Fragment {
-  return afterUuid === undefined ? sql`true` : sql`${id} ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`;
+/** Returns the condition that a row, of which `id` is the key, comes after the position. */
+function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst, by }: KeyFilter): Fragment {
+  if (afterUuid === undefined) return sql`true`;
+  const [uuid = "", value] = afterUuid.split(".").toReversed();
+  const beyond = newestFirst ? sql`<` : sql`>`;
+  if (by === undefined) return sql`${id} ${beyond} ${uuid}::uuid`;
+  const column = by === "expiry" ? sql`expires_at` : sql`place`;
+  const from = by === "expiry" ? sql`select key_id, expires_at as place from listed_keys` : by.select(sql);
+  // Without its value the key is where it stands now.
+  const place =
+    value === undefined
+      ? sql`(select place from (${from}) as now where key_id = ${uuid}::uuid)`
+      : by === "expiry"
+        ? sql`${ofPlace(sql, value)}`
+        : sql`${value}::bigint`;
+  return sql`(${column}, ${id}) ${beyond} (${place}, ${uuid}::uuid)`;
+}
+
+/** Returns a value as the text of a position: microseconds are exact, which a Date is not. */
+export function toPlace(sql: Sql, by: KeyOrder, value: Fragment): Fragment {
+  return by === "expiry" ? sql`(extract(epoch from ${value}) * 1000000)::bigint::text` : sql`${value}::text`;
+}
+
+/** Returns the instant of a position. Both products are exact, since double precision holds their factors. */
+function ofPlace(sql: Sql, value: string): Fragment {
+  return sql`timestamptz 'epoch' + interval '1 second' * (${value}::bigint / 1000000)
+                                 + interval '1 microsecond' * (${value}::bigint % 1000000)`;
 }
 
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
@@ -252,7 +334,7 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        ${modes.length === MODES.length ? none : sql`and mode ${isOneOf(sql, modes)}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
-       and ${isAfter(sql, sql`listed_keys.key_id`, filter)}`;
+       and ${typeof filter.by === "object" ? sql`true` : isAfter(sql, sql`listed_keys.key_id`, filter)}`;
 }
 
 /** One value is compared with `=`: only then the index has the order of a page. Without a value no row is found. */

@@ -1,6 +1,7 @@
 import type { Fragment, Sql } from "../database/mod.ts";
+import { parseId } from "../ids.ts";
 import type { KeyMode, ListedState, ListPart, Restriction, Tier } from "../licensing/mod.ts";
-import { wholeNumber } from "../rule.ts";
+import { type Rule, wholeNumber } from "../rule.ts";
 
 /** The rule for the days of a condition: at most a hundred years. */
 export const DAYS_OF_FILTER = wholeNumber(0, 36_500);
@@ -29,8 +30,57 @@ export interface KeyFilter extends ListPart {
    * used up, and those that were refused for too many requests in the last hour.
    */
   readonly refused?: StoredList | undefined;
-  /** Lists the newest keys first; `afterUuid` then selects older keys. By default the oldest keys come first. */
+  /** What sorts the list: the creation of the keys by default. Keys with the same value sort by their creation. */
+  readonly by?: KeyOrder | undefined;
+  /** Lists the newest keys, or the highest values, first; `afterUuid` then selects older keys, or lower values. */
   readonly newestFirst?: boolean | undefined;
+  /** A position: the UUID of a key, with a sorted value before it, such as `1200.019ac0ab-…`. */
+  readonly afterUuid?: string | undefined;
+}
+
+/** The end of the license or key, or a stored value, which only the first keys have. */
+export type KeyOrder = "expiry" | StoredOrder;
+
+/** The first keys by a value that is stored. */
+export interface StoredOrder {
+  /** Selects `key_id` and the value as `place`, a bigint. */
+  readonly select: (sql: Sql) => Fragment;
+}
+
+/** The orders of a list, by their names. The last two are stored. */
+export const KEY_SORTS = [
+  "oldest",
+  "newest",
+  "soonest_expiry",
+  "latest_expiry",
+  "most_used",
+  "latest_used",
+] as const;
+export type KeySort = (typeof KEY_SORTS)[number];
+
+/** Returns the order as a filter; that of a stored order comes from its stored list. */
+export function toOrder(sort: KeySort): Pick<KeyFilter, "by" | "newestFirst"> {
+  const newestFirst = sort !== "oldest" && sort !== "soonest_expiry";
+  return { newestFirst, ...(sort.endsWith("expiry") && { by: "expiry" }) };
+}
+
+/** A position in a list of keys: the id of a key, with the value that sorts the list before it. */
+export const KEY_POSITION: Rule<string> = {
+  expects: "the id of a key, or the position of a page",
+  keywords: { type: "string" },
+  parse(text) {
+    const [, value = "", id = ""] = /^(-?\d{1,18}\.)?(key_.*)$/.exec(text) ?? [];
+    const uuid = parseId("key", id);
+    return uuid && value + uuid;
+  },
+};
+
+/** The form of a position in a cursor. */
+export const CURSOR_POSITION = /^(?:-?\d{1,18}\.)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Returns the position of a key in its list, with its id or its UUID. */
+export function positionOf({ sortedBy }: { readonly sortedBy: string | null }, id: string): string {
+  return sortedBy === null ? id : `${sortedBy}.${id}`;
 }
 
 /** A list of keys that is stored: it costs little where the condition itself would read every key. */

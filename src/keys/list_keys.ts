@@ -1,5 +1,5 @@
 import { DAY_MS, monthOf, toDay } from "../calendar.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import {
   allowsRow,
@@ -14,8 +14,8 @@ import {
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { isTaken } from "../machines/mod.ts";
-import { isListed } from "./_listed_keys.ts";
-import { directionOf, type KeyFilter } from "./key_filter.ts";
+import { isListed, toPlace } from "./_listed_keys.ts";
+import { directionOf, type KeyFilter, type KeyOrder } from "./key_filter.ts";
 import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
 import { isOfLastHour } from "./too_many_requests.ts";
 
@@ -37,6 +37,8 @@ export interface KeySummary extends Places, Obstructed {
   readonly lastUsedAt: Date | null;
   /** The key that replaced this one; null for a key that was not rotated. */
   readonly replacedBy: string | null;
+  /** The value that sorts the list, for positions; null in the order of creation. */
+  readonly sortedBy: string | null;
   /** All reasons for which the service refuses the key now; empty for a key that works. */
   readonly obstacles: readonly Obstacle[];
   /** The day on which the quota will be used up, by the stored figures; null if it lasts until it resets. `2026-11-27`. */
@@ -109,6 +111,7 @@ async function select(
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
              l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
              ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt",
+             ${filter.by === undefined ? sql`null` : toPlace(sql, filter.by, valueOfKey(sql, filter.by))} as "sortedBy",
              k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
              coalesce(busy.refused, 0) as "refusedLastHour",
              case when busy.refused > 0 then busy.requests else 0 end as "requestsLastHour",
@@ -140,7 +143,8 @@ async function select(
               or greatest(k.last_used_at, k.created_at) <= ${daysBefore(now, unusedForDays)}::timestamptz)
          and (${nearQuotaPercent ?? null}::bigint is null
               or coalesce(u.used, 0) * 100.0 >= ${effectiveLimit(sql)} * ${nearQuotaPercent ?? null}::bigint)
-       order by k.id ${directionOf(sql, filter)}
+       order by ${filter.by === undefined ? sql`` : sql`${valueOfKey(sql, filter.by)} ${directionOf(sql, filter)},`}
+                k.id ${directionOf(sql, filter)}
        limit ${limit ?? null}::bigint`,
   );
   return rows.map(({ uuid: key, hint, accountUuid, licenseUuid, replacedByUuid, ...rest }) => {
@@ -159,6 +163,13 @@ async function select(
     const isOver = obstacles.some((each) => each !== "suspended" && each !== "too_many_requests");
     return { ...summary, obstacles, runsOutOn: isOver ? null : rest.runsOutOn };
   });
+}
+
+/** Returns what sorts a row of the list. */
+function valueOfKey(sql: Sql, by: KeyOrder): Fragment {
+  return by === "expiry"
+    ? keyEnd(sql)
+    : sql`(select place from (${by.select(sql)}) as stored where key_id = k.id)`;
 }
 
 function daysBefore(now: Date, days: number | undefined): Date | null {

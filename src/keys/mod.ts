@@ -34,7 +34,17 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
-export { DAYS_OF_FILTER, type KeyFilter, type StoredList } from "./key_filter.ts";
+export {
+  CURSOR_POSITION,
+  DAYS_OF_FILTER,
+  KEY_POSITION,
+  KEY_SORTS,
+  type KeyFilter,
+  type KeySort,
+  positionOf,
+  type StoredList,
+  toOrder,
+} from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
 export { countKeys, findHints, findKey, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";

@@ -14,6 +14,7 @@ export const KEY_CONDITIONS: Wrong = {
   state: "live",
   mode: "demo",
   expiring_within: "30 days",
+  sort: "expiry",
   external_id: "x".repeat(256),
   near_quota: "79",
   unused_for: "31",

@@ -24,8 +24,8 @@ async function makeRows(name: string, count: number): Promise<void> {
         select uuid, uuid, case when n % 3 = 0 then 'free' else 'research' end, ${at}::timestamptz + interval '9 days' * (n % 5), ${at}::timestamptz from row),
       key as (insert into keys (id, license_id, hash, hint, mode, created_at)
         select uuid, uuid, sha256(name::bytea), name, 'live', ${at}::timestamptz from row),
-      machine as (insert into machines (id, license_id, fingerprint, activated_at, last_seen_at, active_until)
-        select uuid, uuid, sha256(name::bytea), ${at}::timestamptz, ${at}::timestamptz, 'infinity' from row),
+      machine as (insert into machines (id, license_id, account_id, fingerprint, activated_at, last_seen_at, active_until)
+        select uuid, uuid, uuid, sha256(name::bytea), ${at}::timestamptz, ${at}::timestamptz, 'infinity' from row),
       model as (insert into models (id, name, created_at) select uuid, name, ${at}::timestamptz from row),
       version as (insert into model_versions (id, model_id, version, type, paradigm, n_features, n_classes, size_mb, requires_license, download_url, checksum, created_at)
         select uuid, uuid, '1.0.0', 'cnn', 'p300', 1, 2, 1, 'free', 'https://models.example/m.onnx', repeat('0', 64), ${at}::timestamptz from row),

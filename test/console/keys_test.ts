@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import type { Database } from "../../src/database/mod.ts";
+import { computeFigures } from "../../src/figures/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
@@ -55,6 +56,47 @@ describe("The list of 60 keys", () => {
       await page.getByRole("link", { name: "Previous page" }).click();
       await page.getByRole("link", { name: "Next page" }).waitFor();
       expect(await emailsOf(page)).toEqual(first);
+    });
+  });
+
+  test("is sorted by the heads of its columns and by its form, with its conditions, without script", async () => {
+    await admin.visitAs("viewer", { path: "/keys?tier=free", script: false }, async (page) => {
+      const sorted = () =>
+        page
+          .locator("th[aria-sort]")
+          .evaluateAll((heads) => heads.map((head) => `${head.textContent} ${head.ariaSort}`));
+      expect(await sorted()).toEqual(["Key descending"]);
+      const newest = await emailsOf(page);
+      await page.getByRole("link", { name: "Expires" }).click();
+      await page.getByText(/soonest expiry first; used/).waitFor();
+      expect(await sorted()).toEqual(["Expires ascending"]);
+      const soonest = await emailsOf(page);
+      expect(soonest.toSorted()).toEqual(newest.toSorted());
+      expect(soonest.slice(0, 3)).toEqual(["user0@example.org", "user4@example.org", "user8@example.org"]);
+      expect(await page.getByLabel("Order").inputValue()).toBe("soonest_expiry");
+      await page.getByRole("link", { name: "Expires" }).click();
+      await page.getByText(/latest expiry first; used/).waitFor();
+      expect(await sorted()).toEqual(["Expires descending"]);
+      expect(await emailsOf(page)).toEqual(soonest.toReversed());
+      await page.getByLabel("Order").selectOption("oldest");
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await page.getByText(/ oldest first; used/).waitFor();
+      expect(page.url()).toContain("tier=free");
+      expect(await emailsOf(page)).toEqual(newest.toReversed());
+    });
+  });
+
+  test("is sorted by use as the stored figures have it", async () => {
+    await computeFigures(admin.database, { clock: admin.clock });
+    await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
+      await page.getByRole("link", { name: "Used this month" }).click();
+      await page.getByText(/^\d+ keys?, most used first/).waitFor();
+      await page
+        .getByText(/^The first 10,000 keys of this order are shown. The list is that of the stored figures/)
+        .waitFor();
+      expect(await emailsOf(page)).not.toEqual([]);
+      await takeScreenshots(page, "keys-most-used");
+      await expectAccessible(page);
     });
   });
 

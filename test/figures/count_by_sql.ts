@@ -94,7 +94,8 @@ export function countBySql(database: Database) {
         select ${LICENSE} as license_id, ${USER} as user_id, email, organization, tier, ${LIMIT} as monthly_limit,
                ${usedIn(asOf)}::bigint as used, floor(${usedIn(asOf)} * 100 / ${LIMIT})::bigint as percent
           from licenses l join accounts a on a.id = account_id
-         where ${usedIn(asOf)} * 5 >= ${LIMIT} * 4 order by percent desc, l.id`),
+         where ${usedIn(asOf)} * 5 >= ${LIMIT} * 4
+         order by array_position('{enterprise,commercial,research,free}'::text[], l.tier), percent desc, l.id`),
 
     /** The forecast by the events of the last seven days that are over. */
     runsOut: (asOf: Date) =>

@@ -6,8 +6,10 @@ import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { type Fragment, openSession, type Sql } from "../../src/database/mod.ts";
 import { parseId, toId } from "../../src/ids.ts";
+import type { KeyOrder, StoredOrder } from "../../src/keys/key_filter.ts";
 import {
   countKeys,
+  countListed,
   generateApiKey,
   type IssuedKey,
   importKeys,
@@ -15,6 +17,7 @@ import {
   type KeySummary,
   listKeys,
   listUuids,
+  positionOf,
   resumeKey,
   revokeKey,
   rotateKey,
@@ -283,6 +286,105 @@ describe("listKeys() with a filter", () => {
     expect(await find({ externalId: "order-700", search: byEnd, accountUuid: await largest() })).toEqual([]);
   });
 
+  /** A stored order with equal values, which a third of the keys have. */
+  const STORED: StoredOrder = {
+    select: (sql) => sql`
+      select id as key_id, (ascii(right(hint, 1)) / 4)::bigint as place from keys where right(hint, 2) < '55'`,
+  };
+  const orders: [name: string, by: KeyOrder | undefined, rankOf: (key: KeySummary) => number | undefined][] =
+    [
+      ["creation", undefined, () => 0],
+      ["expiry", "expiry", ({ expiresAt }) => expiresAt.getTime()],
+      [
+        "a stored value",
+        STORED,
+        ({ hint }) => (hint.slice(-2) < "55" ? Math.floor(hint.charCodeAt(13) / 4) : undefined),
+      ],
+    ];
+  for (const [name, by, rankOf] of orders) {
+    test(`listKeys() and countListed() by ${name} agree with a naive reference, from both ends`, async () => {
+      const account = await largest();
+      const list = {
+        keys: 800,
+        select: (sql: Sql) => sql`select id as key_id from keys where right(hint, 1) in ('1', '5', 'a')`,
+      };
+      const isOnList = ({ hint }: KeySummary) => /[15a]$/.test(hint);
+      for (const [index, filter] of [...filters, ...restricted].entries()) {
+        if (index % 5 !== 0) continue;
+        const isStored = index % 2 === 0;
+        const given = {
+          ...filter,
+          by,
+          ...(index % 3 === 0 && { accountUuid: account }),
+          ...(isStored && { stored: [{ ...list, keys: index % 4 === 0 ? 800 : 30_000 }] }),
+        };
+        const expected = all
+          .filter((key) => meets(key, filter) && rankOf(key) !== undefined)
+          .filter((key) => index % 3 !== 0 || key.userId === `usr_${account.replaceAll("-", "")}`)
+          .filter((key) => !isStored || isOnList(key))
+          .toSorted((a, b) => (rankOf(a) ?? 0) - (rankOf(b) ?? 0) || (a.id < b.id ? -1 : 1))
+          .map(({ id }) => id);
+        const what = JSON.stringify(given);
+        for (const newestFirst of [false, true]) {
+          const order = newestFirst ? expected.toReversed() : expected;
+          let afterUuid: string | undefined;
+          for (let at = 0; at < Math.min(order.length, 120); ) {
+            const part = { ...given, newestFirst, afterUuid };
+            const page = await listKeys(server.database, { now: NOW, filter: { ...part, limit: 40 } });
+            expect(
+              page.map(({ id }) => id),
+              what,
+            ).toEqual(order.slice(at, at + 40));
+            at += page.length;
+            const last = page.at(-1);
+            if (last === undefined) break;
+            afterUuid = positionOf(last, parseId("key", last.id) ?? "");
+            const backwards = { ...given, newestFirst: !newestFirst, afterUuid, limit: 40 };
+            const before = await listKeys(server.database, { now: NOW, filter: backwards });
+            expect(
+              before.map(({ id }) => id),
+              what,
+            ).toEqual(order.slice(Math.max(0, at - 41), at - 1).toReversed());
+            const uncounted = isStored && index % 4 !== 0 && index % 3 !== 0 && typeof by !== "object";
+            if (!uncounted)
+              expect(await countListed(server.database, { now: NOW, filter: backwards }), what).toBe(at - 1);
+          }
+          // A position without its value is where the key stands now.
+          if (order.length > 2) {
+            const third = { ...given, newestFirst, afterUuid: parseId("key", order[1] ?? ""), limit: 1 };
+            const [found] = await listKeys(server.database, { now: NOW, filter: third });
+            expect(found?.id, what).toBe(order[2] ?? "");
+          }
+        }
+        if (!isStored)
+          expect(await countListed(server.database, { now: NOW, filter: given })).toBe(expected.length);
+      }
+    });
+  }
+
+  test("listKeys() by expiry goes on where it was, although the key of the position was renewed meanwhile", async () => {
+    const list = (part: KeyFilter) =>
+      listKeys(server.database, {
+        now: NOW,
+        filter: { by: "expiry", tier: "commercial", limit: 5, ...part },
+      });
+    const first = await list({});
+    const [last] = first.slice(-1);
+    const next = await list({ afterUuid: last && positionOf(last, parseId("key", last.id) ?? "") });
+    await server.database.query(
+      (sql) => sql`
+        update licenses set expires_at = ${inDays(900)}::timestamptz
+         where id = (select license_id from keys where id = ${parseId("key", last?.id ?? "") ?? null}::uuid)`,
+    );
+    const again = await list({ afterUuid: last && positionOf(last, parseId("key", last.id) ?? "") });
+    expect(again.map(({ id }) => id)).toEqual(next.map(({ id }) => id));
+    await server.database.query(
+      (sql) => sql`
+        update licenses set expires_at = ${last?.expiresAt ?? null}::timestamptz
+         where id = (select license_id from keys where id = ${parseId("key", last?.id ?? "") ?? null}::uuid)`,
+    );
+  });
+
   const last = () => parseId("key", all.at(-100)?.id ?? "");
   const rare: [name: string, filter: () => KeyFilter | Promise<KeyFilter>][] = [
     ["a rare state", () => ({ state: "suspended" })],
@@ -297,6 +399,11 @@ describe("listKeys() with a filter", () => {
     ["a page of a long list, at the end", () => ({ afterUuid: last(), limit: 1_000 })],
     ["no filter, the newest first", () => ({ newestFirst: true })],
     ["a tier, the newest first", () => ({ newestFirst: true, tier: "free" })],
+    ["the soonest expiry", () => ({ by: "expiry" })],
+    [
+      "the latest expiry of a rare combination",
+      () => ({ by: "expiry", newestFirst: true, state: "suspended" }),
+    ],
   ];
   for (const [name, filter] of rare) {
     test(`listKeys() reads few rows for ${name}`, async () => {

@@ -40,7 +40,7 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
     numeric("Keys", ({ id, keys }) => <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>),
     { label: "Created", cell: ({ createdAt }) => <Day at={createdAt} now={now} /> },
   ],
-  order: "newest first",
+  order: "newest",
   noun: "account",
   noneMeets: "No account matches.",
   none: ({ may }) => (

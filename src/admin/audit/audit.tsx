@@ -61,7 +61,7 @@ export const AUDIT: List<AuditEntries, Row> = {
     { label: "Change", cell: Changes },
     REASON_COLUMN,
   ],
-  order: "newest first",
+  order: "newest",
   noun: "change",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",

@@ -1,9 +1,24 @@
 /** The list of keys. */
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
-import { findStoredLists, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../figures/mod.ts";
+import {
+  findStoredLists,
+  MOST_DAYS_LEFT,
+  MOST_SORTED,
+  NEAR_QUOTA_PERCENT,
+  UNUSED_DAYS,
+} from "../../figures/mod.ts";
 import { parseId } from "../../ids.ts";
-import { DAYS_OF_FILTER, type KeyFilter, listKeys, renderKey } from "../../keys/mod.ts";
+import {
+  CURSOR_POSITION,
+  DAYS_OF_FILTER,
+  KEY_SORTS,
+  type KeyFilter,
+  listKeys,
+  positionOf,
+  renderKey,
+  toOrder,
+} from "../../keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber, wordField } from "../../rule.ts";
@@ -58,6 +73,14 @@ export const KEY_CONDITIONS = {
       description: "Only keys that expire within this many days after the first page",
     }),
   ),
+  sort: v.optional(
+    v.pipe(
+      wordField(KEY_SORTS),
+      v.description(
+        `The order. most_used and latest_used are those of the stored figures, with the first ${MOST_SORTED} keys alone`,
+      ),
+    ),
+  ),
   external_id: v.optional(EXTERNAL_ID_FIELD),
   near_quota: v.optional(NEAR_QUOTA_FIELD),
   unused_for: v.optional(UNUSED_FOR_FIELD),
@@ -83,8 +106,16 @@ export const KEY_CONDITIONS = {
 type KeyConditions = v.InferOutput<v.ObjectSchema<typeof KEY_CONDITIONS, undefined>>;
 
 /** Returns the conditions as a filter, without those that need a look-up: `search`, `account`, the stored figures. */
-export function toKeyFilter({ tier, state, mode, external_id, expiring_within }: KeyConditions): KeyFilter {
-  return { tier, state, mode, externalId: external_id, expiringWithinDays: expiring_within };
+export function toKeyFilter({
+  tier,
+  state,
+  mode,
+  external_id,
+  expiring_within,
+  sort,
+}: KeyConditions): KeyFilter {
+  const conditions = { tier, state, mode, externalId: external_id, expiringWithinDays: expiring_within };
+  return { ...conditions, ...toOrder(sort ?? "oldest") };
 }
 
 /** Returns the conditions that only the stored figures can answer as a filter, and demands new figures for the next time. */
@@ -93,8 +124,8 @@ export async function findStored(
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
   now: Date,
 ) {
-  const { near_quota, unused_for, runs_out_within, refused_now, all_places_taken } = conditions;
-  const stored = { near_quota, unused_for, runs_out_within, refused_now, all_places_taken };
+  const { near_quota, unused_for, runs_out_within, refused_now, all_places_taken, sort } = conditions;
+  const stored = { near_quota, unused_for, runs_out_within, refused_now, all_places_taken, sort };
   const found = await findStoredLists(database, stored, now);
   if (found !== undefined) demandFigures();
   return found;
@@ -102,7 +133,7 @@ export async function findStored(
 
 export const listKeysRoute = route("GET /keys", "keys:read", {
   id: "listKeys",
-  summary: "List the keys that meet every condition, oldest first",
+  summary: "List the keys that meet every condition, by default oldest first",
   query: v.strictObject({ ...KEY_CONDITIONS, ...PAGE_FIELDS }),
   success: {
     schema: v.object({
@@ -141,7 +172,8 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
           },
         });
       },
-      positionOf: ({ id }) => parseId("key", id) ?? "",
+      position: CURSOR_POSITION,
+      positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),
       render: renderKey,
     });
     return isRefusal(page) || stored === undefined ? page : { ...page, as_of: toTimestamp(stored.asOf) };

@@ -1,14 +1,16 @@
 /** @jsxImportSource hono/jsx */
 import type { Child } from "hono/jsx";
 import * as v from "valibot";
-import { MOST_DAYS_LEFT, UNUSED_DAYS } from "../../figures/mod.ts";
-import { idRule } from "../../ids.ts";
+import { MOST_DAYS_LEFT, MOST_SORTED, UNUSED_DAYS } from "../../figures/mod.ts";
 import {
   countListed,
+  KEY_POSITION,
+  KEY_SORTS,
   type KeySummary,
   listKeys,
   listUuids,
   MOST_PLACES,
+  positionOf,
   renderKeysCsv,
 } from "../../keys/mod.ts";
 import {
@@ -24,7 +26,7 @@ import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
-import { numeric } from "../frame/console/components/table.tsx";
+import { renderOrder } from "../frame/console/components/list.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
@@ -34,7 +36,7 @@ import { findStored, KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
 
 /** The most keys of a selection. The ids of more would not fit into a form. */
 export const MOST_KEYS = 1_000;
-const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(idRule("key"))) } as const;
+const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(KEY_POSITION)) } as const;
 
 /** The list of keys. */
 export const KEYS: List<typeof ENTRIES, KeySummary> = {
@@ -44,11 +46,12 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   entries: ENTRIES,
   script: "select",
   find: findKeys,
-  toAfter: ({ id }) => id,
+  toAfter: (key) => positionOf(key, key.id),
   Fields,
   columns: ({ now, may }) => [
     {
       label: "Key",
+      sorts: ["newest", "oldest"],
       cell: ({ id, hint }) => (
         <>
           {may("keys:manage") && <input type="checkbox" name="id" value={id} aria-label={hint} />}
@@ -71,16 +74,29 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
       label: "Tier, mode",
       cell: (key) => <Lines text={key.tier} more={[key.mode, renderTaken(key)].filter(Boolean).join(", ")} />,
     },
-    numeric("Used this month", ({ used, monthlyLimit, runsOutOn }) => (
-      <Lines
-        text={<Used used={used} limit={monthlyLimit} />}
-        more={runsOutOn && `runs out on ${runsOutOn}`}
-      />
-    )),
-    { label: "Expires", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },
-    { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
+    {
+      label: "Used this month",
+      isNumeric: true,
+      sorts: ["most_used"],
+      cell: ({ used, monthlyLimit, runsOutOn }) => (
+        <Lines
+          text={<Used used={used} limit={monthlyLimit} />}
+          more={runsOutOn && `runs out on ${runsOutOn}`}
+        />
+      ),
+    },
+    {
+      label: "Expires",
+      sorts: ["soonest_expiry", "latest_expiry"],
+      cell: ({ expiresAt }) => <Day at={expiresAt} now={now} />,
+    },
+    {
+      label: "Last used",
+      sorts: ["latest_used"],
+      cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} />,
+    },
   ],
-  order: "newest first",
+  order: "newest",
   noun: "key",
   sumUp: sumUse,
   noneMeets: "No key meets these conditions.",
@@ -127,19 +143,21 @@ export async function findKeys(
   const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
   if (isRefusal(account)) return account;
   const filter = {
-    ...toKeyFilter(conditions),
+    ...toKeyFilter({ sort: "newest", ...conditions }),
     search,
     accountUuid: account?.uuid,
     ...stored?.filter,
   };
+  const backwards = { newestFirst: !filter.newestFirst };
   return {
     read: (afterUuid, limit, isBackwards) =>
-      listKeys(database, { now, filter: { ...filter, afterUuid, limit, newestFirst: !isBackwards } }),
+      listKeys(database, { now, filter: { ...filter, ...(isBackwards && backwards), afterUuid, limit } }),
     listUuids: (most) => listUuids(database, { now, filter, most }),
-    count: (afterUuid) => countListed(database, { now, filter: { ...filter, afterUuid } }),
+    count: (afterUuid) => countListed(database, { now, filter: { ...filter, ...backwards, afterUuid } }),
     warning: search?.isTooWide ? TOO_WIDE : undefined,
     note: stored && (
       <p class="hint figures">
+        {stored.filter.by && `The first ${renderCount(MOST_SORTED)} keys of this order are shown. `}
         The list is that of the stored figures, counted <Ago at={stored.asOf} now={now} />
       </p>
     ),
@@ -162,8 +180,14 @@ function sumUse(keys: readonly KeySummary[]): string {
 const NEAR_PERCENTAGES = ["80", "90", "100"];
 const RUNS_OUT_DAYS = ["1", "3", "7", "14", `${MOST_DAYS_LEFT}`];
 
+/** The list begins with the newest keys. */
+const SORTS = [
+  { value: "", label: renderOrder("newest") },
+  ...KEY_SORTS.filter((sort) => sort !== "newest").map((value) => ({ value, label: renderOrder(value) })),
+];
+
 function Fields(asked: Asked<typeof ENTRIES>) {
-  const { search, state, refused_now, tier, mode, ...more } = asked.entered;
+  const { search, state, refused_now, tier, mode, sort, ...more } = asked.entered;
   const field = (name: keyof typeof KEY_CONDITIONS) => fieldOf(asked, name);
   return (
     <>
@@ -172,6 +196,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       <Select {...field("refused_now")} label="Refused now" choices={choicesOf(["true"], () => "yes")} />
       <Select {...field("tier")} label="Tier" choices={choicesOf(TIERS)} />
       <Select {...field("mode")} label="Mode" choices={choicesOf(MODES)} />
+      <Select {...field("sort")} label="Order" choices={SORTS} />
       <details class="more-filters" open={Object.keys(more).length > 0}>
         <summary>More conditions</summary>
         <div>

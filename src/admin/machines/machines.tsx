@@ -52,7 +52,7 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
     ...columnsAt(now),
     { label: "Account", cell: ({ userId, email }) => <AccountLink id={userId} email={email} /> },
   ],
-  order: "newest first",
+  order: "newest",
   noun: "machine",
   noneMeets: "No machine meets these conditions.",
   none: () =>

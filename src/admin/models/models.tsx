@@ -48,7 +48,7 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
     numeric("Size", ({ shown }) => (shown.awaitsFile ? NONE : <Size bytes={toBytes(shown.sizeMb)} />)),
     { label: "Type", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
   ],
-  order: "newest first",
+  order: "newest",
   noun: "model",
   noneMeets: "There are no more models.",
   none: ({ may }) =>

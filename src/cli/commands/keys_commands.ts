@@ -10,13 +10,16 @@ import {
   hashApiKey,
   importKeys,
   issueKey,
+  KEY_SORTS,
   type KeySummary,
   keyForm,
   keyPattern,
   listKeys,
+  positionOf,
   renderKey,
   renderObstacles,
   revokeKey,
+  toOrder,
 } from "../../keys/mod.ts";
 import {
   ACCOUNT,
@@ -116,9 +119,12 @@ const importing = command({
 
 const list = databaseCommand({
   name: "list",
-  description: "list the keys that meet every condition, oldest first",
+  description: "list the keys that meet every condition, by default oldest first",
   options: {
     ...listOptions("key"),
+    sort: option("the order; most_used and latest_used are those of the stored figures", KEY_SORTS, {
+      default: "oldest",
+    }),
     account: option("only keys of this account, by its id or e-mail", ACCOUNT),
     externalId: option("only the keys of the license with this name", TEXTS.external_id, { as: "id" }),
     tier: option("only keys of this tier", TIERS),
@@ -152,6 +158,7 @@ const list = databaseCommand({
           runs_out_within: values.runsOutWithin,
           refused_now: values.refusedNow || undefined,
           all_places_taken: values.allPlacesTaken || undefined,
+          sort: values.sort,
         },
         now,
       ),
@@ -168,11 +175,12 @@ const list = databaseCommand({
       accountUuid: account?.uuid,
       expiringWithinDays: values.expiringWithin,
       unusedForDays: values.unusedFor,
+      ...toOrder(values.sort),
       ...stored?.filter,
     };
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
-      positionOf: ({ id }) => parseId("key", id) ?? "",
+      positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),
       toCells: toTableRow,
       toJson: renderKey,
     });

@@ -48,6 +48,8 @@ export interface PageOptions<Row, Query extends PageQuery> {
     filters: Omit<Query, keyof PageQuery>,
   ): Promise<readonly Row[] | Refusal>;
   positionOf(row: Row): string;
+  /** The form of a position; that of a UUID by default. */
+  readonly position?: RegExp;
   render(row: Row): object;
 }
 
@@ -58,10 +60,11 @@ export async function findPage<Row, Query extends PageQuery>({
   now,
   find,
   positionOf,
+  position,
   render,
 }: PageOptions<Row, Query>) {
   const { limit = ROWS, after, ...filters } = query;
-  const cursor = parseCursor({ name: list, filters }, after, now);
+  const cursor = parseCursor({ name: list, filters, position }, after, now);
   if (isRefusal(cursor)) return cursor;
   // One row more than the page has tells whether there is another page.
   const rows = await find({ ...cursor, limit: limit + 1 }, filters);

@@ -11,7 +11,7 @@ import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { splitMark, streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Notice } from "./components/layout.tsx";
-import { Pages, type Readable, readPage, renderPlace, toAddress } from "./components/list.tsx";
+import { Pages, type Readable, readPage, renderOrder, renderPlace, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
 import { type Asked, readConditions } from "./conditions.ts";
@@ -50,8 +50,8 @@ export interface List<Entries extends WithAfter, Row> {
   /** The fields of the conditions; without them the list has no form. */
   Fields?(asked: Asked<Entries>): Child;
   columns(visit: Visit): readonly Column<Row>[];
-  /** The order in which `find` reads the rows; the caption says it. */
-  readonly order: "newest first" | "oldest first";
+  /** The order in which `find` reads the rows, as a value of the condition `sort`; the caption says it. */
+  readonly order: string;
   /** What a row is, such as `key`. */
   readonly noun: string;
   /** Adds up the rows of a page at the end of the caption. */
@@ -100,9 +100,11 @@ async function listPage<Entries extends WithAfter, Row>(
   const path = `/console${list.path}`;
   const isFiltered = Object.keys(entered).length > 0;
   const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
-  const named = `${renderPlace(noun, page)}, ${order}`;
+  const sort = entered.sort ?? order;
+  const named = `${renderPlace(noun, page)}, ${renderOrder(sort)}`;
   const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
-  const table = <Table caption={caption} columns={columns(visit)} rows={rows} />;
+  const toPath = (sort: string) => toAddress(path, { ...entered, sort });
+  const table = <Table caption={caption} columns={columns(visit)} rows={rows} order={{ sort, toPath }} />;
   return {
     title: list.title,
     beside: list.beside?.(visit),

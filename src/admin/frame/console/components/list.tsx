@@ -78,6 +78,11 @@ export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<u
   return `${renderCount(skipped + 1)} to ${renderCount(end)} of ${all} ${noun}s`;
 }
 
+/** Names an order: `soonest_expiry` is `soonest expiry first`. */
+export function renderOrder(sort: string): string {
+  return `${sort.replaceAll("_", " ")} first`;
+}
+
 /** The conditions of a list; empty values are left out. */
 export type Conditions = Readonly<Record<string, string | undefined>>;
 

@@ -5,6 +5,8 @@ import type { Child } from "hono/jsx";
 export interface Column<Row> {
   readonly label: string;
   readonly isNumeric?: boolean;
+  /** The orders that the column has, by their values of `sort`: the one for the first click comes first. */
+  readonly sorts?: readonly string[];
   cell(row: Row): Child;
 }
 
@@ -18,19 +20,19 @@ export interface TableProps<Row> {
   /** The first column names the row. */
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
+  /** The order of the rows, and the address of the page in another order. */
+  readonly order?: { readonly sort: string; readonly toPath: (sort: string) => string } | undefined;
 }
 
 /** A table; in a narrow window each row becomes a card. */
-export function Table<Row>({ caption, columns, rows }: TableProps<Row>) {
+export function Table<Row>({ caption, columns, rows, order }: TableProps<Row>) {
   return (
     <table>
       <caption>{caption}</caption>
       <thead>
         <tr>
-          {columns.map(({ label, isNumeric }) => (
-            <th scope="col" class={isNumeric ? "number" : undefined}>
-              {label}
-            </th>
+          {columns.map((column) => (
+            <Head {...column} order={order} />
           ))}
         </tr>
       </thead>
@@ -50,6 +52,22 @@ export function Table<Row>({ caption, columns, rows }: TableProps<Row>) {
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** The head of a column: its link sorts the rows by it, or turns their order round. */
+function Head<Row>({ label, isNumeric, sorts = [], order }: Column<Row> & Pick<TableProps<Row>, "order">) {
+  const at = sorts.indexOf(order?.sort ?? "");
+  const isAscending = /^(oldest|soonest)/.test(order?.sort ?? "");
+  const next = sorts[(at + 1) % sorts.length];
+  return (
+    <th
+      scope="col"
+      class={isNumeric ? "number" : undefined}
+      aria-sort={at === -1 ? undefined : isAscending ? "ascending" : "descending"}
+    >
+      {order && next ? <a href={order.toPath(next)}>{label}</a> : label}
+    </th>
   );
 }
 
