@@ -1,6 +1,6 @@
 import type { Database } from "../../src/database/mod.ts";
 
-const PART = 4_000;
+const PART = 1_000;
 
 /**
  * Makes licenses with five active machines each, every one under an account of its own, or all under one. A statement
