@@ -101,7 +101,8 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run("licenses rotate-signing-key");
     const successor = await run(`keys rotate ${id} --overlap 1h`);
     for (const each of [id, successor.id]) await run(`keys revoke ${each}`);
-    await run(`keys replace ${successor.id}`);
+    const replacement = await run(`keys replace ${successor.id}`);
+    await run(`keys revoke ${replacement.id}`);
     await run("usage export --month 2026-11");
     await run("usage daily --by tier");
     await run("activity --by endpoint");

@@ -78,8 +78,10 @@ export const exportLicense: KeyAction = action({
       },
     });
   },
-  done: (_, after) =>
-    `The file was downloaded. It is valid until ${(after as { expires_at: string }).expires_at}.`,
+  done: (_, after) => {
+    const { expires_at: end } = after as { readonly expires_at: string };
+    return `The file was downloaded. It is valid until ${end.slice(0, 16).replace("T", " ")}.`;
+  },
 });
 
 /** The most days that a file of the key can be valid. */

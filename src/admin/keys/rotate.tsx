@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { DAY_MS, MOST_SPAN_DAYS, SPAN } from "../../calendar.ts";
 import { type RotatedKey, replaceKey, rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
@@ -41,8 +41,7 @@ export const rotate: KeyAction = action({
   async perform({ of, fields, by, visit }) {
     const { licenseChanges, brand } = visit.options;
     const old = { uuid: uuidOf(of), mode: of.key.mode, overlapMs: fields.overlap_days * DAY_MS };
-    const rotated = await rotateKey(licenseChanges, old, { brand, ...by });
-    return isRefusal(rotated) ? rotated : showSuccessor(rotated, { of, by, visit });
+    return showSuccessor(await rotateKey(licenseChanges, old, { brand, ...by }), { of, by, visit });
   },
 });
 
@@ -61,20 +60,19 @@ export const replace: KeyAction = action({
   ),
   async perform({ of, by, visit }) {
     const { licenseChanges, brand } = visit.options;
-    const made = await replaceKey(licenseChanges, { uuid: uuidOf(of), mode: of.key.mode }, { brand, ...by });
-    return isRefusal(made) ? made : showSuccessor({ ...made, oldWorksUntil: undefined }, { of, by, visit });
+    const old = { uuid: uuidOf(of), mode: of.key.mode };
+    return showSuccessor(await replaceKey(licenseChanges, old, { brand, ...by }), { of, by, visit });
   },
 });
 
-/** The page that shows the new key of a license. `oldWorksUntil` is undefined for a revoked key. */
+/** The page that shows the new key of a license. */
 function showSuccessor(
-  {
-    id,
-    apiKey,
-    oldWorksUntil,
-  }: Omit<RotatedKey, "oldWorksUntil"> & { readonly oldWorksUntil: Date | undefined },
+  made: RotatedKey | Refusal,
   { of: { key: old }, by: { now }, visit }: Change<ActedKey>,
-): Page {
+): Page | Refusal {
+  if (isRefusal(made)) return made;
+  const { id, apiKey } = made;
+  const oldWorksUntil = old.state === "revoked" ? undefined : made.oldWorksUntil;
   const path = `/console/keys/${id}`;
   return {
     title: oldWorksUntil === undefined ? "Key replaced" : "Key rotated",
