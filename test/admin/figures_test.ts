@@ -154,7 +154,7 @@ describe("after the first computation", () => {
   test("listKeys() merges no groups for a stored list that it looks up as a whole", async () => {
     const read = async (keys: number) => {
       const stored = [{ select: NEAR, keys }];
-      const filter = { tier: "free", mode: "test", stored, limit: 20 } as const;
+      const filter = { tier: "free", mode: "test", state: "suspended", stored, limit: 20 } as const;
       return await countRowsRead(admin.database, (database) =>
         listKeys(database, { now: admin.clock.now(), filter }),
       );
