@@ -110,24 +110,24 @@ export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
 function candidates(sql: Sql, options: ListOptions): Fragment {
   const { externalId, search, accountUuid, stored, refused, by } = options.filter;
-  if (refused !== undefined) return selectRefused(sql, options, refused);
   if (typeof by === "object") return selectInStoredOrder(sql, options, by);
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
   if (accountUuids !== undefined) return selectOfAccounts(sql, options, accountUuids);
   if (externalId !== undefined) return selectFirst(sql, options, sql``);
   if (stored !== undefined) return selectOfLists(sql, options, stored);
+  if (refused !== undefined) return selectRefused(sql, options, refused);
   return selectOfGroups(sql, options);
 }
 
 /** Selects the keys that are refused now from four lists, of which each has its own way. */
 function selectRefused(sql: Sql, options: ListOptions, usedUp: StoredList): Fragment {
   const { filter, now } = options;
-  const { stored = [], state } = filter;
+  const { state } = filter;
   const parts: readonly KeyFilter[] = [
     { state: "suspended" },
     { state: "expired" },
-    { state: "active", stored: [...stored, usedUp] },
-    { state: "active", stored: [...stored, listTooMany(now)] },
+    { state: "active", stored: [usedUp] },
+    { state: "active", stored: [listTooMany(now)] },
   ];
   return parts
     .filter((part) => part.state === (state ?? part.state))
@@ -168,7 +168,8 @@ function isOneGroup(filter: KeyFilter): boolean {
   if (filter.by === "expiry") return false;
   const { tiers, modes } = kindsOf(filter);
   const isUndivided = tiers.length === TIERS.length && modes.length === MODES.length;
-  return isUndivided && filter.state === undefined && filter.expiringWithinDays === undefined;
+  const { state, expiringWithinDays, refused } = filter;
+  return isUndivided && state === undefined && expiringWithinDays === undefined && refused === undefined;
 }
 
 /** Returns the tiers and modes that both the conditions and the restriction allow. */
@@ -322,7 +323,7 @@ function ofPlace(sql: Sql, value: string): Fragment {
 
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
 function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, externalId, state } = filter;
+  const { accountUuid, externalId, state, refused } = filter;
   const { tiers, modes } = kindsOf(filter);
   const { after, until } = expiriesOf({ filter, now });
   const none = sql``;
@@ -332,9 +333,19 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        ${tiers.length === TIERS.length ? none : sql`and tier ${isOneOf(sql, tiers)}`}
        ${state === undefined ? none : sql`and state = ${stored(state)}`}
        ${modes.length === MODES.length ? none : sql`and mode ${isOneOf(sql, modes)}`}
+       ${refused === undefined ? none : sql`and ${isRefused(sql, refused, now)}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
        and ${typeof filter.by === "object" ? sql`true` : isAfter(sql, sql`listed_keys.key_id`, filter)}`;
+}
+
+/** Returns the condition that a row of `listed_keys` is that of a key that is refused now and not revoked. */
+function isRefused(sql: Sql, usedUp: StoredList, now: Date): Fragment {
+  const isOn = ({ select }: StoredList) =>
+    sql`exists (select from (${select(sql)}) as list where list.key_id = listed_keys.key_id offset 0)`;
+  return sql`
+    case state when 'revoked' then false when 'suspended' then true
+               else expires_at <= ${now}::timestamptz or ${isOn(usedUp)} or ${isOn(listTooMany(now))} end`;
 }
 
 /** One value is compared with `=`: only then the index has the order of a page. Without a value no row is found. */

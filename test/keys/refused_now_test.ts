@@ -1,6 +1,8 @@
 /** Which keys are refused now and why: too many requests in the last hour, and the list of all refused keys. */
 import { describe, expect, test } from "bun:test";
+import type { Sql } from "../../src/database/mod.ts";
 import { computeFigures, findStoredLists } from "../../src/figures/mod.ts";
+import { parseId } from "../../src/ids.ts";
 import {
   type KeyFilter,
   listKeys,
@@ -21,6 +23,7 @@ const database = useDatabase();
 
 const TOO_MANY = { code: "RATE_LIMIT_EXCEEDED", reason: undefined } as const;
 const MINUTE_MS = 60_000;
+const NEAR_QUOTA = (sql: Sql) => sql`select key_id from figure_near_quota`;
 
 async function explain(id: string, now: Date): Promise<string> {
   const all = await listKeys(database, { now });
@@ -189,6 +192,11 @@ describe("the list of keys that are refused now", () => {
       ...[{ tier: "free" }, { mode: "test" }, { tier: "enterprise", state: "active", mode: "live" }],
       { expiringWithinDays: 30 },
       ...[{ newestFirst: true }, { newestFirst: true, state: "active" }],
+      ...[1, 1_000, 1_000_000].flatMap((keys) => [
+        { stored: [{ keys, select: NEAR_QUOTA }] },
+        { stored: [{ keys, select: NEAR_QUOTA }], tier: "free", mode: "live" },
+      ]),
+      ...[...keys.values()].slice(0, 16).map(({ userId }) => ({ accountUuid: parseId("usr", userId) })),
     ] as readonly KeyFilter[]) {
       const all = await listKeys(database, { now, filter: condition });
       const expected = all.filter(({ obstacles, state }) => obstacles.length > 0 && state !== "revoked");
@@ -197,7 +205,7 @@ describe("the list of keys that are refused now", () => {
         for (let afterUuid: string | undefined; ; ) {
           const page = await listKeys(database, {
             now,
-            filter: { ...condition, ...stored.filter, afterUuid, limit },
+            filter: { ...condition, refused: stored.filter.refused, afterUuid, limit },
           });
           pages.push(...page.map(({ id }) => id));
           const [last] = page.slice(-1);
