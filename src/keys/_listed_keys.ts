@@ -10,6 +10,9 @@
  * keys of a list are looked up: they fill the page unless the other conditions are rare. In that case the groups are
  * merged and filtered by the stored list. For this a short list is read once; in a long list each key is looked up,
  * because every large group has keys of a long list.
+ *
+ * In the order of expiries the groups have no months: an index has the keys of each tier, mode and state in that order.
+ * The orders by use are stored lists of 10,000 keys with the value that sorts them, so each key of them can be looked up.
  */
 
 import { DAY_MS } from "../calendar.ts";

@@ -2,8 +2,11 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { renderPlace } from "../../src/admin/frame/console/components/list.tsx";
 import { countRows, MOST_COUNTED } from "../../src/database/mod.ts";
+import { computeFigures } from "../../src/figures/mod.ts";
+import { KEY_SORTS } from "../../src/keys/mod.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { readAll } from "./list_kit.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -84,6 +87,13 @@ const LISTS = [
   "/audit",
   "/audit?action=key.issue",
   "/usage",
+  "/keys?sort=oldest",
+  "/keys?sort=soonest_expiry",
+  "/keys?sort=latest_expiry&tier=free",
+  "/keys?sort=soonest_expiry&search=early",
+  "/keys?sort=most_used",
+  "/keys?sort=most_used&tier=free",
+  "/keys?sort=most_used&search=early",
 ];
 
 describe("a list of the console", () => {
@@ -91,6 +101,7 @@ describe("a list of the console", () => {
   beforeAll(async () => {
     ({ cookie } = await client.logIn("admin"));
     await makeRows("early", ROWS);
+    await computeFigures(admin.database, { clock: admin.clock });
   });
 
   for (const path of LISTS) {
@@ -133,6 +144,13 @@ describe("a list of the console", () => {
     expect(back[0]?.caption).toStartWith(`8 to 57 of ${ROWS + 7} accounts`);
   });
 
+  for (const sort of KEY_SORTS)
+    test(`GET /keys?sort=${sort} has the rows of the list of the console, to the end`, async () => {
+      const pages = await follow(`/keys?sort=${sort}`, "Next page");
+      const listed = await readAll(admin, `/keys?limit=100&sort=${sort}`);
+      expect(listed.map(({ id }) => id)).toEqual(pages.flatMap(({ rows }) => rows));
+    });
+
   test("says that it has more rows than it counts", async () => {
     const rows = (most: number) => countRows(admin.database, (sql) => sql`select from accounts`, { most });
     expect([await rows(10), await rows(ROWS + 7), await rows(ROWS + 6), await rows(100_000)]).toEqual([
@@ -142,7 +160,7 @@ describe("a list of the console", () => {
       ROWS + 7,
     ]);
     await makeRows("many", MOST_COUNTED - ROWS);
-    for (const path of LISTS.filter((path) => !/tier|early/.test(path))) {
+    for (const path of LISTS.filter((path) => !/tier|early|used/.test(path))) {
       const { caption, links } = await read(path);
       expect(caption).toStartWith("1 to 50 of more than 10,000 ");
       expect((await read(links["Next page"] ?? "")).caption).toStartWith("51 to 100 of more than 10,000 ");
