@@ -128,7 +128,8 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
       : [];
   const [named, ofAccounts, accounts, models, operators] = await Promise.all([
     findKeys({ accountUuids: [] }),
-    findKeys({ text: "" }),
+    // The keys of a few accounts fill the group; those of a thousand take 0.1 s.
+    findKeys({ accountUuids: search.accountUuids.slice(0, 5 * MOST), text: "" }),
     may("accounts:read") ? listAccounts(database, { ...page, search: { ...search, text: "" } }) : [],
     may("models:read") ? listRegistered(database, { search: text, limit: MOST + 1 }) : [],
     may("admin") ? listOperators(database) : [],
