@@ -51,6 +51,16 @@ describe("On a phone", () => {
     });
   });
 
+  test("the columns by which the keys sort are links above the cards", async () => {
+    await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+      await page.setViewportSize(PHONE);
+      const link = page.getByRole("columnheader", { name: "Expires" }).getByRole("link");
+      expect((await link.boundingBox())?.width).toBeGreaterThan(24);
+      await link.click();
+      await page.waitForURL(/sort=soonest_expiry/);
+    });
+  });
+
   test.each(LISTS)(
     "the conditions of %s are folded until one is set, so that rows begin near the top",
     async (name) => {
