@@ -101,7 +101,8 @@ async function findRows(
             hasImport = true;
             from = `${xid}${isBackwards ? LAST : ".0"}`;
             const position = `${xid}.0`;
-            if (rows.at(-1)?.position === position) continue;
+            // Rows of other changes can stand between those of an import, as in a demo.
+            if (rows.some((shown) => shown.position === position)) continue;
             rows.push({ ...row, position, imported: await countImport(database, xid) });
           }
         }
