@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { dumpText } from "../support/dump.ts";
+import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 
@@ -143,4 +144,31 @@ test("A form changes nothing if one of its fields is wrong", async () => {
   }
   const rows = (dump: string) => dump.split("\n").filter((line) => !line.includes("last_seen"));
   expect(rows(await dumpText(admin.database))).toEqual(rows(before));
+});
+
+describe("The state of a key", () => {
+  test("says in words why the service refuses it now, in the list, on its page and on that of its account", async () => {
+    const wordsOf = (text: string) => text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+    const email = "refused@example.org";
+    const used = await admin.issue({ email, monthlyLimit: 0 });
+    const hurried = await admin.issue({ email });
+    await admin.database.query(
+      (sql) => sql`
+        insert into too_many_requests (key_id, began_at, requests, refused)
+        values (${uuidOf(hurried)}::uuid, ${admin.clock.now()}::timestamptz, 240, 173)`,
+    );
+    const many = "active too many requests 173 of 240 in the last hour";
+    for (const path of [`/keys?account=${email}`, `/accounts/${used.userId}`]) {
+      const words = wordsOf((await client.send(path, { cookie })).text);
+      expect(words).toContain("quota used up");
+      expect(words).toContain(many);
+    }
+    const page = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);
+    expect(page).toContain(many);
+    expect(page).toContain("The service refuses some requests with this key.");
+    expect(page).toContain("It sends too many requests: the service refused 173 of 240 in the last hour.");
+    const other = wordsOf((await client.send(`/keys/${used.id}`, { cookie })).text);
+    expect(other).toContain("quota used up The service refuses this key.");
+    expect(other).not.toContain("active");
+  });
 });

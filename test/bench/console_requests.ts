@@ -30,7 +30,13 @@ export function consoleRequests({ largest, small, key, now }: Seen): string[] {
     ],
     ...["björn", "lea+berg", "zzzz", "e+m", "mail&tier=enterprise"].map((text) => `search=${text}`),
     ...["near_quota=80", "near_quota=90&tier=research", "near_quota=100&tier=enterprise", "unused_for=30"],
-    ...["unused_for=90&tier=research", "unused_for=365&near_quota=80", `after=${key}`],
+    ...[
+      "unused_for=90&tier=research",
+      "unused_for=365&near_quota=80",
+      "refused_now=true",
+      "runs_out_within=7",
+      `after=${key}`,
+    ],
   ];
   const activity = ["endpoint", "code", "reason"].flatMap((by) =>
     ["hour", "day", "month"].map((step) => `by=${by}&step=${step}`),

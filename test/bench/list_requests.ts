@@ -109,6 +109,7 @@ export function listRequests(seen: Seen): ListRequests {
     ...[80, 90, 100].map((near_quota) => ({ near_quota })),
     ...[30, 90, 180, 365].map((unused_for) => ({ unused_for })),
     { near_quota: 80, unused_for: 365 },
+    ...[{ refused_now: "true" }, { runs_out_within: 31 }, { refused_now: "true", near_quota: 80 }],
   ];
   for (const figure of figures)
     for (const tier of [undefined, ...TIERS])
