@@ -35,8 +35,15 @@ export function consoleRequests({ largest, small, key, now }: Seen): string[] {
       "unused_for=365&near_quota=80",
       "refused_now=true",
       "runs_out_within=7",
+      "all_places_taken=true",
       `after=${key}`,
     ],
+    ...[
+      "soonest_expiry",
+      "latest_expiry&tier=enterprise",
+      "most_used",
+      "latest_used&tier=research&mode=test",
+    ].map((sort) => `sort=${sort}`),
   ];
   const activity = ["endpoint", "code", "reason"].flatMap((by) =>
     ["hour", "day", "month"].map((step) => `by=${by}&step=${step}`),
