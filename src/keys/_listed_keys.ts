@@ -82,14 +82,14 @@ export async function countListed(
 }
 
 /**
- * Lists the UUIDs of at most `most` keys of a list, in any order. Without an order it costs little even if few keys meet
- * the conditions.
+ * Lists the UUIDs of at most `most` keys that meet the conditions of a list, in any order. Without an order it costs
+ * little even if few keys meet them.
  */
 export async function listUuids(
   database: Database,
   { now, filter, most }: ListOptions & { readonly most: number },
 ): Promise<string[]> {
-  const options = { now, filter: { ...filter, limit: most }, isCount: true };
+  const options = { now, filter: { ...filter, by: undefined, limit: most }, isCount: true };
   const rows = await database.query<{ uuid: string }>(
     (sql) => sql`select key_id as uuid from (${candidates(sql, options)}) as candidate limit ${most}::bigint`,
   );
