@@ -62,7 +62,7 @@ interface ListOptions {
 
 /**
  * Counts the keys of a list up to a number, and those after a position. Undefined if it would take too long: a long
- * stored list together with other conditions.
+ * stored list together with other conditions, or a search that is too wide in the order of expiries.
  */
 export async function countListed(
   database: Database,
@@ -72,6 +72,7 @@ export async function countListed(
   }: { readonly now: Date; readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent"> },
 ): Promise<number | undefined> {
   const { stored = [], refused, accountUuid, search, externalId } = filter;
+  if (search?.isTooWide && filter.by === "expiry") return undefined;
   const isOneList = isOneGroup(filter) && refused === undefined && stored.length < 2;
   const isInStoredOrder = typeof filter.by === "object" && refused === undefined;
   const isOfFew = (accountUuid ?? search ?? externalId) !== undefined || isInStoredOrder;
