@@ -64,19 +64,23 @@ export function toOrder(sort: KeySort): Pick<KeyFilter, "by" | "newestFirst"> {
   return { newestFirst, ...(sort.endsWith("expiry") && { by: "expiry" }) };
 }
 
+/** A value in a position: of an expiry in microseconds, PostgreSQL knows no earlier one than in 4714 BC. */
+const VALUE = /(?:\d{1,18}|-\d{1,17})\./.source;
+const POSITION = new RegExp(`^(${VALUE})?(key_.*)$`);
+
 /** A position in a list of keys: the id of a key, with the value that sorts the list before it. */
 export const KEY_POSITION: Rule<string> = {
   expects: "the id of a key, or the position of a page",
   keywords: { type: "string" },
   parse(text) {
-    const [, value = "", id = ""] = /^(-?\d{1,18}\.)?(key_.*)$/.exec(text) ?? [];
+    const [, value = "", id = ""] = POSITION.exec(text) ?? [];
     const uuid = parseId("key", id);
     return uuid && value + uuid;
   },
 };
 
 /** The form of a position in a cursor. */
-export const CURSOR_POSITION = /^(?:-?\d{1,18}\.)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+export const CURSOR_POSITION = new RegExp(`^(?:${VALUE})?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`);
 
 /** Returns the position of a key in its list, with its id or its UUID. */
 export function positionOf({ sortedBy }: { readonly sortedBy: string | null }, id: string): string {

@@ -151,6 +151,16 @@ describe("a list of the console", () => {
       expect(listed.map(({ id }) => id)).toEqual(pages.flatMap(({ rows }) => rows));
     });
 
+  test("refuses a position whose time no database has, and takes the earliest and the latest other one", async () => {
+    const statusAt = async (value: string) => {
+      const path = `/keys?sort=soonest_expiry&after=${value}.key_${"0".repeat(32)}`;
+      return (await client.send(path, { cookie })).status;
+    };
+    expect(await statusAt("-999999999999999999")).toBe(400);
+    expect(await statusAt(`-${"9".repeat(17)}`)).toBe(200);
+    expect(await statusAt("9".repeat(18))).toBe(200);
+  });
+
   test("says that it has more rows than it counts", async () => {
     const rows = (most: number) => countRows(admin.database, (sql) => sql`select from accounts`, { most });
     expect([await rows(10), await rows(ROWS + 7), await rows(ROWS + 6), await rows(100_000)]).toEqual([
