@@ -172,3 +172,13 @@ describe("The state of a key", () => {
     expect(other).not.toContain("active");
   });
 });
+
+test("an address that gives an action the request of another change claims nothing", async () => {
+  const { id } = await admin.issue();
+  const { location } = await client.send(`/keys/${id}/suspend`, { cookie, form: {} });
+  const request = location?.split("suspend.")[1];
+  expect(request).toMatch(/^req_/);
+  const { status, text } = await client.send(`/keys/${id}?done=license.${request}`, { cookie });
+  expect(status).toBe(200);
+  expect(text).not.toContain("downloaded");
+});

@@ -79,8 +79,11 @@ export const exportLicense: KeyAction = action({
     });
   },
   done: (_, after) => {
-    const { expires_at: end } = after as { readonly expires_at: string };
-    return `The file was downloaded. It is valid until ${end.slice(0, 16).replace("T", " ")}.`;
+    const { expires_at: end } = Object(after);
+    // The address can name a change of another kind.
+    return typeof end === "string"
+      ? `The file was downloaded. It is valid until ${end.slice(0, 16).replace("T", " ")}.`
+      : "";
   },
 });
 
