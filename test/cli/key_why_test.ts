@@ -162,8 +162,13 @@ ${id}. Look at that key:
 
     await line.json(["keys", "revoke", id]);
     expect(await pageOf({ id })).toEndWith(`
-The key is revoked for good. Issue a new one:
-  claviger keys issue --email EMAIL --tier research
+The key is revoked for good. Replace it with a new one:
+  claviger keys replace key_ID
+`);
+    const { user_id } = await line.json(["keys", "show", id]);
+    await line.json(["accounts", "erase", user_id, "--revoke-keys", "--yes"]);
+    expect(await pageOf({ id })).toEndWith(`
+The key is revoked for good, and the person was erased from its account.
 `);
   });
 

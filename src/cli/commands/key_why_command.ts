@@ -9,7 +9,7 @@ import {
   type Obstacle,
   renderExplanation,
 } from "../../keys/mod.ts";
-import { describePlaces, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
+import { describePlaces, ERASED, isErased, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
@@ -112,8 +112,18 @@ const WORKS = "The key works: it is active, and its quota is not used up.";
 
 /** The remedy of each obstacle. */
 const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
-  revoked: (key) => newerOr(key, "The key is revoked for good. Issue a new one:"),
-  replaced: (key) => newerOr(key, "The key was rotated, and the overlap is over. Issue a new one:"),
+  revoked: (key) =>
+    isErased(key)
+      ? { sentence: `The key is revoked for good, and ${ERASED}.` }
+      : newerOr(key, {
+          sentence: "The key is revoked for good. Replace it with a new one:",
+          command: `keys replace ${key.id}`,
+        }),
+  replaced: (key) =>
+    newerOr(key, {
+      sentence: "The key was rotated, and the overlap is over. Issue a new one:",
+      command: `keys issue --email EMAIL --tier ${key.tier}`,
+    }),
   suspended: ({ id }) => ({
     sentence: "The key is suspended. When the cause is settled, resume it:",
     command: `keys resume ${id}`,
@@ -133,8 +143,8 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
 
 const WAIT = "the client must wait as long as the header Retry-After says.";
 
-function newerOr({ replacedBy, tier }: KeySummary, sentence: string): Advice {
-  if (replacedBy === null) return { sentence, command: `keys issue --email EMAIL --tier ${tier}` };
+function newerOr({ replacedBy }: KeySummary, advice: Advice): Advice {
+  if (replacedBy === null) return advice;
   return {
     sentence: `The customer should use the key that replaced this one, ${replacedBy}. Look at that key:`,
     command: `keys why ${replacedBy}`,
