@@ -27,7 +27,7 @@ export interface UnusualOptions {
   readonly now: Date;
 }
 
-/** Finds counts by hour, also of the four weeks before, with which it compares them; and the first hour of the table. */
+/** Finds counts by hour, compares them with those of the four weeks before, and finds the first hour of the table. */
 export async function findHours(
   database: Pick<Database, "query">,
   query: ActivityQuery,

@@ -71,7 +71,7 @@ async function findShown(database: Database, query: ActivityQuery, now: Date) {
   return { found, counts, firstHour: await findFirstHour(database), unusual: [] };
 }
 
-/** Returns the beginning of the time before, which is as long; and one step more, because the last one may not be over. */
+/** Returns the beginning of the time before, which is one step longer, because the last step may not be over. */
 function startOfCompared(query: ActivityQuery): Date {
   return goBack(query.from, query.step, stepsOf(query).length + 1);
 }

@@ -37,7 +37,7 @@ export interface PageOfList<Row> {
   readonly skipped: number | undefined;
 }
 
-/** Reads a page of a list. Rows that appeared meanwhile are on the pages before it, so that no page leaves out a row. */
+/** Reads a page of a list. Rows that appeared meanwhile are on the pages before it, so no page leaves out a row. */
 export async function readPage<Row>(
   list: Readable<Row>,
   { after, before }: Place,
