@@ -72,7 +72,7 @@ describe("a long list", () => {
     await database.query(
       (sql) => sql`
         create view accounts as
-        select id, email, organization, created_at,
+        select id, email, organization, created_at, erasing_since, erased_at, texts_erased_at,
                case when id = (select id from real_accounts order by id offset 1000 limit 1)
                     then (1 / (length(name) - 1))::text else name end as name
           from real_accounts`,
