@@ -381,6 +381,21 @@ test("An export is a file for the customer", async () => {
   });
 });
 
+test("An export that does not reach the service is sent by the browser itself, so that people see what happens", async () => {
+  const key = await admin.issue();
+  const act = async (page: Page) => {
+    let requests = 0;
+    await page.route("**/license", async (route) => {
+      requests++;
+      await (requests === 1 ? route.abort() : route.continue());
+    });
+    const download = page.waitForEvent("download", { timeout: 5_000 });
+    await change(page, "license", {}, "Download the file");
+    expect((await download).suggestedFilename()).toBe(`${key.id}.license`);
+  };
+  await visit("editor", key, act, { expectedFaults: [/ERR_FAILED/] });
+});
+
 test("The form of a license file says until when it is valid and why, and refuses more days than are left", async () => {
   const key = await admin.issue({ expiresAt: new Date(admin.clock.nowMs() + 6 * 86_400_000) });
   const ends = new Date(admin.clock.nowMs() + 6 * 86_400_000).toISOString().slice(0, 10);

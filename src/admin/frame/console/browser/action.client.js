@@ -22,9 +22,10 @@ for (const form of document.querySelectorAll(".action form[data-download]"))
     event.preventDefault();
     const [page = "", action = ""] = form.action.split(/\/(?=[^/]*$)/);
     const body = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]));
-    const answer = await fetch(form.action, { method: "POST", body });
-    const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1];
-    if (name === undefined) return form.submit();
+    const answer = await fetch(form.action, { method: "POST", body }).catch(() => undefined);
+    const name = /filename="([^"]+)"/.exec(answer?.headers.get("Content-Disposition") ?? "")?.[1];
+    // The browser itself says if the service did not answer.
+    if (answer === undefined || name === undefined) return form.submit();
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());
     link.download = name;
