@@ -90,7 +90,7 @@ describe("claviger guide monitoring --grafana", () => {
     expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
     for (const { type, targets = [] } of panels) {
       const letters = targets.map(({ refId }) => refId).join("");
-      expect("ABCD").toStartWith(letters);
+      expect("ABCDE").toStartWith(letters);
       expect(letters === "").toBe(type === "row");
     }
   });
