@@ -106,7 +106,7 @@ describe("GET /keys.csv", () => {
     expect(emailsIn((await get("?near_quota=80&unused_for=30")).text)).toEqual([]);
     const { text } = await client.send("/keys?near_quota=90", { cookie });
     expect(text).toContain("The list is that of the stored figures, counted");
-    expect(text).toContain("1 key, newest first; these used 95 this month");
+    expect(text).toContain("1 key, newest first; used by these: 95");
   });
 
   test("begins with a byte order mark if it is asked for, by which Excel recognises UTF-8", async () => {

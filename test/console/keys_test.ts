@@ -68,19 +68,19 @@ describe("The list of 60 keys", () => {
       expect(await sorted()).toEqual(["Key descending"]);
       const newest = await emailsOf(page);
       await page.getByRole("link", { name: "Expires" }).click();
-      await page.getByText(/soonest expiry first; these used/).waitFor();
+      await page.getByText(/soonest expiry first; used by/).waitFor();
       expect(await sorted()).toEqual(["Expires ascending"]);
       const soonest = await emailsOf(page);
       expect(soonest.toSorted()).toEqual(newest.toSorted());
       expect(soonest.slice(0, 3)).toEqual(["user0@example.org", "user4@example.org", "user8@example.org"]);
       expect(await page.getByLabel("Order").inputValue()).toBe("soonest_expiry");
       await page.getByRole("link", { name: "Expires" }).click();
-      await page.getByText(/latest expiry first; these used/).waitFor();
+      await page.getByText(/latest expiry first; used by/).waitFor();
       expect(await sorted()).toEqual(["Expires descending"]);
       expect(await emailsOf(page)).toEqual(soonest.toReversed());
       await page.getByLabel("Order").selectOption("oldest");
       await page.getByRole("button", { name: "Show", exact: true }).click();
-      await page.getByText(/ oldest first; these used/).waitFor();
+      await page.getByText(/ oldest first; used by/).waitFor();
       expect(page.url()).toContain("tier=free");
       expect(await emailsOf(page)).toEqual(newest.toReversed());
     });
@@ -123,11 +123,11 @@ describe("The list of 60 keys", () => {
   test("shows the keys of an account, those that expire soon, and the key of an order, and says how many", async () => {
     const key = await admin.issue({ email: "order@example.org", externalId: "order 4711", tier: "free" });
     await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
-      await page.getByText(/^1 to 50 of 62 keys, newest first; these used [\d,]+ this month$/).waitFor();
+      await page.getByText(/^1 to 50 of 62 keys, newest first; used by these: [\d,]+$/).waitFor();
       await page.getByText("More conditions").click();
       await page.getByLabel("Expires within").fill("2");
       await page.keyboard.press("Enter");
-      await page.getByText(/^2 keys, newest first; these used \d+ this month$/).waitFor();
+      await page.getByText(/^2 keys, newest first; used by these: \d+$/).waitFor();
       expect(await emailsOf(page)).toEqual(["user1@example.org", "user0@example.org"]);
       await takeScreenshots(page, "keys-more");
       await expectAccessible(page);

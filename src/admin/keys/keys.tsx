@@ -174,7 +174,7 @@ function renderTaken({ placesTaken, maxMachines }: KeySummary): string {
 /** Says what the licenses of the keys used. Several keys can share the use of a license. */
 function sumUse(keys: readonly KeySummary[]): string {
   const used = new Map(keys.map((key) => [key.licenseId, key.used])).values().reduce((a, b) => a + b, 0);
-  return `these used ${renderCount(used)} this month`;
+  return `used by these: ${renderCount(used)}`;
 }
 
 const NEAR_PERCENTAGES = ["80", "90", "100"];
