@@ -123,20 +123,27 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
   return selectOfGroups(sql, options);
 }
 
-/** Selects the keys that are refused now from four lists, of which each has its own way. */
+/**
+ * Selects the keys that are refused now from four lists, of which each has its own way. A key is in the lists of one
+ * state alone. Only those of active keys can have it twice, so a count ends before it has read all expired keys.
+ */
 function selectRefused(sql: Sql, options: ListOptions, usedUp: StoredList): Fragment {
   const { filter, now } = options;
   const { state } = filter;
-  const parts: readonly KeyFilter[] = [
-    { state: "suspended" },
-    { state: "expired" },
-    { state: "active", stored: [usedUp] },
-    { state: "active", stored: [listTooMany(now)] },
+  const select = (part: KeyFilter) =>
+    sql`(${candidates(sql, { ...options, filter: { ...filter, refused: undefined, ...part } })})`;
+  const ofStates: readonly (readonly KeyFilter[])[] = [
+    [{ state: "suspended" }],
+    [{ state: "expired" }],
+    [
+      { state: "active", stored: [usedUp] },
+      { state: "active", stored: [listTooMany(now)] },
+    ],
   ];
-  return parts
-    .filter((part) => part.state === (state ?? part.state))
-    .map((part) => candidates(sql, { ...options, filter: { ...filter, refused: undefined, ...part } }))
-    .reduce((all, part) => sql`${all} union (${part})`, selectNone(sql, filter));
+  return ofStates
+    .filter(([part]) => part?.state === (state ?? part?.state))
+    .map((parts) => parts.map(select).reduce((all, part) => sql`${all} union ${part}`))
+    .reduce((all, ofState) => sql`${all} union all (${ofState})`, selectNone(sql, filter));
 }
 
 function selectNone(sql: Sql, { by }: KeyFilter): Fragment {

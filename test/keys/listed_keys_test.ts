@@ -418,4 +418,14 @@ describe("listKeys() with a filter", () => {
       expect(readAny).toBeLessThan(KEYS / 6);
     });
   }
+
+  test("a selection of refused keys reads only as many of the expired ones as it needs", async () => {
+    const usedUp = { keys: 0, select: (sql: Sql) => sql`select null::uuid as key_id where false` };
+    const expired = all.filter(({ state }) => state === "expired").length;
+    const some = { now: NOW, filter: { refused: usedUp }, most: 100 };
+    const found = await listUuids(server.database, some);
+    expect(new Set(found).size).toBe(100);
+    const read = await countRowsRead(server.database, (database) => listUuids(database, some));
+    expect(read).toBeLessThan(expired / 2);
+  });
 });
