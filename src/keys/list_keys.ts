@@ -150,8 +150,7 @@ async function select(
   return rows.map(({ uuid: key, hint, accountUuid, licenseUuid, replacedByUuid, ...rest }) => {
     const summary = {
       id: toId("key", key),
-      // Of a key that was imported by its hash, only the prefix is known.
-      hint: hint.endsWith("…") ? `${hint} id …${key.slice(-6)}` : hint,
+      hint: toShownHint(key, hint),
       userId: toId("usr", accountUuid),
       licenseId: toId("lic", licenseUuid),
       ...rest,
@@ -165,6 +164,11 @@ async function select(
   });
 }
 
+/** Returns the stored hint of a key; of a key that was imported by its hash, only the prefix is known. */
+function toShownHint(uuid: string, hint: string): string {
+  return hint.endsWith("…") ? `${hint} id …${uuid.slice(-6)}` : hint;
+}
+
 /** Returns what sorts a row of the list. */
 function valueOfKey(sql: Sql, by: KeyOrder): Fragment {
   return by === "expiry"
@@ -176,7 +180,7 @@ function daysBefore(now: Date, days: number | undefined): Date | null {
   return days === undefined ? null : new Date(now.getTime() - days * DAY_MS);
 }
 
-/** Finds the hints of keys, by their ids. */
+/** Finds the hints of keys as lists show them, by the ids of the keys. */
 export async function findHints(
   database: Database,
   uuids: readonly string[],
@@ -185,5 +189,5 @@ export async function findHints(
     (sql) => sql`select id as uuid, hint from keys where id = any(${toTextArray(uuids)}::uuid[])`,
     { isRead: true },
   );
-  return new Map(rows.map(({ uuid, hint }) => [toId("key", uuid), hint]));
+  return new Map(rows.map(({ uuid, hint }) => [toId("key", uuid), toShownHint(uuid, hint)]));
 }

@@ -1,5 +1,6 @@
 /** Why the service refuses a key now, for every list and page. */
 
+import { toDay } from "../calendar.ts";
 import type { ListedState } from "../licensing/mod.ts";
 import { renderCount } from "../render_count.ts";
 
@@ -57,6 +58,24 @@ export function describeObstacles({ obstacles, refusedLastHour, requestsLastHour
     words: obstacle === "replaced" ? "rotated" : obstacle.replaceAll("_", " "),
     details: obstacle === "too_many_requests" ? many : "",
   }));
+}
+
+/** Says one reason in a sentence for the people who help the customer. `resetsAt` is the contract's `resets_at`. */
+export function sentenceOf(obstacle: Obstacle, key: Obstructed, resetsAt: string): string {
+  switch (obstacle) {
+    case "revoked":
+      return "It is revoked for good.";
+    case "replaced":
+      return "It was rotated, and the overlap is over.";
+    case "suspended":
+      return "It is suspended.";
+    case "expired":
+      return `Its license expired on ${toDay(key.licenseExpiresAt)}.`;
+    case "quota_used_up":
+      return `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`;
+    case "too_many_requests":
+      return `It sends too many requests: the service refused ${renderCount(key.refusedLastHour)} of ${renderCount(key.requestsLastHour)} in the last hour. The client must wait as long as Retry-After says.`;
+  }
 }
 
 /** Says the reasons as one text: `suspended; quota used up`. */

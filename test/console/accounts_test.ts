@@ -117,6 +117,29 @@ describe("The page of an account", () => {
     });
   });
 
+  test("says first which keys are refused and why, then shows the licenses, before actions and use", async () => {
+    await admin.visitAs("editor", { path: path(grace) }, async (page) => {
+      const box = page.locator(".notice.warning");
+      expect(await box.textContent()).toMatch(
+        /^The service refuses requests with 1 key of this account\.svc_test_\w{4}…\w{4}: It is suspended\.$/,
+      );
+      const places = await Promise.all(
+        [
+          box.getByRole("link"),
+          page.getByRole("heading", { name: "Licenses" }),
+          page.locator("summary", { hasText: "Renew" }),
+          page.getByRole("img", { name: "Inferences by month" }),
+        ].map(async (part) => (await part.boundingBox())?.y ?? 0),
+      );
+      expect(places).toEqual(places.toSorted((a, b) => a - b));
+      expect(places.every((y) => y > 0)).toBe(true);
+    });
+    const works = await admin.issue({ email: "works@example.org" });
+    await admin.visitAs("viewer", { path: path(works) }, async (page) => {
+      expect(await page.locator(".notice").count()).toBe(0);
+    });
+  });
+
   test("offers each role what it may do", async () => {
     const offered = (role: "viewer" | "editor" | "admin") =>
       admin.visitAs(role, { path: path(grace) }, (page) =>
@@ -262,6 +285,7 @@ describe("The page of an account", () => {
         "their texts and metadata, in the background",
       ]);
       await page.getByText("2 licenses, 2 keys, and their use").waitFor();
+      await page.getByText("license files that were downloaded earlier").waitFor();
       const erase = async (email: string) => {
         await page.getByLabel("to confirm").fill(email);
         await page.getByRole("button", { name: "Revoke all keys and erase the person" }).click();
@@ -272,6 +296,7 @@ describe("The page of an account", () => {
       await expectAccessible(page);
       await erase(email);
       await page.getByText("All keys are revoked, and the person was erased.").waitFor();
+      expect(await page.locator(".notice").count()).toBe(1);
       expect(await page.locator("main").textContent()).not.toMatch(/leaving/i);
       expect(await page.locator(".action").count()).toBe(0);
       await takeScreenshots(page, "account-erased");

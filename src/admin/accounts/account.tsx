@@ -1,15 +1,15 @@
 /** @jsxImportSource hono/jsx */
 /** One account: its facts, licenses, use and history, and what can be changed. */
 import { type Month, monthOf, toMonth } from "../../calendar.ts";
-import { type KeySummary, listKeys } from "../../keys/mod.ts";
+import { type KeySummary, listKeys, sentenceOf } from "../../keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
+import { counted, renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
-import { Id, IssueButton } from "../frame/console/components/layout.tsx";
+import { Id, IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
@@ -20,8 +20,9 @@ import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./
 import { ErasureNotice, readErasedMonth } from "./erasure.tsx";
 import { findNamed } from "./find_named.ts";
 
-/** The newest keys that the page shows. */
+/** The newest keys that the page looks at, and those of them that it shows, so that the actions are near the top. */
 const MAX_KEYS = 50;
+const MAX_SHOWN = 10;
 /**
  * With more keys the page does not add up their use of a year, because that takes too long: each license has a row in
  * every month.
@@ -71,9 +72,10 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     beside: may("keys:issue") && !isErased(account) && account.erasingSince === null && (
       <IssueButton query={`?${new URLSearchParams({ email })}`} />
     ),
-    above: (
+    above: (done) => (
       <>
-        <ErasureNotice account={account} month={erasedMonth} now={now} />
+        <ErasureNotice account={account} month={erasedMonth} now={now} done={done} />
+        <RefusedKeys keys={keys} now={now} />
         <Facts
           facts={[
             ["Account id", <Id id={id} />],
@@ -83,6 +85,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
             ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
           ]}
         />
+        <Licenses account={account} keys={keys.slice(0, MAX_SHOWN)} now={now} />
       </>
     ),
     below: (
@@ -116,12 +119,36 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
             seconds. <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
           </p>
         )}
-        <Licenses account={account} keys={keys} now={now} />
         <MachinesPanel machines={machines} of={of} now={now} />
         <History rows={log} now={now} query={`account=${id}`} />
       </>
     ),
   };
+}
+
+/**
+ * Says which keys the service refuses now, and why, in the words of their pages. Keys that were ended for good are not
+ * named: their states are in the table.
+ */
+function RefusedKeys({ keys, now }: Omit<LicensesProps, "account">) {
+  const refused = keys.filter(
+    ({ obstacles: [first] }) => first && first !== "revoked" && first !== "replaced",
+  );
+  if (refused.length === 0) return null;
+  const { resetsAt } = monthOf(now.getTime());
+  return (
+    <Notice kind="warning">
+      <b>The service refuses requests with {counted(refused.length, "key")} of this account.</b>
+      <ul>
+        {refused.slice(0, MAX_SHOWN).map((key) => (
+          <li>
+            <KeyLink id={key.id} text={key.hint} />
+            {`: ${key.obstacles.map((obstacle) => sentenceOf(obstacle, key, resetsAt)).join(" ")}`}
+          </li>
+        ))}
+      </ul>
+    </Notice>
+  );
 }
 
 interface LicensesProps {
@@ -169,8 +196,9 @@ function Licenses({ account, keys, now }: LicensesProps) {
       )}
       {keys.length < account.keys && (
         <p>
-          {`These are the licenses of the ${MAX_KEYS} newest keys. `}
-          <a href={`/console/keys?account=${account.id}`}>Show all keys</a>
+          {`These are the licenses of the ${MAX_SHOWN} newest keys. `}
+          <a href={`/console/keys?account=${account.id}`}>Show all keys</a> or{" "}
+          <a href={`/console/keys?account=${account.id}&refused_now=true`}>those that are refused now</a>
         </p>
       )}
     </section>

@@ -1,5 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The erasure of an account: what it removes, what it keeps, and how far it is. */
+import type { Child } from "hono/jsx";
 import { ERASURE_REQUEST_MS, type ErasureEffect, eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
 import { type Account, isErased } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
@@ -51,14 +52,15 @@ export const ERASURE_PAGE: DetailPage<Erasable> = {
   },
   async show(of, visit) {
     const { id, email, effect } = of;
+    const month = await readErasedMonth(of, visit);
     const backups =
       "A backup has everything until you remove it. After a restore of an earlier backup, erase the account again.";
     return {
       title: isErased(of) ? "Erased account" : `Erase ${escapeControls(email)}`,
       isNarrow: true,
-      above: (
+      above: (done) => (
         <>
-          <ErasureNotice account={of} month={await readErasedMonth(of, visit)} now={visit.now} />
+          <ErasureNotice account={of} month={month} now={visit.now} done={done} />
           {!isErased(of) && <Removed of={of} />}
           <h2>What stays</h2>
           <ul>
@@ -70,6 +72,7 @@ export const ERASURE_PAGE: DetailPage<Erasable> = {
               , with their reasons, since nobody can change the log. They do not name the person; only rows of
               versions before 0.4 have external ids.
             </li>
+            <li>license files that were downloaded earlier: each one stays valid until it ends</li>
           </ul>
           <p>{backups}</p>
         </>
@@ -103,6 +106,8 @@ interface NoticeProps {
   /** As {@linkcode readErasedMonth} returns it. */
   readonly month: string | undefined;
   readonly now: Date;
+  /** What the last change has done. */
+  readonly done: Child;
 }
 
 /** Reads the month whose events are being cleaned; undefined if the account waits for no cleaning. */
@@ -111,21 +116,29 @@ export async function readErasedMonth(account: Account, { options }: Visit): Pro
   return isWaiting ? await findErasedMonth(options.database) : undefined;
 }
 
-/** Says how far the erasure of an account is; nothing for the account of a person. */
-export function ErasureNotice({ account, month, now }: NoticeProps) {
+/** Says what the last change has done and, in the same box, how far the erasure of an account is. */
+export function ErasureNotice({ account, month, now, done }: NoticeProps) {
   const { erasingSince, erasedAt, textsErasedAt } = account;
   if (!isErased(account)) {
-    return erasingSince === null ? null : (
+    if (erasingSince === null) return done === undefined ? null : <Notice kind="good">{done}</Notice>;
+    return (
       <Notice kind="warning">
-        The erasure that began on <Day at={erasingSince} now={now} /> is not complete: erase the account again
-        to go on. It gets no new key.
+        {done ?? (
+          <>
+            The erasure that began on <Day at={erasingSince} now={now} /> is not complete: erase the account
+            again to go on.
+          </>
+        )}{" "}
+        It gets no new key.
       </Notice>
     );
   }
   return (
-    <Notice kind="warning">
-      The person was erased from this account{erasedAt && [" on ", <Day at={erasedAt} now={now} />]}. The
-      counts stay.{" "}
+    <Notice kind={done === undefined ? "warning" : "good"}>
+      {done ?? (
+        <>The person was erased from this account{erasedAt && [" on ", <Day at={erasedAt} now={now} />]}.</>
+      )}{" "}
+      The counts stay.{" "}
       {textsErasedAt ? (
         <>
           Its events have no texts and no metadata since <Day at={textsErasedAt} now={now} />.

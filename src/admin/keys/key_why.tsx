@@ -1,9 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
-import { toDay } from "../../calendar.ts";
-import type { KeyExplanation, Obstacle } from "../../keys/mod.ts";
-import { renderCount } from "../../render_count.ts";
+import { type KeyExplanation, type Obstacle, sentenceOf } from "../../keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
@@ -53,7 +51,7 @@ export function Why({ explanation, visit, done }: Props) {
             {obstacle === explanation.key.state && explanation.since !== null ? (
               <Since explanation={explanation} visit={visit} />
             ) : (
-              SENTENCES[obstacle](explanation)
+              sentenceOf(obstacle, explanation.key, explanation.resetsAt)
             )}{" "}
             <WayOut explanation={explanation} obstacle={obstacle} visit={visit} />
           </li>
@@ -89,17 +87,6 @@ function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps
     </>
   );
 }
-
-const SENTENCES: Readonly<Record<Obstacle, (explanation: KeyExplanation) => string>> = {
-  revoked: () => "It is revoked for good.",
-  replaced: () => "It was rotated, and the overlap is over.",
-  suspended: () => "It is suspended.",
-  expired: ({ key }) => `Its license expired on ${toDay(key.licenseExpiresAt)}.`,
-  quota_used_up: ({ resetsAt }) =>
-    `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`,
-  too_many_requests: ({ key }) =>
-    `It sends too many requests: the service refused ${renderCount(key.refusedLastHour)} of ${renderCount(key.requestsLastHour)} in the last hour. The client must wait as long as Retry-After says.`,
-};
 
 /** The action that ends an obstacle. */
 const REMEDIES: Readonly<Partial<Record<Obstacle, readonly [action: KeyAction, label: string]>>> = {

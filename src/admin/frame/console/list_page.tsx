@@ -100,6 +100,7 @@ async function listPage<Entries extends WithAfter, Row>(
   const path = `/console${list.path}`;
   const isFiltered = Object.keys(entered).length > 0;
   const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
+  const set = Object.keys(entered).flatMap((name) => (name === "sort" ? [] : name.replaceAll("_", " ")));
   const sort = entered.sort ?? order;
   const named = `${renderPlace(noun, page)}, ${renderOrder(sort)}`;
   const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
@@ -114,8 +115,8 @@ async function listPage<Entries extends WithAfter, Row>(
     body: (
       <>
         {Fields && (
-          <details class="folded" open={isFiltered}>
-            <summary>Conditions</summary>
+          <details class="folded" open={isRefusal(values)}>
+            <summary>{["Conditions", set.join(", ")].filter(Boolean).join(": ")}</summary>
             <form
               class={list.hasManyFields ? "filters many" : "filters"}
               action={path}

@@ -13,11 +13,12 @@ if (input instanceof HTMLInputElement) {
   });
 }
 
-// On a phone the menu is one row. Most browsers do not scroll it to the current entry by themselves.
+// On a phone the menu is one row. Most browsers do not scroll it to the current entry by themselves. The next entry is cut,
+// which shows that there are more.
 const menu = document.querySelector(".top nav");
 const current = menu?.querySelector("[aria-current]");
 if (menu && current) {
-  menu.scrollLeft += current.getBoundingClientRect().right - menu.getBoundingClientRect().right;
+  menu.scrollLeft += current.getBoundingClientRect().right + 40 - menu.getBoundingClientRect().right;
 }
 
 export {};

@@ -51,10 +51,12 @@ export function Deed({ action, keyId, userId, email, hint, before, after }: Audi
   const thing = [operator ?? token ?? name ?? signing_key, version].filter(
     (part) => typeof part === "string",
   );
+  // The last four characters of the key; the whole hint of a key of which they are not known.
+  const key = hint?.replace(/^.*…(?=[0-9a-f]{4}$)/, "…") ?? `id …${keyId?.slice(-6)}`;
   const isOfAccount = action.startsWith("account.");
   return (
     <div class="thing">
-      {wordsOf(action)} {keyId && <KeyLink id={keyId} text={`…${hint?.split("…")[1] || keyId.slice(-6)}`} />}
+      {wordsOf(action)} {keyId && <KeyLink id={keyId} text={key} />}
       {!keyId && !isOfAccount && <Foreign text={cutText(thing.join(" "), MOST_OF_NAME)} />}
       {userId && (isOfAccount ? " " : " of ")}
       {userId && <AccountLink id={userId} email={email ?? `…${userId.slice(-6)}`} />}
