@@ -9,7 +9,7 @@ import { isStopped } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
 import { type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
+import { counted, renderCount } from "../../render_count.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
@@ -53,7 +53,7 @@ const MANY_PAGE: DetailPage<Selection> = {
   actions: KEY_ACTIONS.filter(({ toMany, isDownload }) => toMany && !isDownload).map(toManyKeys),
   find: findSelection,
   show: ({ keys, conditions }) => ({
-    title: countKeys(keys),
+    title: counted(keys.length, "key"),
     above: <p>A change is made for each of the keys that it fits.</p>,
     below: <BackToList conditions={conditions} />,
   }),
@@ -116,12 +116,12 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       return (
         <>
           <p>
-            <b>{`${countKeys(keys)} of ${accounts === 1 ? "one account" : `${renderCount(accounts)} accounts`}.`}</b>{" "}
+            <b>{`${counted(keys.length, "key")} of ${accounts === 1 ? "one account" : `${renderCount(accounts)} accounts`}.`}</b>{" "}
             For each of them:
           </p>
           {others.length > 0 && (
             <details>
-              <summary>{`Left out, because the state does not allow it: ${countKeys(others)}`}</summary>
+              <summary>{`Left out, because the state does not allow it: ${counted(others.length, "key")}`}</summary>
               <KeyList of={others.map(({ id, hint, state }) => [id, hint, state])} />
             </details>
           )}
@@ -230,8 +230,4 @@ function BackToList({ conditions }: Pick<Selection, "conditions">) {
       <a href={`/console/keys?${conditions}`}>Back to the keys</a>
     </p>
   );
-}
-
-function countKeys({ length }: readonly KeySummary[]): string {
-  return `${renderCount(length)} ${length === 1 ? "key" : "keys"}`;
 }
