@@ -58,6 +58,7 @@ describe("the console", () => {
     "/accounts/:id",
     "/accounts/:id/erasure",
     "/machines/:id",
+    "/models/_add",
     "/models/:name",
     "/access",
   ];

@@ -84,6 +84,8 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "GET /machines/:id": "viewer",
   "POST /machines/:id/release": "editor",
   "GET /models": "viewer",
+  "GET /models/_add": "editor",
+  "POST /models/_add": "editor",
   "GET /models/:name": "viewer",
   "POST /models/:name/remove": "editor",
   "POST /models/:name/retire": "editor",

@@ -193,6 +193,7 @@ test("these pages have actions", () => {
       "/accounts/:id",
       "/accounts/:id/erasure",
       "/machines/:id",
+      "/models",
       "/models/:name",
       "/access/operators/:name",
       "/access/tokens/:name",
@@ -209,11 +210,14 @@ for (const action of actions) {
     for (const role of ROLES) {
       const { cookie } = await operators.logIn(role);
       const sample = await makeVisit(admin, { method, path });
-      const shown = await operators.send(path === "/keys/issue" ? sample.path : pageOf(sample.path), {
-        cookie,
-        // The page of many keys does not open without their ids.
-        ...(page.path === "/keys/many" && { form: { id: sample.form?.id ?? "" } }),
-      });
+      const shown = await operators.send(
+        ["/keys/issue", "/models/_add"].includes(path) ? sample.path : pageOf(sample.path),
+        {
+          cookie,
+          // The page of many keys does not open without their ids.
+          ...(page.path === "/keys/many" && { form: { id: sample.form?.id ?? "" } }),
+        },
+      );
       const mayOpen = ROLES.indexOf(role) >= ROLES.indexOf(CONSOLE_ROLES[nameOf(page)] ?? "admin");
       const isAllowed = ROLES.indexOf(role) >= ROLES.indexOf(lowest);
       const isOffered = shown.text.includes(`action="/console${sample.path}"`);

@@ -149,6 +149,11 @@ const OF_MODEL: Readonly<Record<string, Door>> = {
     return call("POST", "/models", { body: Object.fromEntries(fields) });
   },
 };
+const MODEL_FORM: Door = (field, text) => {
+  const { size_mb: _size, url: _url, checksum: _checksum, ...fields } = modelWith(field, text);
+  return page("/models/_add", fields);
+};
+const OF_AWAITING_MODEL = { ...OF_MODEL, "form of a model": MODEL_FORM };
 /** The doors that make an account, and those that change one. */
 const NAMING: Readonly<Record<string, Door>> = {
   ...ISSUING,
@@ -241,16 +246,16 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     "operators login": (_, text) => command(["operators", "login", text, "--role=viewer"]),
     "tokens issue": (_, text) => issueToken(text),
   },
-  model_name: OF_MODEL,
-  version: OF_MODEL,
-  type: OF_MODEL,
-  paradigm: OF_MODEL,
+  model_name: OF_AWAITING_MODEL,
+  version: OF_AWAITING_MODEL,
+  type: OF_AWAITING_MODEL,
+  paradigm: OF_AWAITING_MODEL,
   url: OF_MODEL,
   checksum: OF_MODEL,
-  n_features: OF_MODEL,
-  n_classes: OF_MODEL,
+  n_features: OF_AWAITING_MODEL,
+  n_classes: OF_AWAITING_MODEL,
   size_mb: OF_MODEL,
-  requires_license: OF_MODEL,
+  requires_license: OF_AWAITING_MODEL,
   reason: {
     "keys tier": (_, text) => command(["keys", "tier", keyId, "free", `--reason=${text}`]),
     "PATCH /accounts/{id}": (_, text) =>

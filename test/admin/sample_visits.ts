@@ -80,6 +80,13 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     path: `/machines/${await activateSample(admin)}/release`,
     form: { reason: "the laptop was lost" },
   }),
+  "POST /models/_add": () => ({
+    path: "/models/_add",
+    form: {
+      ...{ name: newName(), version: "1.0.0", type: "SvcLDA", paradigm: "p300", requires_license: "free" },
+      ...{ n_features: "8", n_classes: "2" },
+    },
+  }),
   "POST /models/:name/remove": async (admin) => ({
     path: `/models/${await registerModel(admin)}/remove`,
     form: { reason: "faulty" },

@@ -45,6 +45,7 @@ test("these actions can be done to many things at once", () => {
   const others = [
     ...many.map((action) => `/keys/many${action}`),
     "/keys/issue",
+    "/models/_add",
     "/access/sessions/:id/end",
     "/logout",
     "/search",

@@ -6,7 +6,7 @@ import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
 import { parseId } from "../../src/ids.ts";
 import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
-import { revokeToken } from "../../src/operators/mod.ts";
+import { type Role, revokeToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestToken } from "../support/admin.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
@@ -360,6 +360,19 @@ describe("PUT /models/NAME/VERSION/file", () => {
       });
       expect(codeOf(refused)).toBe("409 CONFLICT");
       expect(refused.body.error).toContain("CLAVIGER_PUBLIC_URL");
+      // The console says so before anybody chooses a file.
+      const pages = ["/models/_add", `/models/${await awaitFile(closed)}`];
+      const showAt = async (at: typeof admin, role: Role) => {
+        const operators = createConsoleClient(at);
+        const { cookie } = await operators.logIn(role, newName());
+        const shown = await Promise.all(pages.map((path) => operators.send(path, { cookie })));
+        return shown.map(({ text }) =>
+          text.includes("The service takes no model file yet: clients need an address"),
+        );
+      };
+      expect(await showAt(closed, "editor")).toEqual([true, true]);
+      expect(await showAt(closed, "viewer")).toEqual([false, false]);
+      expect(await showAt(admin, "editor")).toEqual([false, false]);
     } finally {
       await closed.close();
     }

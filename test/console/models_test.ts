@@ -28,17 +28,21 @@ async function open(page: Page, action: string): Promise<void> {
 }
 
 describe("The list of models", () => {
-  test("says what to do while it is empty, with the command that adds a model", async () => {
+  test("says what to do while it is empty, and leads to the form and the command that add a model", async () => {
     await admin.visitAs("editor", { path: "/models" }, async (page) => {
       await page.getByText("There is no model yet").waitFor();
+      await takeScreenshots(page, "models-empty");
+      await expectAccessible(page);
+      await page.getByRole("link", { name: "Add a model" }).click();
+      await open(page, "Add it with a command");
       expect(await page.locator("#add-command").textContent()).toStartWith("claviger models add");
       await page.getByRole("button", { name: "Copy the command" }).waitFor();
-      await takeScreenshots(page, "models-empty");
+      await takeScreenshots(page, "models-add-with-command");
       await expectAccessible(page);
     });
     await admin.visitAs("viewer", { path: "/models" }, async (page) => {
       await page.getByText("An editor or an admin can add one.").waitFor();
-      expect(await page.locator("#add-command").count()).toBe(0);
+      expect(await page.getByRole("link", { name: "Add a model" }).count()).toBe(0);
     });
   });
 
@@ -59,7 +63,6 @@ describe("The list of models", () => {
       expect(await page.locator("tbody th").allTextContents()).toEqual(["model_0"]);
     });
     await admin.visitAs("editor", { path: "/models" }, async (page) => {
-      await open(page, "Add a model");
       await takeScreenshots(page, "models");
       await expectAccessible(page);
       await page.getByRole("link", { name: "p300-speller" }).click();
@@ -139,7 +142,6 @@ describe("The upload of a file", () => {
   const bytes = Buffer.alloc(10_000_000, "weights of a model; ");
   const path = join(folder, "speller.onnx");
   writeFileSync(path, bytes);
-  const status = (page: Page) => page.locator(".upload form output");
   const versionsOf = async (name: string) => (await findRegistered(admin.database, name))?.versions ?? [];
 
   /** Adds version 1.1.0 of a model on its page. */
@@ -148,6 +150,19 @@ describe("The upload of a file", () => {
     await page.getByLabel("New version").fill("1.1.0");
     await page.getByRole("button", { name: "Add the version" }).click();
     await page.getByText("The version was added. Upload its file now").waitFor();
+  }
+
+  /** The page was loaded again: it says what arrived, and nothing on it says that the version waits. */
+  async function expectArrived(page: Page, version: string): Promise<void> {
+    const notice = page.locator(".notice.good", {
+      hasText: `Clients see ${version} now. Its file has arrived`,
+    });
+    await notice.waitFor();
+    expect(await notice.textContent()).toContain(hash("sha256", bytes));
+    await page.getByRole("cell", { name: "listed", exact: true }).waitFor();
+    expect(await page.getByText("Upload its file now").count()).toBe(0);
+    expect(await page.getByText("waits for its file").count()).toBe(0);
+    expect(await page.locator(".upload").count()).toBe(0);
   }
 
   test("reads the file, sends it, says what was checked, and the list shows the version", async () => {
@@ -167,15 +182,9 @@ describe("The upload of a file", () => {
       await takeScreenshots(page, "model-upload-in-progress");
       await expectAccessible(page);
       await network.send("Network.emulateNetworkConditions", { ...limits, uploadThroughput: -1 });
-      await page.getByText("The file has arrived: ").waitFor();
-      expect(await status(page).textContent()).toContain(`10,000,000 bytes`);
-      expect(await status(page).textContent()).toContain(hash("sha256", bytes));
-      expect(await page.getByRole("button", { name: "Upload" }).count()).toBe(0);
+      await expectArrived(page, "1.1.0");
       await takeScreenshots(page, "model-upload-done");
       await expectAccessible(page);
-      await page.getByRole("link", { name: "Show the version" }).click();
-      await page.getByRole("cell", { name: "listed", exact: true }).waitFor();
-      expect(await page.locator(".upload").count()).toBe(0);
     });
     const [added, old] = await versionsOf("uploaded");
     expect(added).toMatchObject({
@@ -238,6 +247,82 @@ describe("The upload of a file", () => {
     });
     await admin.visitAs("viewer", { path: "/models/scriptless" }, async (page) => {
       expect(await page.locator(".upload").count()).toBe(0);
+    });
+  });
+});
+
+describe("The form of a new model", () => {
+  const bytes = Buffer.alloc(2_000_000, "weights of a new model; ");
+  const path = join(folder, "new.onnx");
+  writeFileSync(path, bytes);
+
+  async function fill(page: Page, name: string): Promise<void> {
+    await page.getByLabel("Name").fill(` ${name} `);
+    await page.getByLabel("Type").selectOption("SvcProbit");
+    await page.getByLabel("Paradigm").fill("p300");
+    await page.getByLabel("Features").fill("128");
+    await page.getByLabel("Classes").fill("2");
+    await page.getByLabel("Lowest tier").selectOption("research");
+  }
+  const submit = (page: Page) => page.getByRole("button", { name: "Add the model" }).click();
+
+  test("adds the model and uploads its file with three clicks and a chosen file", async () => {
+    await admin.visitAs("editor", { path: "/overview" }, async (page) => {
+      await page.getByRole("link", { name: "Models" }).click();
+      await page.getByRole("link", { name: "Add a model" }).click();
+      await takeScreenshots(page, "models-add");
+      await expectAccessible(page);
+      await fill(page, "new-model+1");
+      await page.getByLabel("File").setInputFiles(path);
+      await submit(page);
+      await page.locator(".notice.good", { hasText: "Clients see 1.0.0 now" }).waitFor();
+      await page.getByRole("heading", { name: "new-model+1" }).waitFor();
+      await page.getByRole("cell", { name: "listed", exact: true }).waitFor();
+      await takeScreenshots(page, "models-added");
+      await expectAccessible(page);
+      await page.goBack();
+      await page.getByRole("heading", { name: "Models" }).waitFor();
+    });
+    const found = await findRegistered(admin.database, "new-model+1");
+    expect(found?.model).toMatchObject({ listedVersion: "1.0.0", owner: null });
+    expect(found?.versions).toMatchObject([
+      { type: "SvcProbit", nFeatures: 128, nClasses: 2, requiresLicense: "research", sizeMb: 2 },
+    ]);
+  });
+
+  test("keeps the texts and the file when the service refuses it, and an upload that failed is repeated", async () => {
+    const visit = { path: "/models/_add", expectedFaults: [/status of 400/, /ERR_/] };
+    await admin.visitAs("editor", visit, async (page) => {
+      await fill(page, "kept");
+      await page.getByLabel("Classes").fill("1");
+      await page.getByLabel("File").setInputFiles(path);
+      await submit(page);
+      await page.getByText("It must be a whole number, at least 2").waitFor();
+      await takeScreenshots(page, "models-add-refused");
+      await expectAccessible(page);
+      await page.getByLabel("Classes").fill("3");
+      await page.route("**/file?*", (route) => route.abort());
+      await submit(page);
+      await page.getByText("The connection was lost. Upload the file again.").waitFor();
+      expect(new URL(page.url()).pathname).toBe("/console/models/kept");
+      await page.unroute("**/file?*");
+      await page.getByRole("button", { name: "Upload" }).click();
+      await page.getByText("Clients see 1.0.0 now").waitFor();
+    });
+    const found = await findRegistered(admin.database, "kept");
+    expect(found?.versions).toMatchObject([{ nClasses: 3, awaitsFile: false }]);
+  });
+
+  test("leads by keyboard and without script to the page of the model with its command", async () => {
+    await admin.visitAs("editor", { path: "/models/_add", script: false }, async (page) => {
+      expect(await page.getByLabel("File").isVisible()).toBe(false);
+      await fill(page, "without-script");
+      await tabTo(page, page.getByRole("button", { name: "Add the model" }));
+      await page.keyboard.press("Enter");
+      await page.getByText("The version was added. Upload its file now").waitFor();
+      expect(await page.locator(".upload code.key").textContent()).toEndWith(
+        "/models/without-script/1.0.0/file",
+      );
     });
   });
 });

@@ -2,11 +2,11 @@
 /** The actions that the page of a model offers. */
 import * as v from "valibot";
 import { parseId } from "../../ids.ts";
-import { addModel, type FoundModel, parseNewModel, removeModel, retireVersion } from "../../models/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+import { type FoundModel, removeModel, retireVersion } from "../../models/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
+import { ADDED, addAwaiting } from "./add_awaiting.ts";
 
 type ModelAction = Action<FoundModel>;
 
@@ -57,7 +57,7 @@ const retire: ModelAction = action({
 });
 
 const addVersion: ModelAction = action({
-  name: "add-version",
+  name: ADDED,
   scope: "models:write",
   label: "Add a version",
   group: "Change the model",
@@ -71,15 +71,19 @@ const addVersion: ModelAction = action({
     </>
   ),
   entries: { version: TEXT },
-  async perform({ of: { model }, fields: { version }, by, visit: { options } }) {
+  perform({ of: { model }, fields: { version }, by, visit }) {
     const { name, owner, shown } = model;
     const ownerUuid = owner === null ? undefined : parseId("usr", owner.id);
-    const awaited = { sizeMb: 0, downloadUrl: null, checksum: null };
-    const fields = { ...shown, ...awaited, name, version, ownerUuid, metadata: {} };
-    const added = parseNewModel(fields, options.brand, { names: "json" });
-    return isRefusal(added) ? added : await addModel(options.database, added, by);
+    return addAwaiting({ ...shown, name, version, ownerUuid }, { by, visit });
   },
-  done: "The version was added. Upload its file now: clients do not see the version before.",
+  done: {
+    [ADDED]: "The version was added. Upload its file now: clients do not see the version before.",
+    // The script leads here after an upload.
+    upload: (_, after) => {
+      const { version, checksum } = after as { readonly version: string; readonly checksum: string };
+      return `Clients see ${version} now. Its file has arrived with the SHA-256 that the browser computed, ${checksum}.`;
+    },
+  },
 });
 
 /** The actions in the order of the page. */

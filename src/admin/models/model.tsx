@@ -10,7 +10,7 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MODEL_ACTIONS } from "./actions.tsx";
 import { Listed } from "./models.tsx";
-import { UploadForm } from "./upload.tsx";
+import { NoAddress, UploadForm } from "./upload.tsx";
 
 /** The page of a model, with its actions. */
 export const MODEL_PAGE: DetailPage<FoundModel> = {
@@ -28,25 +28,29 @@ async function findNamed({ options, params }: Visit): Promise<FoundModel | Refus
   return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
 }
 
-function showModel({ model, versions }: FoundModel, { may, now, options, origin }: Visit): Detail {
+function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
+  const { may, now } = visit;
   const { listedVersion, owner } = model;
   const awaited = may("models:write") ? versions.filter(({ awaitsFile }) => awaitsFile) : [];
   return {
     title: escapeControls(model.name),
     script: ["copy", "upload"],
     above: (
-      <Facts
-        facts={[
-          ["State", <Listed isListed={listedVersion !== null} />],
-          ["Listed version", listedVersion === null ? NONE : <Foreign text={listedVersion} />],
-          ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
-        ]}
-      />
+      <>
+        <NoAddress visit={visit} />
+        <Facts
+          facts={[
+            ["State", <Listed isListed={listedVersion !== null} />],
+            ["Listed version", listedVersion === null ? NONE : <Foreign text={listedVersion} />],
+            ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
+          ]}
+        />
+      </>
     ),
     below: (
       <>
         {awaited.map((version) => (
-          <UploadForm name={model.name} version={version} origin={origin} options={options} />
+          <UploadForm name={model.name} version={version} visit={visit} />
         ))}
         <h2>Versions</h2>
         <Table

@@ -4,11 +4,10 @@ import { idRule, toId } from "../../ids.ts";
 import { countRegistered, listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
-import { Copyable } from "../frame/console/components/layout.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { List } from "../frame/console/list_page.tsx";
-import { addCommand } from "./add_command.ts";
+import { ADD_PATH } from "./add_model.tsx";
 
 const ENTRIES = { after: v.optional(parsedField(idRule("mdl"))) } as const;
 
@@ -17,7 +16,6 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
   title: "Models",
   path: "/models",
   scope: "models:read",
-  script: "copy",
   entries: ENTRIES,
   find: ({ options: { database } }) => ({
     read: (afterUuid, limit, oldestFirst) => listRegistered(database, { afterUuid, limit, oldestFirst }),
@@ -53,24 +51,15 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
   noneMeets: "There are no more models.",
   none: ({ may }) =>
     `There is no model yet: clients get an empty list. ${
-      may("models:write") ? "Add the first one with the command below." : "An editor or an admin can add one."
+      may("models:write") ? "Add the first one with the button above." : "An editor or an admin can add one."
     }`,
-  below: ({ may, options }, isEmpty) =>
-    may("models:write") && <AddModel command={addCommand(options.brand)} isOpen={isEmpty} />,
+  beside: ({ may }) =>
+    may("models:write") && (
+      <a class="button" href={`/console${ADD_PATH}`}>
+        Add a model
+      </a>
+    ),
 };
-
-function AddModel({ command, isOpen }: { readonly command: string; readonly isOpen: boolean }) {
-  return (
-    <details class="add" open={isOpen}>
-      <summary>Add a model</summary>
-      <p>
-        Copy the file to the host of the service, and run this command there with your values. The command{" "}
-        <code>claviger models add --help</code> says what each option means.
-      </p>
-      <Copyable id="add-command" text={command} label="Copy the command" />
-    </details>
-  );
-}
 
 /** Whether clients see the model. */
 export function Listed({ isListed }: { readonly isListed: boolean }) {

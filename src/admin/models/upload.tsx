@@ -6,8 +6,9 @@ import { refuseEncoded } from "../../wire/mod.ts";
 import { answerRefusal } from "../frame/answer.ts";
 import { modelVersionFor } from "../frame/api/path_ids.ts";
 import { Field } from "../frame/console/components/form.tsx";
-import { Copyable } from "../frame/console/components/layout.tsx";
+import { Copyable, Notice } from "../frame/console/components/layout.tsx";
 import type { ConsoleRoute } from "../frame/console/route.ts";
+import type { Visit } from "../frame/console/visit.ts";
 import type { AdminOptions } from "../frame/options.ts";
 import { uploadCommand } from "./add_command.ts";
 
@@ -73,26 +74,35 @@ export const UPLOAD: ConsoleRoute = {
   },
 };
 
+const mostGbOf = ({ uploads }: Visit["options"]) => Math.min(uploads.uploadMaxGb, BROWSER_MAX_GB);
+
+/** Says how large a file may be, and what is checked. */
+export function uploadHint(options: Visit["options"]): string {
+  return `At most ${mostGbOf(options)} GB. The service checks size and SHA-256 before clients see the version.`;
+}
+
+/** Says before an upload that the service would take no file. */
+export function NoAddress({ visit: { may, options } }: { readonly visit: Visit }) {
+  if (options.publicUrl !== undefined || !may("models:write")) return null;
+  return <Notice kind="warning">{`The service takes no model file yet: ${NO_PUBLIC_URL}.`}</Notice>;
+}
+
 interface Props {
   readonly name: string;
   readonly version: ModelVersion;
-  /** Where the browser reaches the console: the command sends the file there, too. */
-  readonly origin: string;
-  readonly options: Pick<AdminOptions, "uploads">;
+  readonly visit: Visit;
 }
 
 /** The form for a file, which the page's script shows and sends, and the command that does the same. */
-export function UploadForm({ name, version: { version }, origin, options: { uploads } }: Props) {
+export function UploadForm({ name, version: { version }, visit: { origin, options } }: Props) {
   const id = `file-of-${version}`;
   const path = `/models/${[name, version, "file"].map(encodeURIComponent).join("/")}`;
-  const mostGb = Math.min(uploads.uploadMaxGb, BROWSER_MAX_GB);
-  const hint = `At most ${mostGb} GB. The service checks size and SHA-256 before clients see the version.`;
   return (
     <section class="upload">
       <h2>{`Upload the file of ${version}`}</h2>
-      <form data-upload={`/console${path}`} data-most-bytes={mostGb * 1e9} hidden>
+      <form data-upload={`/console${path}`} data-most-bytes={mostGbOf(options) * 1e9} hidden>
         <fieldset>
-          <Field label="File" name="file" id={id} hint={hint}>
+          <Field label="File" name="file" id={id} hint={uploadHint(options)}>
             <input id={id} type="file" required aria-describedby={`${id}-hint`} />
           </Field>
           <button type="submit">Upload</button>
@@ -101,7 +111,7 @@ export function UploadForm({ name, version: { version }, origin, options: { uplo
         <output />
       </form>
       <p>
-        {`Or send a file of up to ${uploads.uploadMaxGb} GB with this command, from any machine that reaches the address. `}
+        {`Or send a file of up to ${options.uploads.uploadMaxGb} GB with this command, from any machine that reaches the address. `}
         The file <code>token.header</code> holds <code>Authorization: Bearer</code> and a token with the scope{" "}
         <code>models:write</code>.
       </p>

@@ -64,8 +64,6 @@ export interface List<Entries extends WithAfter, Row> {
   around?(table: Child, visit: Visit, entered: Asked<Entries>["entered"]): Child;
   /** What stands beside the title. */
   beside?(visit: Visit): Child;
-  /** What stands below the list. */
-  below?(visit: Visit, isEmpty: boolean): Child;
   /** Renders the rows of all pages for a download. */
   readonly csv?: (pages: AsyncIterable<readonly Row[]>) => AsyncGenerator<string, undefined>;
 }
@@ -149,7 +147,6 @@ async function listPage<Entries extends WithAfter, Row>(
             </>
           )}
         </Pages>
-        {list.below?.(visit, isEmpty)}
       </>
     ),
   };

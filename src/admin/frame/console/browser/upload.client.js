@@ -8,7 +8,7 @@ async function sha256Of(/** @type {File} */ file) {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Sends the file and returns why that failed; undefined if it did not. */
+/** Sends the file, and shows the page again with what it says after that; or returns why it failed. */
 async function send(
   /** @type {string} */ address,
   /** @type {File} */ file,
@@ -25,16 +25,18 @@ async function send(
   if (request.status === 0) return "The connection was lost. Upload the file again.";
   const isJson = request.getResponseHeader("Content-Type")?.startsWith("application/json");
   if (!isJson) return "Nothing was stored: the session has ended, or your role has changed. Log in again.";
-  return request.status === 200 ? undefined : `${JSON.parse(request.responseText).error}.`;
+  if (request.status !== 200) return `${JSON.parse(request.responseText).error}.`;
+  location.replace(`${location.pathname}?done=upload.${request.getResponseHeader("X-Request-Id")}`);
+  return undefined;
 }
 
-for (const form of document.forms) {
+function prepareUpload(/** @type {HTMLFormElement} */ form) {
   const { upload, mostBytes } = form.dataset;
   const input = form.querySelector("input");
   const controls = form.querySelector("fieldset");
   const progress = form.querySelector("progress");
   const status = form.querySelector("output");
-  if (upload === undefined || !input || !controls || !progress || !status) continue;
+  if (upload === undefined || !input || !controls || !progress || !status) return;
   form.hidden = false;
 
   const say = (/** @type {string} */ text, kind = "") => {
@@ -50,7 +52,7 @@ for (const form of document.forms) {
     );
   };
 
-  /** Uploads the file and returns why that failed; undefined if it did not. */
+  /** Uploads the file, or returns why that failed. */
   const uploadFile = async (/** @type {File} */ file) => {
     if (file.size === 0) return "Choose a file that is not empty.";
     if (file.size > Number(mostBytes)) return `The file has ${inMb(file.size)} MB: use the command below.`;
@@ -61,18 +63,7 @@ for (const form of document.forms) {
     progress.hidden = false;
     const failure = await send(upload, file, { checksum, onProgress });
     progress.hidden = true;
-    if (failure !== undefined) return failure;
-    controls.hidden = true;
-    const size = `${file.size.toLocaleString("en")} bytes`;
-    say(
-      `The file has arrived: ${size}, with the SHA-256 that this browser computed, ${checksum}. Clients see the version now. `,
-      "notice good",
-    );
-    const link = document.createElement("a");
-    link.href = location.pathname;
-    link.textContent = "Show the version";
-    status.append(link);
-    return undefined;
+    return failure;
   };
 
   form.addEventListener("submit", async (event) => {
@@ -86,5 +77,44 @@ for (const form of document.forms) {
     say(failure, "notice bad");
   });
 }
+
+/** Sends the form of a new model, and shows the page that answers it. The chosen file is uploaded there. */
+function prepareNew(/** @type {HTMLFormElement} */ form) {
+  const input = form.querySelector("input[type=file]");
+  const hidden = form.querySelector("[hidden]");
+  if (!(input instanceof HTMLInputElement) || !(hidden instanceof HTMLElement)) return;
+  hidden.hidden = false;
+  form.addEventListener("submit", async (event) => {
+    // Without a file the browser sends the form.
+    if (!input.files?.length) return;
+    event.preventDefault();
+    if (event.submitter instanceof HTMLButtonElement) event.submitter.disabled = true;
+    const fields = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+    const answer = await fetch(form.action, { method: "POST", body: fields }).catch(() => undefined);
+    const text = await answer?.text().catch(() => "");
+    const next = new DOMParser().parseFromString(text ?? "", "text/html");
+    const main = next.querySelector("main");
+    if (answer === undefined || main === null) return form.submit();
+    document.title = next.title;
+    history.replaceState(null, "", answer.url);
+    document.querySelector("main")?.replaceWith(main);
+    for (const each of main.querySelectorAll("form")) prepare(each);
+    const [name, version] = ["name", "version"].map((field) =>
+      encodeURIComponent(fields.get(field)?.trim() ?? ""),
+    );
+    const upload = main.querySelector(`[data-upload="/console/models/${name}/${version}/file"]`);
+    const again = (upload ?? main.querySelector("[data-uploads-after]"))?.querySelector("input[type=file]");
+    if (again instanceof HTMLInputElement) again.files = input.files;
+    if (upload instanceof HTMLFormElement) upload.requestSubmit();
+    const first = main.querySelector("[autofocus]") ?? main;
+    if (upload === null && first instanceof HTMLElement) first.focus();
+  });
+}
+
+function prepare(/** @type {HTMLFormElement} */ form) {
+  if ("uploadsAfter" in form.dataset) prepareNew(form);
+  else prepareUpload(form);
+}
+for (const form of document.forms) prepare(form);
 
 export {};
