@@ -219,7 +219,7 @@ function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly
       from unnest(${toTextArray(accountUuids)}::uuid[]) as account (id)
            cross join lateral (${selectFirst(sql, options, sql`and account_id = account.id`)}) as found`;
   if (search === undefined) return ofAccounts;
-  const isNamed = sql`and key_id = any(array(${selectNamedKeys(sql, search.text)}))`;
+  const isNamed = sql`and key_id = any(array(${selectNamedKeys(sql, search)}))`;
   return sql`${ofAccounts} union (${selectFirst(sql, options, isNamed)})`;
 }
 

@@ -157,7 +157,7 @@ function meets(sql: Sql, { uuid, email, search, afterUuid, newestFirst }: Select
         ? sql``
         : sql`and a.id = any(array(
             select account_id from listed_keys
-             where key_id = any(array(${selectNamedKeys(sql, search.text)})))
+             where key_id = any(array(${selectNamedKeys(sql, search)})))
             || ${toTextArray(search.accountUuids)}::uuid[])`
     }`;
 }

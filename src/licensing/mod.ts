@@ -75,6 +75,7 @@ export {
   searchAccounts,
   TOO_MANY_MATCH,
   TOO_WIDE,
+  toSearched,
 } from "./search_accounts.ts";
 export { ACCOUNT, TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";

@@ -1,9 +1,10 @@
 /**
- * Selects the keys that a text names, as people copy it from mails, lists and programs: by the start or the end of the
+ * Selects the keys that a search names, as people copy it from mails, lists and programs: by the start or the end of the
  * key, by the id of the key or of its license, or by the external id of the license.
  */
-import type { Fragment, Sql } from "../database/mod.ts";
+import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
+import type { Search } from "./search_accounts.ts";
 
 /** How many digits of the start and of the end of a key its hint has. */
 export const HINT_DIGITS = 4;
@@ -31,12 +32,12 @@ export function parseKeyParts(text: string): KeyParts | undefined {
   return { mode, start, end: digits?.length === 48 ? digits.slice(-HINT_DIGITS) : end };
 }
 
-/** Selects the ids of the keys that a text names. */
-export function selectNamedKeys(sql: Sql, text: string): Fragment {
+/** Selects the ids of the keys that a search names. */
+export function selectNamedKeys(sql: Sql, { text, licenseUuids }: Search): Fragment {
   const key = parseId("key", text);
   const license = parseId("lic", text);
   return sql`
-    ${selectKeysOfExternalId(sql, text)}
+    select id from keys where license_id = any(${toTextArray(licenseUuids)}::uuid[])
     ${key === undefined ? sql`` : sql`union select id from keys where id = ${key}::uuid`}
     ${license === undefined ? sql`` : sql`union select id from keys where license_id = ${license}::uuid`}
     ${unionParts(sql, parseKeyParts(text))}`;

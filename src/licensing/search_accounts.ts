@@ -1,4 +1,4 @@
-import { type Database, lineOf } from "../database/mod.ts";
+import { type Database, lineOf, type Sql } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import { renderCount } from "../render_count.ts";
 import type { Rule } from "../rule.ts";
@@ -9,24 +9,29 @@ import { erasedEmail } from "./_erased_email.ts";
 export interface Search {
   /** The accounts that match by words. */
   readonly accountUuids: readonly string[];
-  /** True if more accounts match. */
+  /** The licenses whose external id is the text, or else those whose external id begins with it. */
+  readonly licenseUuids: readonly string[];
+  /** True if more accounts or licenses match. */
   readonly isTooWide: boolean;
-  /** The text, which may also name keys: see `selectNamedKeys`. */
+  /** The text, which may also name keys by themselves: see `selectNamedKeys`. */
   readonly text: string;
 }
 
-/** A search follows at most this many accounts. */
+/** A search follows at most this many accounts, and this many external ids. */
 const MAX_SEARCHED = 1_000;
 const MOST = renderCount(MAX_SEARCHED);
 
-/** Says that more accounts match. */
-export const TOO_MANY_MATCH = `more than ${MOST} accounts match`;
+/** Says that more match. */
+export const TOO_MANY_MATCH = `more than ${MOST} accounts or external ids match`;
 
-/** Warns of a list that is too short, because more accounts match. */
-export const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are searched: narrow the search`;
+/** Warns of a list that is too short, because more match. */
+export const TOO_WIDE = `More than ${MOST} accounts or external ids match, and only ${MOST} are searched: narrow the search`;
 
 /** Blanks and ASCII punctuation separate words, as in the function `account_words` of the database. */
 const SEPARATORS = /[\s!-/:-@[-`{-~]+/;
+
+/** What people copy with a text: blanks, and quotes of all languages. */
+const AROUND = /^[\s\p{Quotation_Mark}`´]+|[\s\p{Quotation_Mark}`´]+$/gu;
 
 /** As long as an external id. */
 const LINE = lineOf(1, 255);
@@ -44,17 +49,35 @@ export const SEARCH_TEXT: Rule<string> = {
 /** Says what a search finds. */
 export const SEARCHED =
   "words of e-mail, name or organization, or their beginnings; the start or the end of a key, such as svc_live_ab12 or " +
-  "…6442; the id of a key, a license or an account; an external id";
+  "…6442; the id of a key, a license or an account; an external id or its beginning, such as order 47 for ORDER-4711";
 
 /**
  * Searches for the accounts and the keys that a text means. Each word must be the beginning of a word in the e-mail, name
  * or organization of an account, or the text is the account's id. It may also name keys. Words find no erased account,
- * because its e-mail only repeats its UUID.
+ * because its e-mail only repeats its UUID. A whole external id does not find the longer ones, which may be very many.
  */
 export async function searchAccounts(database: Database, given: string): Promise<Search> {
-  const text = given.trim();
+  const text = toSearched(given);
   const uuid = parseId("usr", text);
-  if (uuid !== undefined) return { accountUuids: [uuid], isTooWide: false, text };
+  if (uuid !== undefined) return { accountUuids: [uuid], licenseUuids: [], isTooWide: false, text };
+  const [accounts, licenses] = await Promise.all([
+    findByWords(database, text),
+    findByExternalId(database, text),
+  ]);
+  return {
+    accountUuids: accounts.slice(0, MAX_SEARCHED),
+    licenseUuids: licenses.slice(0, MAX_SEARCHED),
+    isTooWide: Math.max(accounts.length, licenses.length) > MAX_SEARCHED,
+    text,
+  };
+}
+
+/** Returns the text that is searched for: without the blanks and quotes around it. */
+export function toSearched(given: string): string {
+  return given.replace(AROUND, "");
+}
+
+async function findByWords(database: Database, text: string): Promise<string[]> {
   const query = wordsOf(text)
     .map((word) => `'${word}':*`)
     .join(" & ");
@@ -65,11 +88,24 @@ export async function searchAccounts(database: Database, given: string): Promise
          and email <> ${erasedEmail(sql, sql`id`)}
        limit ${MAX_SEARCHED + 1}`,
   );
-  return {
-    accountUuids: rows.slice(0, MAX_SEARCHED).map(({ uuid }) => uuid),
-    isTooWide: rows.length > MAX_SEARCHED,
-    text,
-  };
+  return rows.map(({ uuid }) => uuid);
+}
+
+async function findByExternalId(database: Database, text: string): Promise<string[]> {
+  const bare = (sql: Sql) => sql`bare_external_id(external_id) collate "C"`;
+  const rows = await database.query<{ uuid: string; isWhole: boolean }>(
+    // The last character of Unicode ends what begins with the text. The whole ones come first.
+    (sql) => sql`
+      select id as uuid, ${bare(sql)} = bare_external_id(${text}::text) as "isWhole"
+        from licenses
+       where external_id is not null
+         and ${bare(sql)} >= bare_external_id(${text}::text)
+         and ${bare(sql)} < bare_external_id(${text}::text) || chr(1114111)
+       order by ${bare(sql)}
+       limit ${MAX_SEARCHED + 1}`,
+  );
+  const whole = rows.filter(({ isWhole }) => isWhole);
+  return (whole.length > 0 ? whole : rows).map(({ uuid }) => uuid);
 }
 
 function wordsOf(text: string): string[] {

@@ -110,7 +110,8 @@ describe("filters that are refused", () => {
       expect({ status, field: body.details[0].field, error: body.error }).toEqual({
         status: 400,
         field: "search",
-        error: "Cannot search: more than 1,000 accounts match: search for more or longer words",
+        error:
+          "Cannot search: more than 1,000 accounts or external ids match: search for more or longer words",
       });
     }
     expect((await admin.call("GET", "/accounts?search=same-1001")).body.data).toHaveLength(1);

@@ -613,7 +613,8 @@ test("claviger keys list and accounts list ask for a narrower search when more a
   const lines = Array.from({ length: 1_001 }, toLine);
   await own.json(["migrate"]);
   await own.json(["keys", "import", own.write("wide.jsonl", lines.join("\n"))]);
-  const note = "More than 1,000 accounts match, and only 1,000 of them are searched: narrow the search\n";
+  const note =
+    "More than 1,000 accounts or external ids match, and only 1,000 are searched: narrow the search\n";
   for (const list of ["keys", "accounts"]) {
     const wide = await own.here([list, "list", "--search", "wide", "--limit", "2000", "--json"]);
     expect([wide.err, JSON.parse(wide.out).length]).toEqual([note, 1_000]);

@@ -94,6 +94,24 @@ test("the button of the box is shown to the keyboard, and works without script",
   });
 });
 
+test("the hint of the box is shown whole on a phone", async () => {
+  await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
+    await page.setViewportSize({ width: 375, height: 800 });
+    await page.reload();
+    // The width of the text in the font of the box, and the room that the box has for it.
+    const [text = 1, room = 0] = await page.evaluate<number[]>(`(() => {
+      const box = document.getElementById("find");
+      const { font, paddingLeft, paddingRight } = getComputedStyle(box);
+      const hint = document.body.appendChild(document.createElement("span"));
+      hint.textContent = box.placeholder;
+      hint.style.font = font;
+      return [hint.getBoundingClientRect().width, box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight)];
+    })()`);
+    // The browser keeps room for the button that empties the box, which is as wide as its font.
+    expect(text + 15).toBeLessThanOrEqual(room);
+  });
+});
+
 test("a text that finds nothing shows what can be searched", async () => {
   await admin.visitAs("admin", { path: "/keys" }, async (page) => {
     await box(page).fill("nobody");

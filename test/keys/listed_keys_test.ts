@@ -266,7 +266,7 @@ describe("listKeys() with a filter", () => {
   });
 
   test("listKeys() returns the keys that meet the search, the external id and all other conditions", async () => {
-    const searched = { accountUuids: [await largest()], isTooWide: false, text: "" };
+    const searched = { accountUuids: [await largest()], licenseUuids: [], isTooWide: false, text: "" };
     const find = async (filter: KeyFilter) =>
       (await listKeys(server.database, { now: NOW, filter: { limit: 5, ...filter } })).map(
         ({ externalId }) => externalId,
@@ -281,7 +281,7 @@ describe("listKeys() with a filter", () => {
       "order-600",
     ]);
     const one = all.find(({ externalId }) => externalId === "order-700");
-    const byEnd = { accountUuids: [], isTooWide: false, text: one?.hint.slice(-4) ?? "" };
+    const byEnd = { accountUuids: [], licenseUuids: [], isTooWide: false, text: one?.hint.slice(-4) ?? "" };
     expect(await find({ externalId: "order-700", search: byEnd })).toEqual(["order-700"]);
     expect(await find({ externalId: "order-700", search: byEnd, accountUuid: await largest() })).toEqual([]);
   });

@@ -69,9 +69,13 @@ describe("a search", () => {
     server.database.query((sql) => sql`update keys set hint = ${hint} where id = ${uuidOf(key)}::uuid`);
 
   beforeAll(async () => {
-    one = await issue(server.database, { email: "one@example.org", externalId: "order-17" });
+    one = await issue(server.database, { email: "one@example.org", externalId: "ORDER-17" });
     other = await issue(server.database, { email: "other@example.org", externalId: "6442", mode: "test" });
-    before = await issue(server.database, { email: "before@example.org", organization: "6442 GmbH" });
+    before = await issue(server.database, {
+      email: "before@example.org",
+      organization: "6442 GmbH",
+      externalId: "Order-1\u00c4",
+    });
     await setHint(one, toHint(KEY));
     await setHint(other, "svc_test_6442\u2026ffff");
     await setHint(before, "svc_live_\u20266442");
@@ -93,7 +97,21 @@ describe("a search", () => {
     ["ab13\u20266442", ["before"]],
     ["ab12\u20266443", []],
     ["order-17", ["one"]],
-    ["order-1", []],
+    ["Order 17", ["one"]],
+    ["order #17", ["one"]],
+    ["ORDER", ["one", "before"]],
+    ["order-1", ["one", "before"]],
+    // A whole external id, and not the longer ones.
+    ["order-1\u00e4", ["before"]],
+    ["order-1\u00c4", ["before"]],
+    ["rder-17", []],
+    ["order-%", []],
+    ["order-18", []],
+    ["\u201eorder-17\u201c", ["one"]],
+    ["\u201c\u20266442\u201d", ["one", "before"]],
+    ["\u00ab svc_live_ab12 \u00bb", ["one"]],
+    ["'...6442'", ["one", "before"]],
+    ['"6442"', ["one", "other", "before"]],
     ["one@example.org", ["one"]],
     ["%", []],
     ["a_12", []],
@@ -115,6 +133,24 @@ describe("a search", () => {
       const none = await searchAccounts(server.database, text.replace(/.{6}$/, "000000"));
       expect(await listKeys(server.database, { now: NOW, filter: { search: none } })).toEqual([]);
     }
+  });
+
+  test("finds at most a thousand external ids by their beginning, and a whole one among more", async () => {
+    await server.database.query(
+      (sql) => sql`
+        with account as (
+          insert into accounts (id, email, name, organization, created_at)
+          values (gen_random_uuid(), 'shop@example.org', 'Shop', '', now()) returning id)
+        insert into licenses (id, account_id, tier, expires_at, created_at, external_id)
+        select gen_random_uuid(), account.id, 'free', now() + interval '1 day', now(), 'SHOP_' || n
+          from account, generate_series(1, 1200) as n`,
+    );
+    const all = await searchAccounts(server.database, "shop");
+    expect([all.licenseUuids.length, all.isTooWide]).toEqual([1_000, true]);
+    const whole = await searchAccounts(server.database, "shop 1");
+    expect([whole.licenseUuids.length, whole.isTooWide]).toEqual([1, false]);
+    const none = await searchAccounts(server.database, "shop-1201");
+    expect([none.licenseUuids.length, none.isTooWide]).toEqual([0, false]);
   });
 
   test("shows the end of the id of a key whose text is not known", async () => {

@@ -17,6 +17,7 @@ import {
   type Search,
   searchAccounts,
   TOO_WIDE,
+  toSearched,
 } from "../../licensing/mod.ts";
 import { listRegistered, type RegisteredModel } from "../../models/mod.ts";
 import { listOperators, type Operator } from "../../operators/mod.ts";
@@ -57,15 +58,16 @@ export async function searchPage(visit: Visit, c: Context<AdminEnv>): Promise<Pa
 /** Answers the box. */
 export async function searchOfForm(visit: Visit, c: Context<AdminEnv>): Promise<Page | Response | Refusal> {
   const { options, form, may, now } = visit;
-  const given = form.get("q")?.trim() ?? "";
+  const given = toSearched(form.get("q") ?? "");
   const wholeKeys = findKeysIn(given, options.brand);
   for (const apiKey of may("keys:read") ? wholeKeys : []) {
     const key = await findKey(options.database, { hash: hashApiKey(apiKey) }, { now });
     if (key !== undefined) return c.redirect(`/console/keys/${key.id}`, 303);
   }
   if (!mayBeSecret(given)) return c.redirect(toAddress("/console/search", { q: given }), 303);
-  const isKey = redactKeys(given) !== given;
-  return await showFound(isKey ? toHint(wholeKeys[0] ?? given, visit) : given, visit, c);
+  if (redactKeys(given) === given) return await showFound(given, visit, c);
+  // Another key that only looks like this one must not open.
+  return await showFound(toHint(wholeKeys[0] ?? given, visit), visit, c, { isList: true });
 }
 
 /** Returns the digits of a key that hints have: no others are searched and shown. */
@@ -78,13 +80,14 @@ async function showFound(
   text: string,
   visit: Visit,
   c: Context<AdminEnv>,
+  { isList = false } = {},
 ): Promise<Page | Response | Refusal> {
   if (SEARCH_TEXT.parse(text) === undefined) return WRONG;
   const { options, may } = visit;
   const named = may("accounts:read") ? await findAccountNamed(options.database, text, "search") : WRONG;
   const found = await findAll(text, visit);
-  const only = isRefusal(named) ? pageOfOnly(text, found) : `/accounts/${named.id}`;
-  if (only !== undefined) return c.redirect(`/console${only}`, 303);
+  const only = isRefusal(named) ? found.only : `/accounts/${named.id}`;
+  if (only !== undefined && !isList) return c.redirect(`/console${only}`, 303);
   const shown = mayBeSecret(text) || text === HIDDEN ? undefined : text;
   const query = { search: shown ?? toHint(text, visit) };
   const operators = { title: "Operators", path: "/access", columns: () => operatorColumns(visit.now) };
@@ -116,6 +119,8 @@ interface Found extends Pick<Search, "isTooWide"> {
   readonly accounts: readonly Account[];
   readonly models: readonly RegisteredModel[];
   readonly operators: readonly Operator[];
+  /** The page of the only result. The keys of an account belong to its result. */
+  readonly only: string | undefined;
 }
 
 /** Finds what the role may open, the best first: keys that the text names come before those of accounts. */
@@ -129,33 +134,29 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
   const [named, ofAccounts, accounts, models, operators] = await Promise.all([
     findKeys({ accountUuids: [] }),
     // The keys of a few accounts fill the group; those of a thousand take 0.1 s.
-    findKeys({ accountUuids: search.accountUuids.slice(0, 5 * MOST), text: "" }),
-    may("accounts:read") ? listAccounts(database, { ...page, search: { ...search, text: "" } }) : [],
+    findKeys({ accountUuids: search.accountUuids.slice(0, 5 * MOST), text: "", licenseUuids: [] }),
+    may("accounts:read")
+      ? listAccounts(database, { ...page, search: { ...search, text: "", licenseUuids: [] } })
+      : [],
     may("models:read") ? listRegistered(database, { search: text, limit: MOST + 1 }) : [],
     may("admin") ? listOperators(database) : [],
   ]);
   const place = ({ name }: Operator) => name.indexOf(text.toLowerCase());
+  const found = operators.filter((each) => place(each) >= 0).toSorted((a, b) => place(a) - place(b));
+  const [only, other] = [
+    ...named.map(({ id }) => `/keys/${id}`),
+    ...accounts.map(({ id }) => `/accounts/${id}`),
+    ...models.map(({ name }) => `/models/${encodeURIComponent(name)}`),
+    ...found.map(({ name }) => `/access/operators/${name}`),
+  ];
   return {
     isTooWide: search.isTooWide,
     keys: [...new Map([...named, ...ofAccounts].map((key) => [key.id, key])).values()],
     accounts,
     models,
-    operators: operators.filter((each) => place(each) >= 0).toSorted((a, b) => place(a) - place(b)),
+    operators: found,
+    only: other === undefined ? only : undefined,
   };
-}
-
-/** Returns the page of the only result, if the text is its whole id or name. */
-function pageOfOnly(text: string, { keys, accounts, models, operators }: Found): string | undefined {
-  const [only, other]: readonly { names: (string | null)[]; page: string }[] = [
-    ...keys.map(({ id, licenseId, externalId }) => ({
-      names: [id, licenseId, externalId],
-      page: `/keys/${id}`,
-    })),
-    ...accounts.map(() => ({ names: [], page: "" })),
-    ...models.map(({ name }) => ({ names: [name], page: `/models/${encodeURIComponent(name)}` })),
-    ...operators.map(({ name }) => ({ names: [name], page: `/access/operators/${name}` })),
-  ];
-  return other === undefined && only?.names.includes(text) ? only.page : undefined;
 }
 
 interface GroupProps<Row> {

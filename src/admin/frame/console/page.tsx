@@ -89,7 +89,7 @@ function SearchBox({ text }: { readonly text: string | undefined }) {
           value={text}
           aria-label="Find anything"
           aria-keyshortcuts="/ Control+K"
-          placeholder="Key, e-mail, order…"
+          placeholder="Key, e-mail"
           autocomplete="off"
           spellcheck={false}
         />

@@ -1,7 +1,8 @@
 // Puts the focus into the search box: / while no field has the focus, Ctrl-K always.
 const input = document.querySelector("#find");
 if (input instanceof HTMLInputElement) {
-  input.placeholder += " ( / )";
+  // A phone has no such keys, and no room for the hint.
+  if (matchMedia("(min-width: 40rem)").matches) input.placeholder += " ( / )";
   addEventListener("keydown", (event) => {
     const { key, ctrlKey, metaKey, altKey, target } = event;
     const isInField = target instanceof Element && target.closest("input, select, textarea") !== null;
