@@ -83,7 +83,7 @@ export async function changeLicense(
     return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked`, {
       remedy: { name: "replace_one" },
     });
-  if (!row.isLiving) return refuse("CONFLICT", `Cannot ${what}: ${ERASED}`);
+  if (!row.isLiving) return refuse("CONFLICT", `Cannot ${what}: ${ERASED}, or that is under way`);
   return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
 }
 
