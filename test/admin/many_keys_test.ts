@@ -124,6 +124,11 @@ describe("Many keys", () => {
     const revoked = await issueRevoked(admin);
     const { text, heading } = await send("/keys/many", { id: idsOf([...fitting, revoked]) });
     expect(heading).toBe("3 keys");
+    expect(text).toContain("Selected: <bdi>rows of the list</bdi>.");
+    expect(text).toContain("<summary>Show the keys: 3 keys</summary>");
+    // What happens comes first.
+    const [, suspend = ""] = text.split('action="/console/keys/many/suspend"');
+    expect(suspend).toMatch(/The service refuses the key until[\s\S]*?Left out, because/);
     expect(text).toContain("<b>2 keys of one account.</b>");
     expect(text).toContain("Left out, because the state does not allow it: 1 key");
     const kept = fieldsIn(text, "suspend");
@@ -131,6 +136,35 @@ describe("Many keys", () => {
     expect(kept.id?.split(" ").toSorted()).toEqual(fitting.map(({ id }) => id).toSorted());
     // Nothing is suspended, so nothing can be resumed.
     expect(text).not.toContain('action="/console/keys/many/resume"');
+  });
+
+  test("that a run suspended are resumed alone, even if an answer of the run was lost", async () => {
+    const keys = await issueMany(60);
+    const [other, ...mine] = keys;
+    const asked = await send("/keys/many", { id: idsOf(keys) });
+    // Somebody else suspends one of them after they were counted.
+    const colleague = (await client.logIn("editor", "another")).cookie;
+    await send("/keys/many/suspend", { id: other?.id ?? "", total: "1" }, colleague);
+    const form = { ...fieldsIn(asked.text, "suspend"), reason: "the wrong ones" };
+    await send("/keys/many/suspend", form);
+    const first = await send("/keys/many/suspend", form);
+    expect(first.text).not.toContain("these");
+    const end = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
+    expect(end.said).toBe("Done: 60. Failed: 0. Left: 0.");
+    expect(end.text).toContain("Resume these 59 keys…");
+    expect(end.text).toContain("Do something else with them…");
+    expect(end.text).toMatch(/href="\/console\/audit\?actor=operator%3A[^"]*&amp;since=\d{4}-\d\d-\d\d"/);
+    const [, undo = ""] = end.text.split('action="/console/keys/many"');
+    const kept = Object.fromEntries(keptIn(`action="/console/keys/many/"${undo}`, ""));
+    const opened = await send("/keys/many?open=resume", kept);
+    expect(opened.heading).toBe("59 keys");
+    expect(opened.text).toContain("Selected: <bdi>what “Suspend” has changed</bdi>.");
+    expect(opened.text).toContain('id="resume" open');
+    let page = await send("/keys/many/resume", fieldsIn(opened.text, "resume"));
+    page = await send("/keys/many/resume", keptIn(page.text, "resume"));
+    expect(page.text).toContain("Suspend these 59 keys…");
+    expect(new Set(await statesOf(mine))).toEqual(new Set(["active"]));
+    expect(await statesOf(keys.slice(0, 1))).toEqual(["suspended"]);
   });
 
   test("of one license are renewed with one row, and another tier leaves the limit of the license", async () => {
@@ -179,6 +213,7 @@ describe("Many keys", () => {
     expect(done.said).toBe("Done: 3. Failed: 0. Left: 0.");
     expect(await statesOf(keys)).toEqual(["revoked", "revoked", "revoked"]);
     expect(await rowsWith("stolen all")).toHaveLength(3);
+    expect(done.text).not.toContain("Do something else");
   });
 
   test("cannot be selected by a viewer, who sees no check box", async () => {
@@ -306,6 +341,10 @@ describe("All keys that meet the conditions", () => {
     const conditions = { all: "yes", conditions: "tier=enterprise&mode=test" };
     const asked = await send("/keys/many", conditions);
     expect(asked.heading).toBe("1,000 keys");
+    expect(asked.text).toContain("Selected: <bdi>all with tier: enterprise, mode: test</bdi>.");
+    expect(asked.text).toContain("Show the keys: 1,000 keys, the first 100");
+    const list = await client.send("/keys?tier=enterprise&mode=test", { cookie });
+    expect(list.text).toContain("All 1,000 keys that meet the conditions</label>");
     expect(
       (await client.send("/keys/many.csv", { cookie, form: conditions })).text.split("\r\n"),
     ).toHaveLength(1_002);
@@ -326,6 +365,9 @@ describe("All keys that meet the conditions", () => {
     expect(page.text).toContain('href="/console/keys?tier=enterprise&amp;mode=test"');
     const refused = await send("/keys/many", conditions);
     expect([refused.status, refused.text.includes("More than 1,000 keys")]).toEqual([400, true]);
+    const longer = (await client.send("/keys?tier=enterprise&mode=test", { cookie })).text;
+    expect(longer).toContain("To select all, narrow the conditions to 1,000 keys");
+    expect(longer).not.toContain('name="all"');
   });
 
   test("are none while a condition cannot be read", async () => {

@@ -36,7 +36,7 @@ import { replace, rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
-const suspend: KeyAction = action({
+export const suspend: KeyAction = action({
   name: "suspend",
   scope: "keys:manage",
   label: "Suspend",

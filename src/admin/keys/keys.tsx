@@ -22,7 +22,7 @@ import {
   TOO_WIDE,
 } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
+import { counted, renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
@@ -30,7 +30,7 @@ import { renderOrder } from "../frame/console/components/list.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
-import type { Found, List } from "../frame/console/list_page.tsx";
+import type { Found, List, Listed } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { findStored, KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
 
@@ -102,26 +102,32 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
-  around: (table, { may }, entered) =>
-    may("keys:manage") ? <SelectKeys entered={entered} table={table} /> : table,
+  around: (table, { may }, list) => (may("keys:manage") ? <SelectKeys {...list} table={table} /> : table),
   csv: renderKeysCsv,
 };
 
 /** The form around the table, which selects some keys, or all that meet the conditions. */
-function SelectKeys({ entered, table }: Pick<Asked<typeof ENTRIES>, "entered"> & { readonly table: Child }) {
-  const which = Object.keys(entered).length === 0 ? "All keys" : "All keys that meet the conditions";
+function SelectKeys({ entered, total, table }: Listed & { readonly table: Child }) {
+  const keys = total === undefined ? "keys" : counted(total, "key");
+  const which = Object.keys(entered).length === 0 ? keys : `${keys} that meet the conditions`;
   return (
     <form class="selects" method="post" action="/console/keys/many">
       {table}
       <input type="hidden" name="conditions" value={String(new URLSearchParams(entered))} />
       <div class="actions">
-        <Choice
-          type="checkbox"
-          name="all"
-          value="yes"
-          label={`${which}, up to ${renderCount(MOST_KEYS)}`}
-          checked={false}
-        />
+        {total !== undefined && total > MOST_KEYS ? (
+          <span class="hint">{`To select all, narrow the conditions to ${renderCount(MOST_KEYS)} keys`}</span>
+        ) : (
+          total !== 1 && (
+            <Choice
+              type="checkbox"
+              name="all"
+              value="yes"
+              label={total === undefined ? `All ${which}, up to ${renderCount(MOST_KEYS)}` : `All ${which}`}
+              checked={false}
+            />
+          )
+        )}
         <button type="submit">Change the selected keys…</button>
         <button type="submit" class="quiet" formaction="/console/keys/many.csv">
           Download them as CSV

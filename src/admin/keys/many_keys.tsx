@@ -4,13 +4,16 @@
  * was counted is what is changed. A request changes some keys, and its page sends the rest. A key that is already as the
  * action makes it counts as done, so a request that is sent again does nothing twice.
  */
+import { listAudit, nameOfActor } from "../../audit/mod.ts";
 import { toDay } from "../../calendar.ts";
 import { isStopped } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
 import { type KeySummary, listKeys, renderKeysCsv } from "../../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
+import { redactKeys } from "../../secrets/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
+import { toAddress } from "../frame/console/components/list.tsx";
 import { Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import { type DetailPage, detailRoutes, openPage } from "../frame/console/detail_page.tsx";
@@ -19,8 +22,8 @@ import { form, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { SLOW_CHANGE } from "../frame/log_failure.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
-import { KEY_ACTIONS } from "./actions.tsx";
-import type { KeyAction } from "./key_action.ts";
+import { KEY_ACTIONS, resume, suspend } from "./actions.tsx";
+import { type KeyAction, uuidOf } from "./key_action.ts";
 import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 
 /** The most changes of a request. */
@@ -29,6 +32,13 @@ const AT_ONCE = 50;
 const MOST_MS = 2_000;
 /** A run stops after so many failures: people then decide, and the form stays small enough. */
 const MOST_FAILED = 100;
+/** A page lists so many keys of a selection. */
+const MOST_LISTED = 100;
+/** The actions that undo each other. */
+const OPPOSITES = new Map([
+  [suspend, resume],
+  [resume, suspend],
+]);
 
 const TO_LIST = { remedy: { name: "list_keys" } } as const;
 const NOTHING_SELECTED = refuse("INVALID_REQUEST", "No key is selected: select keys of the list", TO_LIST);
@@ -44,6 +54,8 @@ interface Selection {
   readonly total: string | null;
   /** The conditions of the list, as its address has them. */
   readonly conditions: string;
+  /** Says in words which keys they are. */
+  readonly which: string;
 }
 
 const MANY_PAGE: DetailPage<Selection> = {
@@ -52,9 +64,16 @@ const MANY_PAGE: DetailPage<Selection> = {
   addressOf: () => "/keys/many",
   actions: KEY_ACTIONS.filter(({ toMany, isDownload }) => toMany && !isDownload).map(toManyKeys),
   find: findSelection,
-  show: ({ keys, conditions }) => ({
+  show: ({ keys, conditions, which }) => ({
     title: counted(keys.length, "key"),
-    above: <p>A change is made for each of the keys that it fits.</p>,
+    above: (
+      <>
+        <p>
+          Selected: <Foreign text={which} />. A change is made for each of the keys that it fits.
+        </p>
+        <FoldedKeys title="Show the keys" keys={keys} />
+      </>
+    ),
     below: <BackToList conditions={conditions} />,
   }),
 };
@@ -71,13 +90,23 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   const { form, options, now } = visit;
   const [conditions, total] = [form.get("conditions") ?? "", form.get("total")];
   const ids = form.getAll("id").flatMap((text) => text.split(" "));
-  const uuids = form.has("all")
-    ? await listAll(conditions, visit)
-    : ids.flatMap((id) => parseId("key", id) ?? []);
+  const isAll = form.has("all");
+  const uuids = isAll ? await listAll(conditions, visit) : ids.flatMap((id) => parseId("key", id) ?? []);
   if (isRefusal(uuids)) return uuids;
   if (uuids.length > MOST_KEYS) return TOO_MANY;
+  const which = form.get("which") ?? (isAll ? describeAll(conditions) : "rows of the list");
   const keys = await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
-  return keys.length === 0 ? NOTHING_SELECTED : { keys, conditions, total };
+  return keys.length === 0 ? NOTHING_SELECTED : { keys, conditions, total, which };
+}
+
+/** Says in words which keys meet the conditions: `all with tier: free, expiring within: 90`. */
+function describeAll(conditions: string): string {
+  const { entered } = readConditions(new URLSearchParams(conditions), KEYS.entries);
+  const words = Object.entries(entered).flatMap(([name, text]) => {
+    const condition = name.replaceAll("_", " ");
+    return name === "sort" ? [] : text === "true" ? [condition] : [`${condition}: ${redactKeys(text)}`];
+  });
+  return words.length === 0 ? "all keys" : `all with ${words.join(", ")}`;
 }
 
 async function listAll(conditions: string, visit: Visit): Promise<readonly string[] | Refusal> {
@@ -116,18 +145,16 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       return (
         <>
           <p>
-            <b>{`${counted(keys.length, "key")} of ${accounts === 1 ? "one account" : `${renderCount(accounts)} accounts`}.`}</b>{" "}
+            <b>{`${counted(keys.length, "key")} of ${accounts === 1 ? "one account" : counted(accounts, "account")}.`}</b>{" "}
             For each of them:
           </p>
-          {others.length > 0 && (
-            <details>
-              <summary>{`Left out, because the state does not allow it: ${counted(others.length, "key")}`}</summary>
-              <KeyList of={others.map(({ id, hint, state }) => [id, hint, state])} />
-            </details>
-          )}
           {/* What would be proposed for one key is not meant for all of them. */}
           <Form of={{ key: first }} field={(name) => field(name)} now={now} />
+          {others.length > 0 && (
+            <FoldedKeys title="Left out, because the state does not allow it" keys={others} />
+          )}
           <input type="hidden" name="conditions" value={of.conditions} />
+          <input type="hidden" name="which" value={of.which} />
           <input type="hidden" name="total" value={keys.length} />
           <input type="hidden" name="id" value={keys.map(({ id }) => id).join(" ")} />
         </>
@@ -143,16 +170,26 @@ async function changeSome(one: KeyAction, { keys }: Selection, visit: Visit): Pr
   const next = new URLSearchParams(visit.form);
   const endMs = clock.monotonicMs() + MOST_MS;
   const left = [...keys];
+  const changed = [next.get("changed") ?? ""];
   for (const key of keys.slice(0, AT_ONCE)) {
     if (clock.monotonicMs() > endMs || next.getAll("failed").length === MOST_FAILED) break;
     left.shift();
-    const refusal = one.isDone?.({ key }) ? undefined : await changeOne(one, key, visit);
+    const isDone = one.isDone?.({ key });
+    const refusal = isDone ? undefined : await changeOne(one, key, visit);
     // A wrong field is wrong for every key, so nothing was changed before.
     if (refusal?.fields) return refusal;
     if (refusal) next.append("failed", `${key.id} ${key.hint} ${refusal.sentence}.`);
+    else if (!isDone || (await wasChangedBy(visit, key))) changed.push(key.id);
   }
   next.set("id", left.map(({ id }) => id).join(" "));
-  return runPage(one, next, left.length);
+  next.set("changed", changed.join(" ").trim());
+  return runPage(one, next, visit);
+}
+
+/** Tells whether the operator made the last change of the key, as in a request of the run whose answer was lost. */
+async function wasChangedBy({ options, actor }: Visit, key: KeySummary): Promise<boolean> {
+  const [last] = await listAudit(options.database, { keyUuid: uuidOf({ key }), limit: 1 });
+  return last?.actor === nameOfActor(actor);
 }
 
 /** Does the action to one key, as the form of its own page does. */
@@ -174,7 +211,10 @@ async function changeOne(
 }
 
 /** The page of a run. Its form sends what is left or, at the end, what failed. */
-function runPage({ name, label, isFinal }: KeyAction, next: URLSearchParams, left: number): Page {
+function runPage(one: KeyAction, next: URLSearchParams, visit: Visit): Page {
+  const { name, label, isFinal } = one;
+  const left = idsIn(next.get("id")).length;
+  const changed = idsIn(next.get("changed"));
   const total = Number(next.get("total"));
   const failed = next.getAll("failed").map((text) => text.split(" "));
   const goesOn = left > 0 && failed.length < MOST_FAILED;
@@ -205,10 +245,58 @@ function runPage({ name, label, isFinal }: KeyAction, next: URLSearchParams, lef
             </button>
           </form>
         )}
+        {!goesOn && !isFinal && changed.length > 0 && <Changed by={one} ids={changed} next={next} />}
+        {!goesOn && visit.may("audit:read") && (
+          <p>
+            <a
+              href={toAddress("/console/audit", { actor: nameOfActor(visit.actor), since: toDay(visit.now) })}
+            >
+              Your changes of today in the audit log
+            </a>
+          </p>
+        )}
         <BackToList conditions={next.get("conditions") ?? ""} />
       </>
     ),
   };
+}
+
+/** Opens the page of many keys with those that a run changed, to undo the change or to go on with them. */
+function Changed({ by, ids, next }: { by: KeyAction; ids: readonly string[]; next: URLSearchParams }) {
+  const opposite = OPPOSITES.get(by);
+  const these = ids.length === 1 ? "this key" : `these ${counted(ids.length, "key")}`;
+  return (
+    <form method="post" action="/console/keys/many">
+      <input type="hidden" name="conditions" value={next.get("conditions") ?? ""} />
+      <input type="hidden" name="which" value={`what “${by.label}” has changed`} />
+      <input type="hidden" name="id" value={ids.join(" ")} />
+      <div class="actions">
+        {opposite && (
+          <button type="submit" formaction={`/console/keys/many?open=${opposite.name}`}>
+            {`${opposite.label} ${these}…`}
+          </button>
+        )}
+        <button
+          type="submit"
+          class="quiet"
+        >{`Do something else with ${ids.length === 1 ? "it" : "them"}…`}</button>
+      </div>
+    </form>
+  );
+}
+
+/** The first keys of a selection with what people know them by, below a title that opens them. */
+function FoldedKeys({ title, keys }: { readonly title: string; readonly keys: readonly KeySummary[] }) {
+  const shown = keys.slice(0, MOST_LISTED);
+  const first = shown.length < keys.length ? `, the first ${MOST_LISTED}` : "";
+  return (
+    <details class="listed">
+      <summary>{`${title}: ${counted(keys.length, "key")}${first}`}</summary>
+      <KeyList
+        of={shown.map(({ id, hint, email, tier, state }) => [id, hint, `${email}, ${tier}, ${state}`])}
+      />
+    </details>
+  );
 }
 
 /** Keys, each with its id, its hint, and words about it. */
@@ -230,4 +318,8 @@ function BackToList({ conditions }: Pick<Selection, "conditions">) {
       <a href={`/console/keys?${conditions}`}>Back to the keys</a>
     </p>
   );
+}
+
+function idsIn(text: string | null): readonly string[] {
+  return text?.split(" ").filter(Boolean) ?? [];
 }

@@ -34,6 +34,11 @@ export interface Found<Row> extends Readable<Row> {
   readonly readAll?: Readable<Row>["read"];
 }
 
+/** The conditions of a list, and how many rows meet them if they were counted. */
+export interface Listed extends Pick<Asked<v.ObjectEntries>, "entered"> {
+  readonly total: number | undefined;
+}
+
 export interface List<Entries extends WithAfter, Row> {
   readonly title: string;
   /** Below `/console`. */
@@ -61,7 +66,7 @@ export interface List<Entries extends WithAfter, Row> {
   /** Says that the list is empty. */
   none(visit: Visit): Child;
   /** Puts the table into a form that does something with its rows. */
-  around?(table: Child, visit: Visit, entered: Asked<Entries>["entered"]): Child;
+  around?(table: Child, visit: Visit, list: Listed): Child;
   /** What stands beside the title. */
   beside?(visit: Visit): Child;
   /** Renders the rows of all pages for a download. */
@@ -135,7 +140,7 @@ async function listPage<Entries extends WithAfter, Row>(
         )}
         {note}
         {rows.length > 0 ? (
-          (list.around?.(table, visit, entered) ?? table)
+          (list.around?.(table, visit, { entered, total: page.total }) ?? table)
         ) : isRefusal(found) ? null : (
           <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
         )}
