@@ -91,7 +91,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
  * here. `frame` imports no thing.
  */
 const thingsMayImport: Readonly<Record<string, readonly string[]>> = {
-  overview: ["health", "usage"],
+  overview: ["activity", "health", "usage"],
+  health: ["activity"],
   keys: ["machines"],
   accounts: ["machines"],
   search: ["keys", "accounts", "models", "access"],

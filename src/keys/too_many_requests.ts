@@ -1,9 +1,11 @@
 /**
- * Counts the requests of each key that sends too many, so that lists can say `173 of 240 in the last hour`.
+ * Counts the requests of each key that sends too many, so that lists can say `173 of 240 in the last hour`, and unusual
+ * hours name the keys with the most refusals.
  *
  * A key is watched from its first refusal for too many requests on, until an hour has passed without another one. The
  * counts are by parts of ten minutes, and those of all processes add up. A reader takes the parts that began in the last
  * hour: so each request that is shown came in the last hour, and those of up to ten minutes at its beginning are missing.
+ * Parts are kept for 25 hours.
  */
 import { HOUR_MS } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -13,6 +15,8 @@ import type { StoredList } from "./key_filter.ts";
 /** The most keys that one process watches: another one only after one of them is forgotten. */
 const MAX_WATCHED = 5_000;
 const PART_MS = 600_000;
+/** The last day, and all parts of the hour in which it began. */
+const KEPT_MS = 25 * HOUR_MS;
 
 interface CountOfPart {
   readonly keyUuid: string;
@@ -62,7 +66,7 @@ async function addCounts(database: Database, counts: readonly CountOfPart[], now
   await database.query(
     (sql) => sql`
       with old as (
-        delete from too_many_requests where began_at < ${new Date(now.getTime() - 2 * HOUR_MS)}::timestamptz
+        delete from too_many_requests where began_at < ${new Date(now.getTime() - KEPT_MS)}::timestamptz
       )
       insert into too_many_requests as t (key_id, began_at, requests, refused)
       select "keyUuid", to_timestamp("beganAtMs" / 1000), requests, refused

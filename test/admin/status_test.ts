@@ -6,6 +6,7 @@ import { examineBriefly } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
+import { uuidOf } from "../support/keys.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
 
@@ -89,6 +90,14 @@ describe("GET /status", () => {
     await add("2026-11-21T08:00:00Z", "OK", 40);
     await add("2026-11-22T08:00:00Z", "OK", 50);
     await add("2026-11-22T08:00:00Z", "SERVER_ERROR", 30);
+    await add("2026-11-22T09:00:00Z", "RATE_LIMIT_EXCEEDED", 100);
+    const [free, other] = [await admin.issue({ tier: "free" }), await admin.issue({ tier: "commercial" })];
+    await on.database.query(
+      (sql) => sql`
+        insert into too_many_requests (key_id, began_at, requests, refused)
+        values (${uuidOf(free)}::uuid, '2026-11-22T09:50:00Z', 80, 60),
+               (${uuidOf(other)}::uuid, '2026-11-22T09:00:00Z', 40, 30)`,
+    );
     await on.database.query(
       (sql) => sql`
         insert into processes (id, version, host, address, started_at, p50_ms, p95_ms)
@@ -96,9 +105,20 @@ describe("GET /status", () => {
     );
     const { body } = await admin.call("GET", "/status", { token: await admin.token() });
     const at = "2026-11-22T08:00:00Z";
-    expect(body.hours).toEqual([{ at, endpoint: "validate", http_requests: 80, refused: 0, failed: 30 }]);
+    expect(body.hours).toEqual([
+      { at, endpoint: "validate", http_requests: 80, refused: 0, failed: 30 },
+      { at: "2026-11-22T09:00:00Z", endpoint: "validate", http_requests: 100, refused: 100, failed: 0 },
+    ]);
     expect(body.unusual_hours).toEqual([
-      { at, code: "SERVER_ERROR", http_requests: 30, kind: "high", lowest: 0, highest: 0 },
+      {
+        ...{ at: "2026-11-22T09:00:00Z", code: "RATE_LIMIT_EXCEEDED", http_requests: 100, kind: "high" },
+        ...{ lowest: 0, highest: 0 },
+        most_refused: [
+          { id: free.id, refused: 60 },
+          { id: other.id, refused: 30 },
+        ],
+      },
+      { at, code: "SERVER_ERROR", http_requests: 30, kind: "high", lowest: 0, highest: 0, most_refused: [] },
     ]);
     expect(body.processes).toEqual([
       {

@@ -111,6 +111,11 @@ describe("The overview of a demo", () => {
     await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
       const row = panel(page, "Refusals of the last day").getByRole("row", { name: "KEY_EXPIRED" });
       expect(await row.locator("td").textContent()).toBe(count.toLocaleString("en-US"));
+      const limited = panel(page, "Refusals of the last day").getByRole("row", {
+        name: "RATE_LIMIT_EXCEEDED",
+      });
+      expect(await limited.textContent()).toMatch(/most by \S+ of kestrel@demo\.example \(\d\d %\)/);
+      expect(await row.getByRole("link").getAttribute("href")).toBe("/console/keys?state=expired");
       await takeScreenshots(page, "overview-demo");
       await expectAccessible(page);
     });
@@ -119,10 +124,19 @@ describe("The overview of a demo", () => {
   test("names unusual hours in its first line, with a link to them", async () => {
     await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
       expect(await page.locator(".notice").first().textContent()).toStartWith(
-        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 3 hours, the last at 22:00. ",
+        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00. ",
       );
       await page.getByRole("link", { name: "Show unusual hours" }).click();
-      await page.getByRole("table", { name: "Unusual hours, the latest first" }).waitFor();
+      const rows = page.getByRole("table", { name: "Unusual hours, the latest first" }).locator("tbody tr");
+      const names = (await rows.allTextContents()).map(
+        (text) => /RATE_LIMIT_EXCEEDED.*most by \S+ of (\w+)@demo\.example \(100 %\)$/.exec(text)?.[1],
+      );
+      expect(names).toEqual(["ternwick", "kestrel", "kestrel", "kestrel"]);
+      await takeScreenshots(page, "activity-demo");
+      await expectAccessible(page);
+      await rows.last().getByRole("link").first().click();
+      await page.getByText("kestrel@demo.example").first().waitFor();
+      expect(new URL(page.url()).pathname).toStartWith("/console/keys/key_");
     });
   });
 

@@ -4,6 +4,7 @@ import type { Sql } from "../../src/database/mod.ts";
 import { computeFigures, findStoredLists } from "../../src/figures/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import {
+  findMostRefused,
   type KeyFilter,
   listKeys,
   renderObstacles,
@@ -12,7 +13,7 @@ import {
   suspendKey,
 } from "../../src/keys/mod.ts";
 import { createRefusals } from "../../src/keys/refusals.ts";
-import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import { createLicenseChanges, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { ACTOR, BRAND, issue, orThrow } from "../support/issue.ts";
@@ -109,16 +110,57 @@ describe("too many requests", () => {
     expect(await explain(second.id, clock.now())).toBe("too many requests: 1 of 2 in the last hour");
   });
 
-  test("deletes old counts with the next ones", async () => {
+  test("deletes counts after 25 hours, with the next ones", async () => {
     const clock = createTestClock("2026-11-27T20:00:00Z", { stands: true });
     const key = await issue(database);
     const process = createProcess(clock);
-    process.answer(uuidOf(key), { refused: 1 });
+    const countOfKey = async () => (await countRows()).filter((row) => row.key === uuidOf(key)).length;
+    for (const [minutes, counts] of [
+      [0, 1],
+      [25 * 60, 2],
+      [10, 2],
+    ] as const) {
+      clock.advance(minutes * MINUTE_MS);
+      process.answer(uuidOf(key), { refused: 1 });
+      await process.flush();
+      expect(await countOfKey()).toBe(counts);
+    }
+  });
+
+  test("names at most three keys with at least a tenth of the refusals of a time, the most refused first", async () => {
+    const clock = createTestClock("2026-12-05T20:50:00Z", { stands: true });
+    const now = clock.now();
+    const keys = await Promise.all([1, 2, 3, 4, 5].map(() => issue(database)));
+    const [one, two, three, four, five] = keys.map(uuidOf) as [string, string, string, string, string];
+    const process = createProcess(clock);
+    process.answer(one, { refused: 9, others: 50 });
+    process.answer(two, { refused: 10 });
+    process.answer(three, { refused: 11 });
+    process.answer(four, { refused: 12 });
     await process.flush();
-    clock.advance(130 * MINUTE_MS);
-    process.answer(uuidOf(key), { refused: 1 });
+    clock.advance(10 * MINUTE_MS);
+    process.answer(four, { others: 50 });
+    process.answer(five, { refused: 30 });
     await process.flush();
-    expect(await countRows()).toEqual([{ key: uuidOf(key), began: clock.now() }]);
+    const [from, middle, to] = ["20:00", "21:00", "22:00"].map((time) => new Date(`2026-12-05T${time}Z`)) as [
+      Date,
+      Date,
+      Date,
+    ];
+    const times = [
+      { from, to: middle, count: 42 },
+      { from, to: middle, count: 120 },
+      { from: middle, to, count: 30 },
+      { from, to: middle, count: 1_000 },
+      { from, to, count: 200 },
+    ];
+    const find = async (restriction?: Restriction) =>
+      (await findMostRefused(database, times, { now, restriction })).map((ofTime) =>
+        ofTime.map(({ key, refused }) => `${keys.findIndex(({ id }) => id === key.id) + 1}: ${refused}`),
+      );
+    expect(await find()).toEqual([["4: 12", "3: 11", "2: 10"], ["4: 12"], ["5: 30"], [], ["5: 30"]]);
+    expect(await find({ tiers: ["enterprise"] })).toEqual([[], [], [], [], []]);
+    expect(await findMostRefused(database, [], { now })).toEqual([]);
   });
 
   const countRows = async () => [

@@ -26,6 +26,7 @@ import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ACTIVITY_CONDITIONS } from "./activity_routes.ts";
+import { findKeysOfHours, type KeysOfHours, RefusedKeys } from "./refused_keys.tsx";
 
 interface ActivityProps {
   readonly query: ActivityQuery;
@@ -35,6 +36,7 @@ interface ActivityProps {
   /** Before it nothing was counted; undefined if nothing ever was. */
   readonly firstHour: Date | undefined;
   readonly unusual: readonly Unusual[];
+  readonly keys: KeysOfHours;
   /** True if the time that is shown ends now. */
   readonly isLatest: boolean;
 }
@@ -58,7 +60,8 @@ export async function activityPage({ options, query: sent, now }: Visit): Promis
   const query = completeQuery({ ...values, to: isLatest ? now : to }, now);
   const found = await findShown(options.database, query, now);
   if (isRefusal(found)) return found;
-  const body = <Activity query={query} isLatest={isLatest} {...found} />;
+  const keys = await findKeysOfHours(options.database, found.unusual, { now });
+  const body = <Activity query={query} isLatest={isLatest} keys={keys} {...found} />;
   return { title: "Activity", body, ...(isLatest && { script: "refresh" }) };
 }
 
@@ -150,7 +153,7 @@ const MARKS = {
   low: { points: "down", word: "low" },
 } as const;
 
-function UnusualCounts({ query: { by }, unusual }: ActivityProps) {
+function UnusualCounts({ query: { by }, unusual, keys }: ActivityProps) {
   const shown = unusual.slice(0, MAX_UNUSUAL);
   const more = unusual.length - shown.length;
   return (
@@ -166,6 +169,11 @@ function UnusualCounts({ query: { by }, unusual }: ActivityProps) {
             numeric("Answers", ({ count }) => renderCount(count)),
             { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
             numeric(`${COMPARED_DAYS} days before`, rangeOf),
+            {
+              label: "Refused keys",
+              cell: (hour: Unusual) =>
+                hour.kind === "high" && <RefusedKeys {...hour} keys={keys.get(hour)} />,
+            },
           ]}
           rows={shown}
         />

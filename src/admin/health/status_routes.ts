@@ -4,7 +4,8 @@ import { completeQuery, findEndpointHours, findHours } from "../../activity/mod.
 import { toTimestamp } from "../../calendar.ts";
 import { listProcesses } from "../../processes/mod.ts";
 import { VERSION } from "../../version.ts";
-import { count, FAILURE_CODES, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, FAILURE_CODES, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { findKeysOfHours } from "../activity/refused_keys.tsx";
 import { route, titled } from "../frame/api/route.ts";
 
 const FINDING = titled("Finding", {
@@ -29,6 +30,12 @@ const UNUSUAL_HOUR = titled("UnusualHour", {
   kind: oneOfThese(["high", "low"]),
   lowest: v.pipe(count(), v.description("Of the same hour of the 28 days before")),
   highest: count(),
+  most_refused: v.pipe(
+    v.array(v.object({ id: identifier("key"), refused: count(1) })),
+    v.description(
+      "At most three keys with at least a tenth of these refusals each; only with `RATE_LIMIT_EXCEEDED` and `high`",
+    ),
+  ),
 });
 
 const MS = v.pipe(
@@ -63,7 +70,7 @@ export const getStatus = route("GET /status", "status:read", {
     }),
     description: "The findings",
   },
-  async run({ database, examination }, { now }) {
+  async run({ database, examination }, { now, restriction }) {
     const { at, findings } = examination();
     const day = completeQuery({}, now);
     const [found, hours, { unusual }, processes] = await Promise.all([
@@ -72,6 +79,7 @@ export const getStatus = route("GET /status", "status:read", {
       findHours(database, day, now),
       listProcesses(database),
     ]);
+    const keys = await findKeysOfHours(database, unusual, { now, restriction });
     return {
       ok: found.every(({ state }) => state !== "fail"),
       version: VERSION,
@@ -82,12 +90,11 @@ export const getStatus = route("GET /status", "status:read", {
         http_requests: requests,
         ...row,
       })),
-      unusual_hours: unusual.map(({ at, name, count, ...row }) => ({
-        ...row,
-        at: toTimestamp(at),
-        code: name,
-        http_requests: count,
-      })),
+      unusual_hours: unusual.map((hour) => {
+        const { at, name, count, ...row } = hour;
+        const refused = (keys.get(hour) ?? []).map(({ key, refused }) => ({ id: key.id, refused }));
+        return { ...row, at: toTimestamp(at), code: name, http_requests: count, most_refused: refused };
+      }),
       processes: processes.map(({ address, host, version, startedAt, isLost, p50Ms, p95Ms }) => {
         const latency = { p50_ms: p50Ms, p95_ms: p95Ms };
         return { address, host, version, started_at: toTimestamp(startedAt), is_lost: isLost, ...latency };

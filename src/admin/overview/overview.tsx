@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
-import { completeQuery, findHours } from "../../activity/mod.ts";
+import { completeQuery, findHours, goBack } from "../../activity/mod.ts";
 import { DAY_MS, toDay } from "../../calendar.ts";
 import { readFigures } from "../../figures/mod.ts";
-import { listKeys } from "../../keys/mod.ts";
+import { findMostRefused, listKeys } from "../../keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { listProcesses } from "../../processes/mod.ts";
 import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
+import { TOO_MANY } from "../activity/refused_keys.tsx";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { AsOf } from "../frame/console/components/panel.tsx";
@@ -31,7 +32,7 @@ const DAYS = 90;
 export async function overviewPage({ options, now, may }: Visit): Promise<Page> {
   const { database } = options;
   options.demandFigures();
-  const [{ unusual, counts, ...health }, keys, figures, use] = await Promise.all([
+  const [{ unusual, counts, refused, ...health }, keys, figures, use] = await Promise.all([
     findHealth(options, now),
     listKeys(database, { now, filter: { limit: 1 } }),
     readFigures(database),
@@ -69,7 +70,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
             )}
           </div>
           <div>
-            {(hasKeys || counts.length > 0) && <Refusals activity={counts} now={now} />}
+            {(hasKeys || counts.size > 0) && <Refusals counts={counts} keys={refused} now={now} />}
             {hasKeys && figures && (
               <>
                 <NearQuota {...figures.nearQuota} now={now} />
@@ -87,13 +88,19 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
 
 /** The sentence of the page Health, without the tokens, whose names only admins see; and the activity of the last day. */
 async function findHealth({ database, examination, certificateExpiresAt }: Visit["options"], now: Date) {
+  const query = completeQuery({}, now);
   const [findings, processes, day] = await Promise.all([
     examination().findings,
     listProcesses(database),
-    findHours(database, completeQuery({}, now), now),
+    findHours(database, query, now),
   ]);
   const expiries = listExpiries(certificateExpiresAt(), [], now);
-  return { ...day, ...summarize({ findings, expiries, processes, unusual: day.unusual }) };
+  const counts = new Map<string, number>();
+  for (const { name, count } of day.counts) counts.set(name, (counts.get(name) ?? 0) + count);
+  const lastDay = { from: goBack(query.from, "hour", 0), to: now, count: counts.get(TOO_MANY) ?? 0 };
+  const [refused = []] = await findMostRefused(database, lastDay.count > 0 ? [lastDay] : [], { now });
+  const { unusual } = day;
+  return { unusual, counts, refused, ...summarize({ findings, expiries, processes, unusual }) };
 }
 
 /** Returns a day as `2026-11-22`. */

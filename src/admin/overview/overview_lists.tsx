@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { Child } from "hono/jsx";
-import type { ActivityCount } from "../../activity/mod.ts";
 import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
+import type { RefusedKey } from "../../keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
+import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
@@ -87,9 +88,7 @@ const CAUSES: Partial<Record<Code, string>> = {
 };
 
 /** The refused requests by the code of their refusal, the most frequent code first. */
-export function Refusals({ activity, now }: { readonly activity: readonly ActivityCount[] } & Shown) {
-  const counts = new Map<string, number>();
-  for (const { name, count } of activity) counts.set(name, (counts.get(name) ?? 0) + count);
+export function Refusals({ counts, keys, now }: RefusalsProps) {
   const answered = counts.values().reduce((sum, count) => sum + count, 0);
   const refusals = [...counts].filter(([name]) => name !== "OK").sort(([, a], [, b]) => b - a);
   const refused = refusals.reduce((sum, [, count]) => sum + count, 0);
@@ -107,7 +106,12 @@ export function Refusals({ activity, now }: { readonly activity: readonly Activi
       columns={[
         {
           label: "Cause",
-          cell: ([name]) => <Lines text={<code>{name}</code>} more={CAUSES[name as Code]} />,
+          cell: ([name, count]) => (
+            <>
+              <Lines text={<code>{name}</code>} more={CAUSES[name as Code]} />{" "}
+              <RefusedKeys name={name} count={count} keys={name === TOO_MANY ? keys : []} />
+            </>
+          ),
         },
         numeric("Requests", ([, count]) => <Count count={count} of={most} />),
       ]}
@@ -118,6 +122,13 @@ export function Refusals({ activity, now }: { readonly activity: readonly Activi
       <a href="/console/activity?by=code">Show activity</a>
     </Top>
   );
+}
+
+interface RefusalsProps extends Shown {
+  /** The number of answers with each code. */
+  readonly counts: ReadonlyMap<string, number>;
+  /** The keys that sent too many requests. */
+  readonly keys: readonly RefusedKey[];
 }
 
 /** The column with the account of each row, and the tier of its license if the row is a license. */

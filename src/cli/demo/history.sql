@@ -184,11 +184,17 @@ counted_now as (
   insert into too_many_requests (key_id, began_at, requests, refused)
   select key_id, date_bin('10 minutes', now, 'epoch'), requests, refused
     from given cross join hurried join customer using (email)
+  union all
+  select key_id, at, count, count from given cross join refused join customer using (email)
+   where code = 'RATE_LIMIT_EXCEEDED' and count > 0 and at > now - interval '25 hours' and at < now - interval '1 hour'
 ),
 hours as (
   insert into activity_hours (hour, endpoint, code, reason, count)
   select at, endpoint, code, 'demo', sum(count)
     from (select at, endpoint, code, count from refused
+          union all
+          select date_trunc('hour', now, 'UTC'), 'analytics', 'RATE_LIMIT_EXCEEDED', refused
+            from given cross join hurried
           union all
           select at, endpoint, 'OK', round(used / part * percent / 100 / each)
             from (select days_ago, part, sum(used) as used from use group by days_ago, part) as total

@@ -1,0 +1,65 @@
+/** @jsxImportSource hono/jsx */
+/** From a count of refusals to the keys that were refused. */
+import type { Unusual } from "../../activity/mod.ts";
+import { HOUR_MS } from "../../calendar.ts";
+import type { Database } from "../../database/mod.ts";
+import { findMostRefused, type RefusedKey } from "../../keys/mod.ts";
+import type { Reading } from "../../licensing/mod.ts";
+import type { Code, KeyFlaw } from "../../refusal.ts";
+import { AccountLink, KeyLink } from "../frame/console/components/values.tsx";
+
+export const TOO_MANY = "RATE_LIMIT_EXCEEDED" satisfies Code;
+
+/** The keys that had most of the refusals of each unusual hour. Only for too many requests they are known. */
+export type KeysOfHours = ReadonlyMap<Unusual, readonly RefusedKey[]>;
+
+export async function findKeysOfHours(
+  database: Database,
+  unusual: readonly Unusual[],
+  reading: Reading,
+): Promise<KeysOfHours> {
+  const hours = unusual.filter(({ name, kind }) => name === TOO_MANY && kind === "high");
+  const times = hours.map(({ at, count }) => ({ from: at, to: new Date(at.getTime() + HOUR_MS), count }));
+  const found = await findMostRefused(database, times, reading);
+  return new Map(hours.map((hour, index) => [hour, found[index] ?? []]));
+}
+
+/** For each cause the list that has the refused keys, and the words of its link. */
+const LISTS: Readonly<Partial<Record<Code | KeyFlaw, readonly [path: string, words: string]>>> = {
+  [TOO_MANY]: ["keys?refused_now=true", "Keys refused now"],
+  QUOTA_EXCEEDED: ["keys?refused_now=true", "Keys refused now"],
+  KEY_EXPIRED: ["keys?state=expired", "Expired keys"],
+  MACHINE_LIMIT_REACHED: ["keys?all_places_taken=true", "Keys with all places taken"],
+  INVALID_KEY: ["activity?by=reason", "Activity by reason"],
+  expired: ["keys?state=expired", "Expired keys"],
+  suspended: ["keys?state=suspended", "Suspended keys"],
+  revoked: ["keys?state=revoked", "Revoked keys"],
+};
+
+interface RefusedKeysProps extends Pick<Unusual, "name" | "count"> {
+  readonly keys?: readonly RefusedKey[] | undefined;
+}
+
+/** The keys with the most refusals by a code or a reason, or else the list that has them; nothing if there is none. */
+export function RefusedKeys({ name, count, keys = [] }: RefusedKeysProps) {
+  const [path, words] = LISTS[name as Code] ?? [];
+  if (keys.length === 0)
+    return (
+      path && (
+        <span class="more">
+          <a href={`/console/${path}`}>{words}</a>
+        </span>
+      )
+    );
+  return (
+    <>
+      {keys.map(({ key, refused }, index) => (
+        <span class="more">
+          {index === 0 ? "most by " : "then "}
+          <KeyLink id={key.id} text={key.hint} /> of <AccountLink id={key.userId} email={key.email} />
+          {` (${Math.min(100, Math.round((refused * 100) / count))} %)`}
+        </span>
+      ))}
+    </>
+  );
+}
