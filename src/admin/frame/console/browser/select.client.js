@@ -14,7 +14,7 @@ if (bar && boxes.length > 0) {
   const show = () => {
     const selected = boxes.filter((box) => box.checked).length;
     button.textContent = selected === boxes.length ? "Select none" : `Select these ${boxes.length}`;
-    count.textContent = selected === 0 ? "None selected" : `${selected} selected`;
+    count.textContent = selected === 0 ? "" : `${selected} selected`;
   };
   button.addEventListener("click", () => {
     const isAny = boxes.some((box) => !box.checked);
