@@ -22,6 +22,11 @@ export interface By {
 /** How each kind of actor comes in. */
 export const DOORS = { http: "client", command: "command", token: "api", operator: "console" } as const;
 
+/** Returns the actors that a text can mean: the actor itself, or a name with each kind. */
+export function actorsOf(text: string): readonly string[] {
+  return ACTOR.test(text) ? [text] : KINDS.map((kind) => `${kind}:${text}`);
+}
+
 /** Returns the actor as the audit log names it, such as `token:shop`. */
 export function nameOfActor({ kind, name }: Actor): string {
   return `${kind}:${name}`;
@@ -29,6 +34,9 @@ export function nameOfActor({ kind, name }: Actor): string {
 
 const KINDS = Object.keys(DOORS);
 const LINE = lineOf(1, 300);
+
+/** The rule for an actor, or for its name without the kind. */
+export const ACTOR_OR_NAME: Rule<string> = LINE;
 
 /** The rule for the reason of a change. */
 export const REASON_TEXT = lineOf(0, 2_000);

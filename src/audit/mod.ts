@@ -5,7 +5,16 @@
  * other rooms a CTE for their statements. Failed logins have rows, too, although they change nothing.
  */
 export { ACTIONS, type AuditAction, wordsOf } from "./actions.ts";
-export { ACTOR_TEXT, type Actor, type By, DOORS, nameOfActor, REASON_TEXT } from "./actor.ts";
+export {
+  ACTOR_OR_NAME,
+  ACTOR_TEXT,
+  type Actor,
+  actorsOf,
+  type By,
+  DOORS,
+  nameOfActor,
+  REASON_TEXT,
+} from "./actor.ts";
 export { auditCte } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";

@@ -98,6 +98,29 @@ describe("GET /audit", () => {
     ).toBe(true);
   });
 
+  test("takes an actor without its kind, and the last four of a key, if they name one", async () => {
+    const { cookie } = await client.logIn("admin");
+    const page = async (query: string) => (await client.send(`/audit?${query}`, { cookie })).text;
+    const key = await admin.issue({ email: "known@example.org" });
+    const what = `issued the key …${key.apiKey.slice(-4)} of known@example.org`;
+    expect(whatOf(await page(`key=${encodeURIComponent(`…${key.apiKey.slice(-4)}`)}`))).toEqual([what]);
+    expect(whatOf(await page(`key=${key.id}`))).toEqual([what]);
+    expect(await page("key=order-78")).toContain("key must name one key, and no key matches.");
+    await admin.issue({ email: "other@example.org" });
+    await admin.database.query(
+      (sql) => sql`update keys set hint = 'svc_live_ab12…77fe' where hint ~ '^svc_live_.*….'`,
+    );
+    expect(await page("key=77fe")).toContain("key must name one key, and several keys match.");
+    for (const actor of ["operator:olga", "operator:emil", "command:emil"])
+      await admin.database.query(
+        (sql) => sql`insert into audit (at, actor, action) values (now(), ${actor}::text, 'token.issue')`,
+      );
+    expect(await page("actor=nobody")).toContain("actor must be a kind and a name, such as token:shop");
+    expect(await page("actor=emil")).toContain("actor must be one of command:emil, operator:emil.");
+    expect(whatOf(await page("actor=olga"))).toEqual(whatOf(await page("actor=operator:olga")));
+    expect(whatOf(await page("actor=olga&action=token.issue"))).toHaveLength(1);
+  });
+
   test("hides checksums behind a word", async () => {
     const { cookie } = await client.logIn("viewer");
     const digest = "a1".repeat(32);

@@ -29,8 +29,8 @@ const PLACE: Wrong = { ...AFTER, before: "previous" };
 
 const AUDIT_CONDITIONS = {
   account: "Grace",
-  key: "svc_test_…ce05",
-  actor: "olga",
+  key: "two\nlines",
+  actor: "two\nlines",
   action: "key.revoked",
   since: "yesterday",
   until: "2026-11-31",

@@ -2,7 +2,10 @@
 import * as v from "valibot";
 import {
   ACTIONS,
+  ACTOR_OR_NAME,
+  ACTOR_TEXT,
   type AuditRow,
+  actorsOf,
   countAudit,
   countImport,
   type ListedAuditRow,
@@ -11,13 +14,15 @@ import {
   renderAuditRow,
 } from "../../audit/mod.ts";
 import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
-import { MOST_COUNTED } from "../../database/mod.ts";
+import { type Database, MOST_COUNTED } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
+import { listKeys } from "../../keys/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { renderCsv } from "../../text/mod.ts";
+import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
 import { Deed, type NamedThings, nameThings } from "../frame/console/components/deed.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
@@ -32,6 +37,8 @@ import { AUDIT_CONDITIONS } from "./audit_routes.ts";
 const PATH = "/console/audit";
 const ENTRIES = {
   ...AUDIT_CONDITIONS,
+  key: v.optional(SEARCH_FIELD),
+  actor: v.optional(parsedField(ACTOR_OR_NAME)),
   /** The first and the last day. */
   since: v.optional(parsedField(DAY)),
   until: v.optional(parsedField(DAY)),
@@ -69,13 +76,18 @@ export const AUDIT: List<AuditEntries, Row> = {
 };
 
 async function findRows(
-  { options: { database } }: Visit,
-  { account: who, key: keyUuid, since, until, ...conditions }: FieldsOf<AuditEntries>,
+  { options: { database }, now }: Visit,
+  { account: who, key, actor: by, since, until, ...conditions }: FieldsOf<AuditEntries>,
 ): Promise<Found<Row> | Refusal> {
+  const keyUuid = key === undefined ? undefined : await findKeyUuid(database, { text: key, now });
+  if (isRefusal(keyUuid)) return keyUuid;
+  const actor = by === undefined ? undefined : await findActor(database, by);
+  if (isRefusal(actor)) return actor;
   const accountUuid = who === undefined ? undefined : await findAccountUuid(database, who);
   if (isRefusal(accountUuid)) return accountUuid;
   const filter = {
     ...conditions,
+    actor,
     keyUuid,
     accountUuid,
     since: dayOf(since),
@@ -122,11 +134,33 @@ async function findRows(
 const LAST = `.${"9".repeat(18)}`;
 
 /** The log keeps the rows of an erased account, so an id need not be that of an account. */
-async function findAccountUuid(database: Visit["options"]["database"], who: string) {
+async function findAccountUuid(database: Database, who: string) {
   const uuid = parseId("usr", who);
   if (uuid !== undefined) return uuid;
   const account = await findAccountNamed(database, who, "show audit log");
   return isRefusal(account) ? account : account.uuid;
+}
+
+/** Finds the key that a text names: by its id, or by what the list of keys finds if that is one key. */
+async function findKeyUuid(database: Database, { text, now }: { readonly text: string; readonly now: Date }) {
+  const uuid = parseId("key", text);
+  if (uuid !== undefined) return uuid;
+  const search = { text, accountUuids: [], licenseUuids: [], isTooWide: false };
+  const [only, other] = await listKeys(database, { now, filter: { search, limit: 2 } });
+  if (only && !other) return parseId("key", only.id) ?? "";
+  const found = only ? "several keys match" : "no key matches";
+  return refuse("INVALID_REQUEST", `Nothing is shown: key must name one key, and ${found}`);
+}
+
+/** Finds the actor that a text names. A name without a kind must be that of one actor in the log. */
+async function findActor(database: Database, text: string): Promise<string | Refusal> {
+  const [first = text, ...others] = actorsOf(text);
+  if (others.length === 0) return first;
+  const rows = await Promise.all([first, ...others].map((actor) => listAudit(database, { actor, limit: 1 })));
+  const found = rows.flat().map(({ actor }) => actor);
+  if (found[0] !== undefined && found.length === 1) return found[0];
+  const expected = found.length === 0 ? ACTOR_TEXT.expects : `one of ${found.join(", ")}`;
+  return refuse("INVALID_REQUEST", `Nothing is shown: actor must be ${expected}`);
 }
 
 /** Returns the first moment of a day such as `2026-11-22`, or a moment so much later; undefined after the year 9999. */
@@ -141,9 +175,9 @@ function Fields(asked: Asked<AuditEntries>) {
   return (
     <>
       <TextField {...field("account")} label="Account" hint="Its e-mail or its id" />
-      <TextField {...field("actor")} label="Actor" hint="Such as operator:olga" />
+      <TextField {...field("actor")} label="Actor" hint="Such as olga, or operator:olga" />
       <Select {...field("action")} label="Action" choices={choicesOf(ACTIONS)} />
-      <TextField {...field("key")} label="Key" hint="Its id" />
+      <TextField {...field("key")} label="Key" hint="Its id, or its last four as …6442" />
       <TextField {...field("since")} label="From" hint="A day such as 2026-11-20" />
       <TextField {...field("until")} label="To" hint="This day is included, UTC" />
     </>
