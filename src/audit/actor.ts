@@ -32,6 +32,20 @@ export function nameOfActor({ kind, name }: Actor): string {
   return `${kind}:${name}`;
 }
 
+/** How the text of an actor's name, such as `token:shop`, is said in words. */
+const WORDS: Readonly<Record<Actor["kind"], (name: string) => string>> = {
+  http: (name) => `the client ${name}`,
+  command: (name) => `${name}, with a command on the host`,
+  token: (name) => `the token ${name}`,
+  operator: (name) => `${name}, in the console`,
+};
+
+/** Says in words who the actor with this text is: `command:root` is `root, with a command on the host`. */
+export function describeActor(text: string): string {
+  const [kind, ...name] = text.split(":");
+  return WORDS[kind as Actor["kind"]]?.(name.join(":")) ?? text;
+}
+
 const KINDS = Object.keys(DOORS);
 const LINE = lineOf(1, 300);
 

@@ -12,6 +12,7 @@ export {
   actorsOf,
   type By,
   DOORS,
+  describeActor,
   nameOfActor,
   REASON_TEXT,
 } from "./actor.ts";

@@ -49,7 +49,14 @@ export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
 export { countKeys, findHints, findKey, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";
 export { findMostRefused, type RefusedKey } from "./most_refused.ts";
-export { describeObstacles, OBSTACLES, type Obstacle, renderObstacles, sentenceOf } from "./obstacles.ts";
+export {
+  describeObstacles,
+  describeRefused,
+  OBSTACLES,
+  type Obstacle,
+  renderObstacles,
+  sentenceOf,
+} from "./obstacles.ts";
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { renderKeysCsv } from "./render_keys_csv.ts";

@@ -46,17 +46,26 @@ export function findObstacles(key: Obstructed, now: Date): readonly Obstacle[] {
   return obstacles;
 }
 
-type Refused = Pick<Obstructed, "refusedLastHour" | "requestsLastHour"> & {
+type RefusedCounts = Pick<Obstructed, "refusedLastHour" | "requestsLastHour">;
+
+type Refused = RefusedCounts & {
   readonly obstacles: readonly Obstacle[];
 };
 
+/**
+ * Says how many requests were refused: `173 of 240 in the last hour`. Requests before the first refusal are not counted,
+ * so `30 of 30` would look as if every request failed: then it is `30 refused in the last hour`.
+ */
+export function describeRefused({ refusedLastHour: refused, requestsLastHour: all }: RefusedCounts): string {
+  return `${renderCount(refused)} ${refused === all ? "refused" : `of ${renderCount(all)}`} in the last hour`;
+}
+
 /** Says the reasons in words, with their details: `too many requests`, `173 of 240 in the last hour`. */
-export function describeObstacles({ obstacles, refusedLastHour, requestsLastHour }: Refused) {
-  const many = `${renderCount(refusedLastHour)} of ${renderCount(requestsLastHour)} in the last hour`;
-  return obstacles.map((obstacle) => ({
+export function describeObstacles(key: Refused) {
+  return key.obstacles.map((obstacle) => ({
     obstacle,
     words: obstacle === "replaced" ? "rotated" : obstacle.replaceAll("_", " "),
-    details: obstacle === "too_many_requests" ? many : "",
+    details: obstacle === "too_many_requests" ? describeRefused(key) : "",
   }));
 }
 
@@ -74,7 +83,7 @@ export function sentenceOf(obstacle: Obstacle, key: Obstructed, resetsAt: string
     case "quota_used_up":
       return `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`;
     case "too_many_requests":
-      return `It sends too many requests: the service refused ${renderCount(key.refusedLastHour)} of ${renderCount(key.requestsLastHour)} in the last hour. The client must wait as long as Retry-After says.`;
+      return `It sends too many requests (${describeRefused(key)}). The client must wait as long as Retry-After says.`;
   }
 }
 

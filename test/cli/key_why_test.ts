@@ -83,8 +83,8 @@ TIME      2  RATE_LIMIT_EXCEEDED  -
 The key is suspended. When the cause is settled, resume it:
   claviger keys resume key_ID
 
-Some requests were refused because there were too many, 2 of 2 in the last hour:
-the client must wait as long as the header Retry-After says.
+Some requests were refused because there were too many (2 refused in the last
+hour): the client must wait as long as the header Retry-After says.
 `);
     expect(await line.json(["keys", "why", key.id], { env })).toMatchObject({
       id: key.id,
@@ -103,8 +103,8 @@ the client must wait as long as the header Retry-After says.
     expect(await pageOf(key)).toEndWith(`
 TIME      2  RATE_LIMIT_EXCEEDED  -
 
-Some requests were refused because there were too many, 2 of 2 in the last hour:
-the client must wait as long as the header Retry-After says.
+Some requests were refused because there were too many (2 refused in the last
+hour): the client must wait as long as the header Retry-After says.
 `);
   });
 

@@ -64,7 +64,12 @@ test("A key that was used shows its use by day, its refusals and its history, wi
   const suspend = { reason: HOSTILE };
   await visit("admin", key, async (page) => {
     await change(page, "suspend", { Reason: suspend.reason }, "Suspend the key");
-    await page.getByText("The key is suspended: it is refused from now on.").waitFor();
+    // What was done is no warning.
+    await page
+      .locator(".notice.good")
+      .getByText("The key is suspended: it is refused from now on.")
+      .waitFor();
+    await page.getByText("by olga, in the console; reason: <img").waitFor();
     await takeScreenshots(page, "key-suspended");
     await expectAccessible(page);
     const text = (await page.locator("main").textContent()) ?? "";
@@ -75,7 +80,12 @@ test("A key that was used shows its use by day, its refusals and its history, wi
     for (const part of ["401 INVALID_KEY: The API key is invalid or inactive", "free: batch inference"])
       expect(sees).toContain(part);
     expect(sees).toContain("Refused lately");
-    for (const part of ["in 12 days", "7,100 of 10,000", "Too many requests in a minute", "operator:olga"])
+    for (const part of [
+      "in 12 days",
+      "7,100 of 10,000",
+      "Too many requests in a minute",
+      "olga, in the console",
+    ])
       expect(text).toContain(part);
     expect(await page.getByText(HOSTILE.replace("\u202e", "\\u202e")).count()).toBe(4);
     expect(await page.title()).toStartWith("Key svc_live_");
@@ -185,6 +195,7 @@ describe("An action", () => {
       await page.locator("#renew-last_day-error").getByText("the expiry lies in the past").waitFor();
       expect(await page.locator("#renew-reason").inputValue()).toBe(HOSTILE);
       expect(page.url()).toBe(`${path}/renew`);
+      await page.locator("#renew-last_day:focus").waitFor();
       await takeScreenshots(page, "key-refused");
       await expectAccessible(page);
       for (const [action, label, wrong, submit, error] of [
@@ -265,11 +276,18 @@ test("The actions stand in groups, those that end the key apart and in red; Canc
       () => limit.getByRole("link", { name: "Cancel" }).click(),
     ]) {
       await limit.locator("summary").click();
-      await limit.getByLabel("Monthly limit").fill("7");
+      await limit.getByRole("heading", { name: "Change limit" }).waitFor();
+      await limit
+        .getByText("Used: 0. The tier's limit: 50,000 a month. At 0 or less the key is refused.")
+        .waitFor();
+      // Sent unchanged, the tier's limit must not become the license's own.
+      expect(await limit.getByLabel("Monthly limit").inputValue()).toBe("");
+      await page.locator("#limit-monthly_limit:focus").waitFor();
+      await page.keyboard.type("7");
       await close();
       expect(await page.locator(".action[open]").count()).toBe(0);
       expect(await page.locator("#limit summary:focus").count()).toBe(1);
-      expect(await limit.getByLabel("Monthly limit").inputValue()).toBe("50000");
+      expect(await limit.getByLabel("Monthly limit").inputValue()).toBe("");
     }
   });
   await visit(
@@ -404,7 +422,11 @@ test("The form of a license file says until when it is valid and why, and refuse
     key,
     async (page) => {
       const form = page.locator("#license form");
-      await form.getByText(`Valid until ${ends}, because the license ends on ${ends}.`).waitFor();
+      await form
+        .getByText(
+          `With the most days, 6, it would be valid until ${ends}, because the license ends on ${ends}.`,
+        )
+        .waitFor();
       expect(await form.getByLabel("Days of validity").inputValue()).toBe("6");
       await takeScreenshots(page, "key-license-short");
       await form.getByLabel("Days of validity").fill("365");

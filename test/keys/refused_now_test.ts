@@ -266,6 +266,6 @@ describe("the list of keys that are refused now", () => {
     const texts = new Set((await listKeys(database, { now })).map(renderObstacles));
     for (const text of ["suspended", "expired", "quota used up", "revoked", "rotated"])
       expect(texts).toContain(text);
-    expect(texts).toContain("quota used up; too many requests: 1 of 1 in the last hour");
+    expect(texts).toContain("quota used up; too many requests: 1 refused in the last hour");
   });
 });

@@ -8,6 +8,7 @@ import {
   actorsOf,
   countAudit,
   countImport,
+  describeActor,
   type ListedAuditRow,
   listAudit,
   PAGE_POSITION,
@@ -184,12 +185,12 @@ function Fields(asked: Asked<AuditEntries>) {
   );
 }
 
-function Who({ actor, door, address }: AuditRow) {
-  const how = [door, address && `from ${address}`].filter((part) => part !== null);
+function Who({ actor, address }: AuditRow) {
+  const how = [actor, address && `from ${address}`].filter((part) => part !== null);
   return (
     <>
       <a class="thing" href={toAddress(PATH, { actor })}>
-        <Foreign text={actor} />
+        <Foreign text={describeActor(actor)} />
       </a>
       <span class="more">
         <Foreign text={how.join(", ")} />

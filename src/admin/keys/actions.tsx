@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
-import { changeLicense, type LicenseChange, oneYearAfter } from "../../licensing/mod.ts";
+import { changeLicense, type LicenseChange, monthlyLimitOf, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
@@ -23,6 +23,7 @@ import {
   uuidOf,
 } from "./key_action.ts";
 import {
+  describeLimit,
   EXPIRY_ENTRIES,
   ExpiryFields,
   expiryOf,
@@ -122,12 +123,28 @@ export const changeLimit: KeyAction = action({
   submit: "Change the limit",
   toMany: true,
   fits: mayStay,
-  Form: ({ of, field }) => (
-    <>
-      <p>{FOR_ALL_KEYS}</p>
-      <LimitField field={field} proposed={String(of.key.monthlyLimit ?? "")} label="Monthly limit" />
-    </>
-  ),
+  Form({ of: { key }, field, isMany }) {
+    const { used, monthlyLimit: limit } = key;
+    const tierLimit = monthlyLimitOf(key.tier);
+    const stays = limit !== null && used >= limit ? "stays" : "is";
+    return (
+      <>
+        <p>{FOR_ALL_KEYS}</p>
+        {!isMany && (
+          <p>
+            {`Used: ${renderCount(used)}. The tier's limit: ${describeLimit(tierLimit)}. `}
+            {`At ${renderCount(used)} or less the key ${stays} refused.`}
+          </p>
+        )}
+        {/* Sent unchanged, the tier's limit would become the license's own. */}
+        <LimitField
+          field={field}
+          proposed={String(limit === tierLimit ? "" : (limit ?? ""))}
+          label="Monthly limit"
+        />
+      </>
+    );
+  },
   entries: LIMIT_ENTRY,
   perform: ({ fields: { monthly_limit: limit }, ...change }) =>
     changeLicenseOf(change, { monthlyLimit: limit ?? null }),
@@ -212,7 +229,7 @@ export const KEY_ACTIONS = [
 
 /** Says what a change leaves of the month's quota: `500,000 a month; 5,300 used stay.` */
 function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
-  const limit = monthlyLimit === null ? "Unlimited" : `${renderCount(monthlyLimit)} a month`;
+  const limit = monthlyLimit === null ? "Unlimited" : describeLimit(monthlyLimit);
   return `${limit}; ${renderCount(used)} used stay.`;
 }
 

@@ -42,7 +42,7 @@ export const exportLicense: KeyAction = action({
         {...field("days", String(Math.min(USUAL_EXPORT_DAYS, mostDays(of, now))))}
         label="Days of validity"
         inputmode="numeric"
-        hint={`At most ${renderCount(mostDays(of, now))}.`}
+        hint={`At most ${renderCount(mostDays(of, now))}. The last day need not be whole.`}
       />
       <TextField
         {...field("fingerprint")}
@@ -97,23 +97,24 @@ function mostDays({ key }: ActedKey, now: Date): number {
 function reasonOf({ key: { expiresAt, licenseExpiresAt } }: ActedKey): string {
   if (expiresAt < licenseExpiresAt) return `the key was rotated and ends on ${toDay(expiresAt)}`;
   return expiresAt.getTime() === NEVER_EXPIRES.getTime()
-    ? "no file is valid for longer"
+    ? `no file is valid for more than ${renderCount(MOST_EXPORT_DAYS)} days`
     : `the license ends on ${toDay(expiresAt)}`;
 }
 
-/** Says until when a file with the proposed days is valid and why, and what gives a longer one. */
+/** Says until when a file with the proposed days would be valid and why, and what gives a longer one. */
 function End({ of, now }: { readonly of: ActedKey; readonly now: Date }) {
   const { key } = of;
-  const isBounded = mostDays(of, now) <= USUAL_EXPORT_DAYS;
+  const most = mostDays(of, now);
+  const isBounded = most <= USUAL_EXPORT_DAYS;
   const path = `/console/keys/${key.id}`;
   return (
     <>
+      {isBounded ? `With the most days, ${most}, ` : `With ${USUAL_EXPORT_DAYS} days `}
+      it would be{" "}
       <b>
-        Valid until {toDay(isBounded ? key.expiresAt : new Date(now.getTime() + USUAL_EXPORT_DAYS * DAY_MS))}
+        valid until {toDay(isBounded ? key.expiresAt : new Date(now.getTime() + USUAL_EXPORT_DAYS * DAY_MS))}
       </b>
-      {isBounded
-        ? `, because ${reasonOf(of)}. `
-        : `, because of the ${USUAL_EXPORT_DAYS} days below; ${reasonOf(of)}.`}
+      {`${isBounded ? ", because" : ";"} ${reasonOf(of)}. `}
       {isBounded && key.replacedBy === null && (
         <a href={toOpenForm(path, "renew")}>Renew the license for a longer file</a>
       )}

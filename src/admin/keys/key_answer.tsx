@@ -47,14 +47,22 @@ export function CustomerSees({ explanation, now, limits }: Props) {
   );
 }
 
-/** The status, the code and the message. With too many requests only some are refused. */
+/** The status, the code and the message. Too many requests are counted by key: they need not be those of validate. */
 function Answer({ obstacles: [obstacle] }: Pick<KeyExplanation, "obstacles">) {
   if (obstacle === undefined) return "200: the key is valid";
   const { code, sentence } = CLIENT_REFUSALS[obstacle];
+  const answer = (
+    <>
+      {statusOf(code)} <code>{code}</code>
+    </>
+  );
+  if (obstacle === "too_many_requests")
+    return (
+      <>200: the key is valid. Some requests are refused, because there are too many in a minute: {answer}</>
+    );
   return (
     <>
-      {obstacle === "too_many_requests" && "200, and to some requests "}
-      {statusOf(code)} <code>{code}</code>: {sentence}
+      {answer}: {sentence}
     </>
   );
 }

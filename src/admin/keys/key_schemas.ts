@@ -43,7 +43,7 @@ export const KEY = titled("Key", {
   refused_now: REFUSED_NOW,
   requests_last_hour: v.pipe(
     count(),
-    v.description("Since its first refusal for too many requests in the last hour; 0 without one"),
+    v.description("Of the last hour, counted from its first refusal for too many requests on; 0 without one"),
   ),
   refused_last_hour: v.pipe(
     count(),

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
+import { describeActor } from "../../audit/mod.ts";
 import { type KeyExplanation, type Obstacle, sentenceOf } from "../../keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
@@ -27,7 +28,7 @@ export function Why({ explanation, visit, done }: Props) {
   if (obstacles.length === 0) {
     return (
       <Notice kind="good">
-        <Done done={done} />
+        {done !== undefined && <p>{done}</p>}
         The key works: it is active, and the quota of its license is not used up.
         {explanation.since !== null && (
           <p class="since">
@@ -38,31 +39,29 @@ export function Why({ explanation, visit, done }: Props) {
     );
   }
   return (
-    <Notice kind="warning">
-      <Done done={done} />
-      <b>
-        {obstacles[0] === "too_many_requests"
-          ? "The service refuses some requests with this key."
-          : "The service refuses this key."}
-      </b>
-      <ul>
-        {obstacles.map((obstacle) => (
-          <li>
-            {obstacle === explanation.key.state && explanation.since !== null ? (
-              <Since explanation={explanation} visit={visit} />
-            ) : (
-              sentenceOf(obstacle, explanation.key, explanation.resetsAt)
-            )}{" "}
-            <WayOut explanation={explanation} obstacle={obstacle} visit={visit} />
-          </li>
-        ))}
-      </ul>
-    </Notice>
+    <>
+      {done !== undefined && <Notice kind="good">{done}</Notice>}
+      <Notice kind="warning">
+        <b>
+          {obstacles[0] === "too_many_requests"
+            ? "The service refuses some requests with this key."
+            : "The service refuses this key."}
+        </b>
+        <ul>
+          {obstacles.map((obstacle) => (
+            <li>
+              {obstacle === explanation.key.state && explanation.since !== null ? (
+                <Since explanation={explanation} visit={visit} />
+              ) : (
+                sentenceOf(obstacle, explanation.key, explanation.resetsAt)
+              )}{" "}
+              <WayOut explanation={explanation} obstacle={obstacle} visit={visit} />
+            </li>
+          ))}
+        </ul>
+      </Notice>
+    </>
   );
-}
-
-function Done({ done }: Pick<Props, "done">) {
-  return done === undefined ? null : <p>{done}</p>;
 }
 
 /** Says since when the key has its state, and who changed the state. */
@@ -74,12 +73,12 @@ function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps
       {change && (
         <>
           {" by "}
-          <Foreign text={change.actor} />
+          <Foreign text={describeActor(change.actor)} />
         </>
       )}
       {change?.reason && (
         <>
-          {": "}
+          {"; reason: "}
           <Foreign text={change.reason} />
         </>
       )}

@@ -24,10 +24,15 @@ interface FieldProps {
 }
 
 /** The tiers as choices of a field, each with its monthly limit. */
-export const TIER_CHOICES = TIERS.map((tier) => {
-  const limit = monthlyLimitOf(tier);
-  return { value: tier, label: `${tier}, ${limit === null ? "unlimited" : `${renderCount(limit)} a month`}` };
-});
+export const TIER_CHOICES = TIERS.map((tier) => ({
+  value: tier,
+  label: `${tier}, ${describeLimit(monthlyLimitOf(tier))}`,
+}));
+
+/** Says a monthly limit in words: `50,000 a month`. */
+export function describeLimit(limit: number | null): string {
+  return limit === null ? "unlimited" : `${renderCount(limit)} a month`;
+}
 
 /** The last day of a license, or that it has none. */
 export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly hint: string }) {

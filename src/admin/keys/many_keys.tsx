@@ -149,7 +149,7 @@ function toManyKeys(one: KeyAction): Action<Selection> {
             For each of them:
           </p>
           {/* What would be proposed for one key is not meant for all of them. */}
-          <Form of={{ key: first }} field={(name) => field(name)} now={now} />
+          <Form of={{ key: first }} field={(name) => field(name)} now={now} isMany />
           {others.length > 0 && (
             <FoldedKeys title="Left out, because the state does not allow it" keys={others} />
           )}

@@ -2,7 +2,7 @@
 import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import {
-  describeObstacles,
+  describeRefused,
   explainKey,
   type KeyExplanation,
   type KeySummary,
@@ -137,7 +137,7 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
     command: `keys limit ${id} N`,
   }),
   too_many_requests: (key) => ({
-    sentence: `Some requests were refused because there were too many, ${describeObstacles(key).at(-1)?.details}: ${WAIT}`,
+    sentence: `Some requests were refused because there were too many (${describeRefused(key)}): ${WAIT}`,
   }),
 };
 

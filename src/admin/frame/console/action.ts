@@ -58,6 +58,8 @@ export interface FormProps<Thing> {
   readonly of: Thing;
   readonly field: ReturnType<typeof fieldsOf>;
   readonly now: Date;
+  /** The form is for many things, and `of` is only the first. */
+  readonly isMany?: true;
 }
 
 /**

@@ -2,6 +2,7 @@ import { DAY_MS, HOUR_MS } from "../../../calendar.ts";
 
 const MINUTE_MS = 60_000;
 const YEAR_MONTHS = 12;
+const MOST_DAYS = 100;
 
 /** Each unit with the number of milliseconds from which it is used, and its own. */
 const UNITS = [
@@ -12,8 +13,8 @@ const UNITS = [
 
 /**
  * Returns how far an instant is from now, as people say it: `in 12 days`, `3 hours ago`, `now`. Only whole units count.
- * Months and years are calendar months and years. They are used from two on: an instant on this day of the next year is
- * `in 12 months`.
+ * Months and years are calendar months and years. Months are used after 100 days, years from two on: an instant on this
+ * day of the next year is `in 12 months`.
  */
 export function distanceOf(at: Date, now: Date): string {
   const isLater = at > now;
@@ -25,7 +26,7 @@ export function distanceOf(at: Date, now: Date): string {
 
 function amountOf(months: number, ms: number): string | undefined {
   if (months >= 2 * YEAR_MONTHS) return inUnits(months / YEAR_MONTHS, "year");
-  if (months >= 2) return inUnits(months, "month");
+  if (ms >= (MOST_DAYS + 1) * DAY_MS) return inUnits(months, "month");
   const found = UNITS.find(({ fromMs }) => ms >= fromMs);
   return found && inUnits(ms / found.ms, found.unit);
 }

@@ -15,6 +15,18 @@ for (const link of document.querySelectorAll("a[data-closes]"))
     close(link.closest(".action"));
   });
 
+// An open form has the focus: its first wrong field, or what else was refused, or its first field.
+function enter(/** @type {Element | null} */ action) {
+  for (const control of ["[aria-invalid]", ".notice.bad", "input:not([type=hidden]), select"]) {
+    const found = action?.querySelector(`form :is(${control})`);
+    if (found instanceof HTMLElement) return found.focus();
+  }
+}
+
+enter(document.querySelector(".action[open]"));
+for (const action of document.querySelectorAll("details.action"))
+  action.addEventListener("toggle", () => action.hasAttribute("open") && enter(action));
+
 // A file leaves the page as it is: fetch it, and then show what has changed. A refusal is a page, as without script.
 for (const form of document.querySelectorAll(".action form[data-download]"))
   form.addEventListener("submit", async (event) => {

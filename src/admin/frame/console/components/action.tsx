@@ -63,6 +63,7 @@ function ActionForm<Thing>({
         novalidate
         data-download={isDownload ? "" : undefined}
       >
+        <h3>{label}</h3>
         {refused && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
         <Form of={of} field={field} now={visit.now} />
         {repeat && (

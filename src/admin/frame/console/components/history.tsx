@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-import { type AuditFilter, type AuditRow, listAudit } from "../../../../audit/mod.ts";
+import { type AuditFilter, type AuditRow, describeActor, listAudit } from "../../../../audit/mod.ts";
 import type { Database } from "../../../../database/mod.ts";
 import { Changes, REASON_COLUMN } from "./changes.tsx";
 import { Deed, type NamedThings, nameThings } from "./deed.tsx";
@@ -33,7 +33,7 @@ export function History({ rows, now, query }: HistoryProps) {
         }
         columns={[
           { label: "When", cell: ({ at }) => <Ago at={at} now={now} /> },
-          { label: "By", cell: ({ actor }) => <Foreign text={actor} /> },
+          { label: "By", cell: ({ actor }) => <Foreign text={describeActor(actor)} /> },
           { label: "What", cell: Deed },
           { label: "Values", cell: Changes },
           REASON_COLUMN,
