@@ -186,7 +186,7 @@ describe("The page of an account", () => {
       await page.getByText("The licenses were renewed by a year.").waitFor();
       const text = (await page.locator("main").textContent()) ?? "";
       expect(text).toContain("paid until next year");
-      expect(text).toContain("operator:emil");
+      expect(text).toContain("emil, in the console");
       expect(admin.forgotten).toHaveLength(2);
       await takeScreenshots(page, "account-renewed");
       await expectAccessible(page);

@@ -424,7 +424,7 @@ test("The form of a license file says until when it is valid and why, and refuse
       const form = page.locator("#license form");
       await form
         .getByText(
-          `With the most days, 6, it would be valid until ${ends}, because the license ends on ${ends}.`,
+          `With 6 days (the most) the file would be valid until ${ends}, because the license ends on ${ends}.`,
         )
         .waitFor();
       expect(await form.getByLabel("Days of validity").inputValue()).toBe("6");

@@ -109,8 +109,8 @@ function End({ of, now }: { readonly of: ActedKey; readonly now: Date }) {
   const path = `/console/keys/${key.id}`;
   return (
     <>
-      {isBounded ? `With the most days, ${most}, ` : `With ${USUAL_EXPORT_DAYS} days `}
-      it would be{" "}
+      {isBounded ? `With ${most} days (the most) ` : `With ${USUAL_EXPORT_DAYS} days `}
+      the file would be{" "}
       <b>
         valid until {toDay(isBounded ? key.expiresAt : new Date(now.getTime() + USUAL_EXPORT_DAYS * DAY_MS))}
       </b>

@@ -43,7 +43,7 @@ export function Actions<Thing>({ actions, ...props }: ActionsProps<Thing>) {
 
 /** An action that opens in place. Its last field is the reason, which the audit log keeps. */
 function ActionForm<Thing>({
-  action: { name, label, submit, isFinal, isDownload, repeat, Form },
+  action: { name, label, group, submit, isFinal, isDownload, repeat, Form },
   address,
   of,
   visit,
@@ -51,6 +51,7 @@ function ActionForm<Thing>({
 }: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
   const refused = props.refused?.action === name ? props.refused : undefined;
   const field = fieldsOf(name, refused);
+  const Title = group === undefined ? "h2" : "h3";
   const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
   return (
     <details class="action" name="action" id={name} open={isOpen}>
@@ -63,7 +64,7 @@ function ActionForm<Thing>({
         novalidate
         data-download={isDownload ? "" : undefined}
       >
-        <h3>{label}</h3>
+        <Title>{label}</Title>
         {refused && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
         <Form of={of} field={field} now={visit.now} />
         {repeat && (
