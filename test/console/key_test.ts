@@ -436,7 +436,7 @@ test("The form of a license file says until when it is valid and why, and refuse
         .getByText(`It must be at most 6: the license ends on ${ends}`)
         .waitFor();
       await page.getByRole("link", { name: "Renew the license for a longer file" }).click();
-      expect(await page.locator("#renew").getAttribute("open")).not.toBeNull();
+      await page.locator("#renew[open] #renew-last_day:focus").waitFor();
     },
     { query: "?open=license", expectedFaults: [/status of 400/] },
   );

@@ -23,7 +23,8 @@ function enter(/** @type {Element | null} */ action) {
   }
 }
 
-enter(document.querySelector(".action[open]"));
+// Not before: an address that names the form takes the focus away when the page is complete.
+addEventListener("load", () => enter(document.querySelector(".action[open]")));
 for (const action of document.querySelectorAll("details.action"))
   action.addEventListener("toggle", () => action.hasAttribute("open") && enter(action));
 
