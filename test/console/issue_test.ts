@@ -51,8 +51,8 @@ describe("Issue a key", () => {
       await takeScreenshots(page, "issued");
       await expectAccessible(page);
       await page.reload();
-      await page.getByRole("heading", { name: "Keys" }).waitFor();
-      expect(page.url()).toBe(`${admin.url}/console/keys`);
+      await page.getByText("The key is not shown again; rotate it for another.").waitFor();
+      expect(page.url()).toBe(`${admin.url}/console/keys/${found?.id}?done=shown`);
       expect(await page.content()).not.toContain(apiKey);
       expect(await countKeys()).toBe(1);
     });

@@ -318,6 +318,7 @@ test("A rotation shows the new key once", async () => {
     await expectAccessible(page);
     await page.reload();
     await page.getByRole("heading", { name: `Key ${made?.hint}` }).waitFor();
+    await page.getByText("The key is not shown again; rotate it for another.").waitFor();
     expect(await page.content()).not.toContain(apiKey);
     expect(await lastChange(key)).toMatchObject({ action: "key.rotate", reason: "yearly" });
   });

@@ -3,8 +3,10 @@
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../calendar.ts";
 import type { KeyMode, Tier } from "../../licensing/mod.ts";
 import { Copyable, Notice } from "../frame/console/components/layout.tsx";
+import { SHOWN } from "../frame/console/last_change.tsx";
 
 interface Props {
+  readonly id: string;
   readonly apiKey: string;
   readonly tier: Tier;
   readonly mode: KeyMode;
@@ -27,7 +29,7 @@ export function NewKey(props: Props) {
         </p>
         <Copyable id="api-key" text={props.apiKey} label="Copy the key" />
       </Notice>
-      <h2>Message for the customer</h2>
+      <h2 data-reload={`/console/keys/${props.id}?done=${SHOWN}`}>Message for the customer</h2>
       <Copyable id="message" text={toMessage(props)} label="Copy the message" />
       {props.publicUrl === undefined && (
         <p class="hint">

@@ -82,6 +82,7 @@ function showSuccessor(
       <>
         <NewKey
           {...old}
+          id={id}
           apiKey={apiKey}
           expiresAt={old.licenseExpiresAt}
           oldWorksUntil={oldWorksUntil}
@@ -101,7 +102,7 @@ function showSuccessor(
           </Notice>
         )}
         <div class="actions">
-          <a class="button" href={path} data-reload={path}>
+          <a class="button" href={path}>
             Show the new key's page
           </a>
         </div>

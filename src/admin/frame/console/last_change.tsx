@@ -14,6 +14,8 @@ import type { Visit } from "./visit.ts";
 
 /** The word of an address after a change that found the values in place already. */
 export const SAME = "same";
+/** The word of an address to which the reload of a page with a new key leads. */
+export const SHOWN = "shown";
 /** The newest rows of the operator among which the row is looked for. */
 const MOST_ROWS = 50;
 
@@ -24,6 +26,7 @@ export async function describeLastChange<Thing>(
 ): Promise<Child | undefined> {
   const [word = "", request] = (visit.query.get("done") ?? "").split(".");
   if (word === SAME) return "Nothing changed: the values were the same already.";
+  if (word === SHOWN) return "The key is not shown again; rotate it for another.";
   const sentences = new Map(
     actions.flatMap(({ name, done = {} }) =>
       typeof done === "object" ? Object.entries(done) : [[name, done] as const],
