@@ -52,6 +52,17 @@ describe("Every answer of the console", () => {
     expect(answers.filter(({ headers }) => headers.get("cache-control") !== "no-store")).toHaveLength(1);
   });
 
+  test("is compressed if it is a style or a script, for browsers that take it, and never if it is a page", async () => {
+    const { text, headers: ofPage } = await client.send("/enter", { headers: { "accept-encoding": "gzip" } });
+    const [style = ""] = /\/assets\/style-\w+\.css/.exec(text) ?? [];
+    const zipped = await client.send(style, { headers: { "accept-encoding": "br, gzip" } });
+    const plain = await client.send(style, { headers: { "accept-encoding": "identity" } });
+    const encodings = [ofPage, zipped.headers, plain.headers].map((headers) => headers.get("content-encoding"));
+    expect(encodings).toEqual([null, "gzip", null]);
+    expect(plain.text.length).toBeGreaterThan(10_000);
+    expect(zipped.text).toBe(plain.text);
+  });
+
   const addresses: [adminUrl: string, hasHsts: boolean, cookie: RegExp][] = [
     [
       "https://admin.example.org",

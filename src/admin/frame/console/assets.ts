@@ -1,5 +1,6 @@
 /** The style and the scripts of the pages. Their names contain a digest, so browsers keep them until they change. */
 import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import type { Context } from "hono";
 import { refuse } from "../../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
@@ -45,7 +46,13 @@ export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
-const files = new Map<string, { readonly text: string; readonly type: string }>();
+interface Asset {
+  readonly text: string;
+  readonly zipped: Uint8Array<ArrayBuffer>;
+  readonly type: string;
+}
+
+const files = new Map<string, Asset>();
 const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels, manyStyle];
 export const stylePath = add("style.css", STYLES.map(withoutComments).join(""), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
@@ -57,13 +64,16 @@ export function scriptPath(script: Script): string {
   return SCRIPT_PATHS[script] ?? "";
 }
 
-/** Answers with a file. */
+/** Answers with a file, compressed if the browser takes that. Pages are not: they can have secrets. */
 export function serveAsset(c: Context<AdminEnv>): Response {
   const file = files.get(c.req.param("name") ?? "");
   if (file === undefined) return answerRefusal(c, NOT_FOUND);
-  return c.body(file.text, 200, {
+  const isZipped = /\bgzip\b/.test(c.req.header("accept-encoding") ?? "");
+  return c.body(isZipped ? file.zipped : file.text, 200, {
     "Content-Type": `${file.type}; charset=utf-8`,
     "Cache-Control": "public, max-age=31536000, immutable",
+    Vary: "Accept-Encoding",
+    ...(isZipped && { "Content-Encoding": "gzip" }),
   });
 }
 
@@ -75,6 +85,6 @@ function withoutComments(style: string): string {
 function add(name: string, text: string, type: string): string {
   const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
   const named = name.replace(".", `-${digest}.`);
-  files.set(named, { text, type });
+  files.set(named, { text, zipped: new Uint8Array(gzipSync(text)), type });
   return `/console/assets/${named}`;
 }
