@@ -138,13 +138,15 @@ describe("GET /audit", () => {
 describe("GET /audit.csv", () => {
   test("has every row that meets the conditions, with codes and values", async () => {
     const { cookie } = await client.logIn("viewer");
-    const { text, headers } = await client.send("/audit.csv?action=key.import", { cookie });
+    await importMany(70, "csv");
+    const path = "/audit.csv?action=key.import&account=csv@example.org";
+    const { text, headers } = await client.send(path, { cookie });
     expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
     const [heading = "", ...lines] = text.trimEnd().split("\r\n");
     expect(heading).toBe(
       "id,at,actor,door,action,user_id,license_id,key_id,before,after,reason,request,address",
     );
-    expect(lines).toHaveLength(382);
+    expect(lines).toHaveLength(70);
     const cells = parseCsvLine(lines[0] ?? "") ?? [];
     expect(cells.slice(2, 5)).toEqual(["command:tester", "command", "key.import"]);
     expect(JSON.parse(cells[9] ?? "")).toMatchObject({ tier: "free", mode: "live" });
