@@ -57,7 +57,9 @@ describe("Every answer of the console", () => {
     const [style = ""] = /\/assets\/style-\w+\.css/.exec(text) ?? [];
     const zipped = await client.send(style, { headers: { "accept-encoding": "br, gzip" } });
     const plain = await client.send(style, { headers: { "accept-encoding": "identity" } });
-    const encodings = [ofPage, zipped.headers, plain.headers].map((headers) => headers.get("content-encoding"));
+    const encodings = [ofPage, zipped.headers, plain.headers].map((headers) =>
+      headers.get("content-encoding"),
+    );
     expect(encodings).toEqual([null, "gzip", null]);
     expect(plain.text.length).toBeGreaterThan(10_000);
     expect(zipped.text).toBe(plain.text);

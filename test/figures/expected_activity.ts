@@ -98,11 +98,12 @@ export function activityTables(page: ActivityCounts): Tables {
     .map(({ at, name, count, kind, lowest, highest }) => [
       ...[at.toISOString().slice(0, 16).replace("T", " "), name, text(count), kind],
       lowest === highest ? text(lowest) : `${text(lowest)} to ${text(highest)}`,
+      kind === "high" ? (REFUSED[name] ?? "") : "",
     ]);
   return {
     ...(marks.length > 0 && {
       "Unusual hours, the latest first": [
-        ["Hour", LABELS[by], "Answers", "Mark", "28 days before"],
+        ["Hour", LABELS[by], "Answers", "Mark", "28 days before", "Refused keys"],
         ...marks,
       ],
     }),
@@ -112,6 +113,18 @@ export function activityTables(page: ActivityCounts): Tables {
     ...(by === "code" && chart("Other answers, by code", (name) => name !== "OK")),
   };
 }
+
+/** The lists to which unusually many refusals lead: this load is counted without its keys. */
+const REFUSED: Readonly<Record<string, string>> = {
+  RATE_LIMIT_EXCEEDED: "Keys refused now",
+  QUOTA_EXCEEDED: "Keys refused now",
+  KEY_EXPIRED: "Expired keys",
+  MACHINE_LIMIT_REACHED: "Keys with all places taken",
+  INVALID_KEY: "Activity by reason",
+  expired: "Expired keys",
+  suspended: "Suspended keys",
+  revoked: "Revoked keys",
+};
 
 function labelOf(at: Date, step: ActivityStep): string {
   const iso = at.toISOString();
