@@ -85,7 +85,7 @@ export function countImport(database: Database, xid: string): Promise<number> {
   return countRows(
     database,
     (sql) => sql`
-      select from audit where xid = ${xid}::text::xid8 and action = 'key.import' limit ${MOST_COUNTED + 1}::bigint`,
+      select from audit where xid = ${xid}::text::xid8 and action = 'key.import'`,
   );
 }
 

@@ -47,10 +47,12 @@ const ENTRIES = {
 } as const;
 type AuditEntries = typeof ENTRIES;
 
-/** A row with what people call its things, and how many keys the import had that it stands for. */
-interface Row extends ListedAuditRow, NamedThings {
+/** A row that can stand for a whole import, with the number of its keys. */
+interface Folded extends ListedAuditRow {
   readonly imported?: number;
 }
+
+type Row = Folded & NamedThings;
 
 /** The audit log. */
 export const AUDIT: List<AuditEntries, Row> = {
@@ -101,32 +103,33 @@ async function findRows(
   let hasImport = false;
   return {
     async read(after, limit, isBackwards) {
-      const rows: Row[] = [];
-      // Backwards, what comes next is before the whole import.
+      const rows: Folded[] = [];
+      // A page before an import begins with newer rows than those of the import.
       let from = isBackwards && folds ? after?.replace(/\.0$/, LAST) : after;
       for (let left = limit; left > 0; left = limit - rows.length) {
-        const found = await nameThings(database, await list(from, left, isBackwards));
+        const found = await list(from, left, isBackwards);
         for (const row of found) {
           const xid = folds && row.action === "key.import" ? row.position.split(".")[0] : "";
           from = row.position;
-          if (!xid) rows.push(row);
-          else {
-            hasImport = true;
-            from = `${xid}${isBackwards ? LAST : ".0"}`;
-            const position = `${xid}.0`;
-            // Rows of other changes can stand between those of an import, as in a demo.
-            if (rows.some((shown) => shown.position === position)) continue;
-            rows.push({ ...row, position, imported: await countImport(database, xid) });
+          if (!xid) {
+            rows.push(row);
+            continue;
           }
+          hasImport = true;
+          from = `${xid}${isBackwards ? LAST : ".0"}`;
+          const position = `${xid}.0`;
+          // Rows of other changes can stand between those of an import, as in a demo.
+          if (rows.some((shown) => shown.position === position)) continue;
+          rows.push({ ...row, position, imported: await countImport(database, xid) });
         }
         if (found.length < left) break;
       }
-      return rows;
+      return await nameThings(database, rows);
     },
     async readAll(after, limit) {
       return await nameThings(database, await list(after, limit));
     },
-    // A row that stands for many would count as many.
+    // The count has every row of an import, but the page has one row for all of them.
     count: async (after) => (hasImport ? undefined : await countAudit(database, { ...filter, after })),
   };
 }
@@ -155,9 +158,9 @@ async function findKeyUuid(database: Database, { text, now }: { readonly text: s
 
 /** Finds the actor that a text names. A name without a kind must be that of one actor in the log. */
 async function findActor(database: Database, text: string): Promise<string | Refusal> {
-  const [first = text, ...others] = actorsOf(text);
-  if (others.length === 0) return first;
-  const rows = await Promise.all([first, ...others].map((actor) => listAudit(database, { actor, limit: 1 })));
+  const actors = actorsOf(text);
+  if (actors.length === 1) return text;
+  const rows = await Promise.all(actors.map((actor) => listAudit(database, { actor, limit: 1 })));
   const found = rows.flat().map(({ actor }) => actor);
   if (found[0] !== undefined && found.length === 1) return found[0];
   const expected = found.length === 0 ? ACTOR_TEXT.expects : `one of ${found.join(", ")}`;
