@@ -78,7 +78,9 @@ function sumOf(rows: readonly HourOfEndpoint[]) {
 /** A small chart without an axis: all requests of each hour, and in front those that were refused or failed. */
 function Line({ columns }: { readonly columns: readonly { label: string; values: readonly number[] }[] }) {
   const sums = columns.map(({ values: [good = 0, refused = 0, failed = 0] }) => [
-    ...[good + refused + failed, refused + failed, failed],
+    good + refused + failed,
+    refused + failed,
+    failed,
   ]);
   const counts = sums.map(([all = 0]) => all);
   const most = Math.max(...counts);

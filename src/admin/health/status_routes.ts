@@ -95,10 +95,15 @@ export const getStatus = route("GET /status", "status:read", {
         const refused = (keys.get(hour) ?? []).map(({ key, refused }) => ({ id: key.id, refused }));
         return { ...row, at: toTimestamp(at), code: name, http_requests: count, most_refused: refused };
       }),
-      processes: processes.map(({ address, host, version, startedAt, isLost, p50Ms, p95Ms }) => {
-        const latency = { p50_ms: p50Ms, p95_ms: p95Ms };
-        return { address, host, version, started_at: toTimestamp(startedAt), is_lost: isLost, ...latency };
-      }),
+      processes: processes.map(({ address, host, version, startedAt, isLost, p50Ms, p95Ms }) => ({
+        address,
+        host,
+        version,
+        started_at: toTimestamp(startedAt),
+        is_lost: isLost,
+        p50_ms: p50Ms,
+        p95_ms: p95Ms,
+      })),
     };
   },
 });

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-import { completeQuery, findHours, goBack } from "../../activity/mod.ts";
+import { completeQuery, findHours } from "../../activity/mod.ts";
 import { DAY_MS, toDay } from "../../calendar.ts";
 import { readFigures } from "../../figures/mod.ts";
 import { findMostRefused, listKeys } from "../../keys/mod.ts";
@@ -86,7 +86,10 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
   };
 }
 
-/** The sentence of the page Health, without the tokens, whose names only admins see; and the activity of the last day. */
+/**
+ * Finds the sentence of the page Health, without the tokens, whose names only admins see, and the activity of the last
+ * day.
+ */
 async function findHealth({ database, examination, certificateExpiresAt }: Visit["options"], now: Date) {
   const query = completeQuery({}, now);
   const [findings, processes, day] = await Promise.all([
@@ -97,7 +100,7 @@ async function findHealth({ database, examination, certificateExpiresAt }: Visit
   const expiries = listExpiries(certificateExpiresAt(), [], now);
   const counts = new Map<string, number>();
   for (const { name, count } of day.counts) counts.set(name, (counts.get(name) ?? 0) + count);
-  const lastDay = { from: goBack(query.from, "hour", 0), to: now, count: counts.get(TOO_MANY) ?? 0 };
+  const lastDay = { from: query.from, to: now, count: counts.get(TOO_MANY) ?? 0 };
   const [refused = []] = await findMostRefused(database, lastDay.count > 0 ? [lastDay] : [], { now });
   const { unusual } = day;
   return { unusual, counts, refused, ...summarize({ findings, expiries, processes, unusual }) };
