@@ -59,8 +59,8 @@ export interface HourOfEndpoint {
 }
 
 /**
- * Finds what each endpoint answered in each hour of a query, by endpoint and the earliest hour first. `failures` are the
- * codes of answers with a status of 500 or more.
+ * Finds what each endpoint answered in each hour of a query, by endpoint and the earliest hour first. `failures` are
+ * the codes of answers with a status of 500 or more.
  */
 export async function findEndpointHours(
   database: Pick<Database, "query">,

@@ -1,6 +1,6 @@
 /**
- * Every action of the audit log, with its words: what was done, and to what. The code says what was changed, a dot, and how.
- * Grouped by what was changed.
+ * Every action of the audit log, grouped by what was changed. The code says what was changed, a dot, and how. The words
+ * say what was done, and to what.
  */
 const WORDS = {
   "key.issue": "issued the key",

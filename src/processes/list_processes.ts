@@ -10,8 +10,9 @@ export interface ServingProcess {
   /** Whether it counts the requests of a key alone, or together with other processes. */
   readonly rateLimits: "process" | "shared";
   readonly startedAt: Date;
-  /** Within how many milliseconds half of its requests and 95 % of them were answered; null before its first report of it. */
+  /** Half of its requests were answered within this time; null until the process has reported it. */
   readonly p50Ms: number | null;
+  /** As `p50Ms`, for 95 % of its requests. */
   readonly p95Ms: number | null;
   /** By the clock of the database. */
   readonly seenSecondsAgo: number;

@@ -36,7 +36,7 @@ const CHOICES = 24;
 
 interface UsageProps {
   readonly month: Month;
-  /** The use of the last twelve months, including this month, and of a year before. Undefined before the first count. */
+  /** The use of this month, the eleven before, and the months to compare. Undefined before the first count. */
   readonly year: UsageDays | undefined;
   /** The use of the month, by day. */
   readonly use: UsageDays | undefined;

@@ -1,5 +1,4 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
-
 import { counted } from "../../render_count.ts";
 import { databaseCommand, group } from "../command.ts";
 import { removeDemoOperator } from "../demo/console.ts";
