@@ -67,11 +67,11 @@ export async function searchOfForm(visit: Visit, c: Context<AdminEnv>): Promise<
   if (!mayBeSecret(given)) return c.redirect(toAddress("/console/search", { q: given }), 303);
   if (redactKeys(given) === given) return await showFound(given, visit, c);
   // Another key that only looks like this one must not open.
-  return await showFound(toHint(wholeKeys[0] ?? given, visit), visit, c, { isList: true });
+  return await showFound(hideDigits(wholeKeys[0] ?? given, visit), visit, c, { isList: true });
 }
 
-/** Returns the digits of a key that hints have: no others are searched and shown. */
-function toHint(key: string, { options }: Visit): string {
+/** Returns a key without the digits that its hint hides: those are neither searched nor shown. */
+function hideDigits(key: string, { options }: Visit): string {
   const { mode, start, end } = parseKeyParts(key) ?? {};
   return [mode && `${options.brand.name}_${mode}_`, start, HIDDEN, end].join("");
 }
@@ -84,12 +84,14 @@ async function showFound(
 ): Promise<Page | Response | Refusal> {
   if (SEARCH_TEXT.parse(text) === undefined) return WRONG;
   const { options, may } = visit;
-  const named = may("accounts:read") ? await findAccountNamed(options.database, text, "search") : WRONG;
+  if (!isList && may("accounts:read")) {
+    const named = await findAccountNamed(options.database, text, "search");
+    if (!isRefusal(named)) return c.redirect(`/console/accounts/${named.id}`, 303);
+  }
   const found = await findAll(text, visit);
-  const only = isRefusal(named) ? found.only : `/accounts/${named.id}`;
-  if (only !== undefined && !isList) return c.redirect(`/console${only}`, 303);
+  if (!isList && found.only !== undefined) return c.redirect(`/console${found.only}`, 303);
   const shown = mayBeSecret(text) || text === HIDDEN ? undefined : text;
-  const query = { search: shown ?? toHint(text, visit) };
+  const query = { search: shown ?? hideDigits(text, visit) };
   const operators = { title: "Operators", path: "/access", columns: () => operatorColumns(visit.now) };
   // Rows are selected in the list alone.
   const reading = { ...visit, may: () => false };
