@@ -124,9 +124,7 @@ export async function findStored(
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
   now: Date,
 ) {
-  const { near_quota, unused_for, runs_out_within, refused_now, all_places_taken, sort } = conditions;
-  const stored = { near_quota, unused_for, runs_out_within, refused_now, all_places_taken, sort };
-  const found = await findStoredLists(database, stored, now);
+  const found = await findStoredLists(database, conditions, now);
   if (found !== undefined) demandFigures();
   return found;
 }

@@ -34,10 +34,7 @@ export function Refusals({ refusals, now }: RefusalsProps) {
           caption="Latest refusal first; a refusal appears some seconds after its answer"
           columns={[
             { label: "Code", cell: ({ code }) => <code>{code}</code> },
-            {
-              label: "Meaning",
-              cell: meaningOf,
-            },
+            { label: "Meaning", cell: meaningOf },
             numeric("Times", ({ count }) => renderCount(count)),
             { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
           ]}

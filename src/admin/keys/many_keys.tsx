@@ -15,7 +15,7 @@ import { redactKeys } from "../../secrets/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { Foreign, KeyLink } from "../frame/console/components/values.tsx";
-import { readConditions } from "../frame/console/conditions.ts";
+import { nameConditions, readConditions } from "../frame/console/conditions.ts";
 import { type DetailPage, detailRoutes, openPage } from "../frame/console/detail_page.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import { form, page } from "../frame/console/route.ts";
@@ -102,11 +102,10 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
 /** Says in words which keys meet the conditions: `all with tier: free, expiring within: 90`. */
 function describeAll(conditions: string): string {
   const { entered } = readConditions(new URLSearchParams(conditions), KEYS.entries);
-  const words = Object.entries(entered).flatMap(([name, text]) => {
-    const condition = name.replaceAll("_", " ");
-    return name === "sort" ? [] : text === "true" ? [condition] : [`${condition}: ${redactKeys(text)}`];
-  });
-  return words.length === 0 ? "all keys" : `all with ${words.join(", ")}`;
+  const described = nameConditions(entered).map(([words, text]) =>
+    text === "true" ? words : `${words}: ${redactKeys(text)}`,
+  );
+  return described.length === 0 ? "all keys" : `all with ${described.join(", ")}`;
 }
 
 async function listAll(conditions: string, visit: Visit): Promise<readonly string[] | Refusal> {

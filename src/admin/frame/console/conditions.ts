@@ -35,6 +35,13 @@ export function readConditions<const Entries extends v.ObjectEntries>(
   return { entered, values: refuse(code, `Nothing is shown: ${why}`, { fields }) };
 }
 
+/** Names the conditions in words, each with its text: `expiring within`, `90`. The order of a list is no condition. */
+export function nameConditions(entered: Asked<v.ObjectEntries>["entered"]) {
+  return Object.entries(entered).flatMap(([name, text]) =>
+    name === "sort" ? [] : [[name.replaceAll("_", " "), text] as const],
+  );
+}
+
 /** Returns the name, the text and the error of a condition, for its field in the form. */
 export function fieldOf({ entered, values }: Asked<v.ObjectEntries>, name: string) {
   return {

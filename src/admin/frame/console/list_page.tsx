@@ -14,7 +14,7 @@ import { Notice } from "./components/layout.tsx";
 import { Pages, type Readable, readPage, renderOrder, renderPlace, toAddress } from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
-import { type Asked, readConditions } from "./conditions.ts";
+import { type Asked, nameConditions, readConditions } from "./conditions.ts";
 import type { FieldsOf } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
@@ -103,7 +103,7 @@ async function listPage<Entries extends WithAfter, Row>(
   const path = `/console${list.path}`;
   const isFiltered = Object.keys(entered).length > 0;
   const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
-  const set = Object.keys(entered).flatMap((name) => (name === "sort" ? [] : name.replaceAll("_", " ")));
+  const set = nameConditions(entered).map(([words]) => words);
   const sort = entered.sort ?? order;
   const named = `${renderPlace(noun, page)}, ${renderOrder(sort)}`;
   const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;

@@ -19,23 +19,17 @@ export async function nameThings<Row extends AuditRow>(
   database: Database,
   rows: readonly Row[],
 ): Promise<(Row & NamedThings)[]> {
-  const uuids = (kind: "usr" | "key", ids: readonly (string | null)[]) => [
-    ...new Set(ids.flatMap((id) => parseId(kind, id ?? "") ?? [])),
+  const uuidsOf = (kind: "usr" | "key", idOf: (row: Row) => string | null) => [
+    ...new Set(rows.flatMap((row) => parseId(kind, idOf(row) ?? "") ?? [])),
   ];
   const [emails, hints] = await Promise.all([
     findEmails(
       database,
-      uuids(
-        "usr",
-        rows.map(({ userId }) => userId),
-      ),
+      uuidsOf("usr", ({ userId }) => userId),
     ),
     findHints(
       database,
-      uuids(
-        "key",
-        rows.map(({ keyId }) => keyId),
-      ),
+      uuidsOf("key", ({ keyId }) => keyId),
     ),
   ]);
   return rows.map((row) => ({
