@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /**
  * What a page says after a change: the values before and after, and a sentence of the action. The address names only
- * the action and the request. The values come from the row that the request has written to the audit log; without such a row
- * of this operator, the page claims no change.
+ * the action and the request. The values come from the row that the request has written to the audit log. Without such
+ * a row of this operator, the page claims no change.
  */
 import type { Child } from "hono/jsx";
 import { type AuditRow, listAudit, nameOfActor } from "../../../audit/mod.ts";

@@ -15,7 +15,7 @@ for (const link of document.querySelectorAll("a[data-closes]"))
     close(link.closest(".action"));
   });
 
-// An open form has the focus: its first wrong field, or what else was refused, or its first field.
+// Puts the focus into an open form: on its first wrong field, else on the notice of a refusal, else on its first field.
 function enter(/** @type {Element | null} */ action) {
   for (const control of ["[aria-invalid]", ".notice.bad", "input:not([type=hidden]), select"]) {
     const found = action?.querySelector(`form :is(${control})`);
@@ -23,7 +23,7 @@ function enter(/** @type {Element | null} */ action) {
   }
 }
 
-// Not before: an address that names the form takes the focus away when the page is complete.
+// Only after the load: until then the browser can still move the focus to the form that the address names.
 addEventListener("load", () => enter(document.querySelector(".action[open]")));
 for (const action of document.querySelectorAll("details.action"))
   action.addEventListener("toggle", () => action.hasAttribute("open") && enter(action));

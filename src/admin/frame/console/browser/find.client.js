@@ -14,8 +14,8 @@ if (input instanceof HTMLInputElement) {
   });
 }
 
-// On a phone the menu is one row. Most browsers do not scroll it to the current entry by themselves. The next entry is cut,
-// which shows that there are more.
+// On a phone the menu is one row, and most browsers do not scroll it to the current entry. The next entry is cut, which
+// shows that there are more.
 const menu = document.querySelector(".top nav");
 const current = menu?.querySelector("[aria-current]");
 if (menu && current) {
