@@ -1,16 +1,13 @@
 /**
  * The API key: `svc_live_` or `svc_test_` and 48 lowercase hexadecimal digits, which are 192 random bits.
  *
- * Only the SHA-256 and a hint of a key are stored. The hint has 8 of the 48 digits. Nobody can try 2^160 keys, so the hash needs no salt and no
- * stretching. Without a salt, one index is enough to find a key.
+ * Only the SHA-256 and a hint of a key are stored. The hint has 8 of the 48 digits. Nobody can try 2^160 keys, so the
+ * hash needs no salt and no stretching. Without a salt, one index is enough to find a key.
  */
 
 import { hash, randomBytes } from "node:crypto";
 import type { Brand } from "../brand.ts";
-import { HINT_DIGITS, type KeyMode, MODES } from "../licensing/mod.ts";
-
-/** How many hexadecimal digits a key has after its prefix. */
-const DIGITS = 48;
+import { HINT_DIGITS, KEY_DIGITS, type KeyMode, MODES } from "../licensing/mod.ts";
 
 export interface NewApiKey {
   /** The key itself. Show it once: it is not stored. */
@@ -24,21 +21,21 @@ export interface NewApiKey {
 export function generateApiKey(
   brand: Brand,
   mode: KeyMode,
-  { bytes = randomBytes(DIGITS / 2) }: { readonly bytes?: Buffer } = {},
+  { bytes = randomBytes(KEY_DIGITS / 2) }: { readonly bytes?: Buffer } = {},
 ): NewApiKey {
-  const apiKey = `${brand.name}_${mode}_${bytes.toString("hex").slice(0, DIGITS)}`;
+  const apiKey = `${brand.name}_${mode}_${bytes.toString("hex").slice(0, KEY_DIGITS)}`;
   return { apiKey, hash: hashApiKey(apiKey), hint: toHint(apiKey) };
 }
 
 /** Returns the pattern of a brand's keys: no white space, no uppercase digits, no text before or after the key. */
 export function keyPattern(brand: Brand): RegExp {
-  return new RegExp(`^${brand.name}_(${MODES.join("|")})_[0-9a-f]{${DIGITS}}$`);
+  return new RegExp(`^${brand.name}_(${MODES.join("|")})_[0-9a-f]{${KEY_DIGITS}}$`);
 }
 
 /** Describes this pattern in a refusal: `svc_live_ or svc_test_ and 48 lowercase hexadecimal digits`. */
 export function keyForm({ name }: Brand): string {
   const prefixes = MODES.map((mode) => `${name}_${mode}_`).join(" or ");
-  return `${prefixes} and ${DIGITS} lowercase hexadecimal digits`;
+  return `${prefixes} and ${KEY_DIGITS} lowercase hexadecimal digits`;
 }
 
 /** Returns the SHA-256 of a key: 64 lowercase hexadecimal digits. */
@@ -48,18 +45,18 @@ export function hashApiKey(apiKey: string): string {
 
 /** Returns the mode of a well-formed key. */
 export function modeOf(apiKey: string): KeyMode {
-  return apiKey.slice(0, -DIGITS).endsWith("_live_") ? "live" : "test";
+  return apiKey.slice(0, -KEY_DIGITS).endsWith("_live_") ? "live" : "test";
 }
 
 /** Returns the prefix, the first and the last characters of a key, by which people recognise it: `svc_live_ab12…6442`. */
 export function toHint(apiKey: string): string {
-  return `${apiKey.slice(0, HINT_DIGITS - DIGITS)}…${apiKey.slice(-HINT_DIGITS)}`;
+  return `${apiKey.slice(0, HINT_DIGITS - KEY_DIGITS)}…${apiKey.slice(-HINT_DIGITS)}`;
 }
 
 /** Returns the keys that a text may contain: with their prefix, or only their digits, which can be those of each mode. */
 export function findKeysIn(text: string, { name }: Brand): string[] {
   const form = new RegExp(
-    `(?:${name}_(${MODES.join("|")})_|(?<![0-9a-f]))([0-9a-f]{${DIGITS}})(?![0-9a-f])`,
+    `(?:${name}_(${MODES.join("|")})_|(?<![0-9a-f]))([0-9a-f]{${KEY_DIGITS}})(?![0-9a-f])`,
     "gi",
   );
   return [...text.matchAll(form)].flatMap(([, mode, digits = ""]) =>

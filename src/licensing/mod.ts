@@ -41,7 +41,13 @@ export {
   refusePastExpiry,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
-export { HINT_DIGITS, parseKeyParts, selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
+export {
+  HINT_DIGITS,
+  KEY_DIGITS,
+  parseKeyParts,
+  selectKeysOfExternalId,
+  selectNamedKeys,
+} from "./named_keys.ts";
 export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,

@@ -6,11 +6,17 @@ import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import type { Search } from "./search_accounts.ts";
 
+/** How many hexadecimal digits a key has after its prefix. */
+export const KEY_DIGITS = 48;
 /** How many digits of the start and of the end of a key its hint has. */
 export const HINT_DIGITS = 4;
 
 /** A prefix, the first digits, and the last digits behind three dots. Each of them can be missing. */
-const PART_OF_KEY = /^(?:[a-z0-9]{1,32}_(live|test)_)?([0-9a-f]{4,48})?(?:(…|\.\.\.)([0-9a-f]{4,44})?)?$/i;
+const PART_OF_KEY = new RegExp(
+  `^(?:[a-z0-9]{1,32}_(live|test)_)?([0-9a-f]{${HINT_DIGITS},${KEY_DIGITS}})?` +
+    `(?:(…|\\.\\.\\.)([0-9a-f]{${HINT_DIGITS},${KEY_DIGITS - HINT_DIGITS}})?)?$`,
+  "i",
+);
 
 /** The digits of a key that a text gives. */
 interface KeyParts {
@@ -29,7 +35,7 @@ export function parseKeyParts(text: string): KeyParts | undefined {
   if (start === undefined) return end === undefined ? undefined : { mode, end };
   if (mode === undefined && dots === undefined && digits?.length === HINT_DIGITS)
     return { start, end: start, isEither: true };
-  return { mode, start, end: digits?.length === 48 ? digits.slice(-HINT_DIGITS) : end };
+  return { mode, start, end: digits?.length === KEY_DIGITS ? digits.slice(-HINT_DIGITS) : end };
 }
 
 /** Selects the ids of the keys that a search names. */

@@ -2,7 +2,7 @@ import { type Database, lineOf, type Sql } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import { renderCount } from "../render_count.ts";
 import type { Rule } from "../rule.ts";
-import { redactKeys } from "../secrets/mod.ts";
+import { KEY_LIKE_DIGITS, redactKeys } from "../secrets/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
@@ -38,7 +38,7 @@ const LINE = lineOf(1, 255);
 
 /** The rule for the text of a search, which lists have in an address: no address and no command contains a key. */
 export const SEARCH_TEXT: Rule<string> = {
-  expects: `${LINE.expects}, with a letter or a digit, and no API key: at most 7 characters after the prefix, or its last 4`,
+  expects: `${LINE.expects}, with a letter or a digit, and no API key: at most ${KEY_LIKE_DIGITS - 1} characters after the prefix, or its last 4`,
   keywords: LINE.keywords,
   parse(text) {
     const isRight = LINE.parse(text) !== undefined && wordsOf(text).length > 0 && redactKeys(text) === text;

@@ -4,7 +4,15 @@
  * Pure: other rooms store the root secret and the boxes.
  */
 export { opensCanary, sealCanary } from "./canary.ts";
-export { mayBeSecret, redactKeys, redactKeysInEvent, redactQuery, renderWithoutKeys } from "./redact.ts";
+export {
+  KEY_LIKE_DIGITS,
+  mayBeSecret,
+  NO_KEY_PATTERN,
+  redactKeys,
+  redactKeysInEvent,
+  redactQuery,
+  renderWithoutKeys,
+} from "./redact.ts";
 export type { RootSecret } from "./root_secret.ts";
 export { generateRootSecret, parseRootSecret } from "./root_secret.ts";
 export { createSecrets, type Secrets } from "./sealed_box.ts";

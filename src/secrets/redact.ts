@@ -7,13 +7,23 @@
  * only when the value is plain. An address that cannot be parsed is not shown.
  */
 
+/** A text with a prefix, and at least so many hexadecimal digits behind it, looks like a key. */
+export const KEY_LIKE_DIGITS = 8;
+/** So do so many digits alone. */
+const DIGITS_ALONE = 40;
+
 /**
- * Matches a brand, `live`, `test` or the `op` of tokens, and at least 8 hexadecimal digits; or at least 40 hexadecimal
- * digits alone.
+ * Matches a brand, `live`, `test` or the `op` of tokens, and hexadecimal digits; or more digits alone.
  * The length of the brand is bounded to keep the search linear; the front of a longer brand stays in the text
  * and reveals nothing.
  */
-const KEY_LIKE = /[a-z0-9]{0,32}_(?:live|test|op)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
+const KEY_LIKE = new RegExp(
+  `[a-z0-9]{0,32}_(?:live|test|op)_[0-9a-f]{${KEY_LIKE_DIGITS},}|[0-9a-f]{${DIGITS_ALONE},}`,
+  "gi",
+);
+
+/** The same for a browser: the pattern of a field for texts that do not look like a key. */
+export const NO_KEY_PATTERN = `(?!.*_(live|test|op)_[0-9a-fA-F]{${KEY_LIKE_DIGITS}})(?!.*[0-9a-fA-F]{${DIGITS_ALONE}}).*`;
 
 /**
  * The same for events, but of bare digits only runs of 48 to 55, the length of a key's digits or a little more:

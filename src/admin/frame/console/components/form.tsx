@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields of forms. */
 import type { Child } from "hono/jsx";
+import { NO_KEY_PATTERN } from "../../../../secrets/mod.ts";
 
 interface FieldProps {
   readonly label: string;
@@ -62,9 +63,6 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
 /** What the search of lists finds. */
 export const SEARCH_HINT = "An account by words; a key by its start or end; an id or an external id";
 
-/** A list has its search in the address, so the browser does not send a key there. The box of the frame takes it. */
-const NO_KEY = "(?!.*_(live|test|op)_[0-9a-fA-F]{8})(?!.*[0-9a-fA-F]{40}).*";
-
 /**
  * A field of one line. It bounds no length: a browser would cut a pasted text without a word, and counts an emoji as
  * two characters.
@@ -80,8 +78,9 @@ export function TextField({ value, type = "text", required, inputmode, ...field 
         required={required}
         inputmode={inputmode}
         autocomplete="off"
+        // A list has its search in the address, so the browser does not send a key there. The box of the frame takes it.
         {...(type === "search" && {
-          pattern: NO_KEY,
+          pattern: NO_KEY_PATTERN,
           title: "A whole key is found by the box above the page",
         })}
         {...describe(field)}
