@@ -33,13 +33,8 @@ import {
   TIERS,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
-import {
-  directionOf,
-  type KeyFilter,
-  type KeyOrder,
-  type StoredList,
-  type StoredOrder,
-} from "./key_filter.ts";
+import { columnsOf, inOrder, isAfter } from "./_key_order.ts";
+import type { KeyFilter, StoredList, StoredOrder } from "./key_filter.ts";
 import { listTooMany } from "./too_many_requests.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
@@ -202,16 +197,6 @@ function selectFirst(sql: Sql, options: ListOptions, isAlso: Fragment, isOfGroup
      where ${meets(sql, options)} ${isAlso} ${isStored(sql, options.filter, isOfGroup)} ${inOrder(sql, options.filter)}`;
 }
 
-function columnsOf(sql: Sql, { by }: KeyFilter): Fragment {
-  return by === undefined ? sql`key_id` : sql`key_id, expires_at as place`;
-}
-
-function inOrder(sql: Sql, filter: KeyFilter): Fragment {
-  const direction = directionOf(sql, filter);
-  const first = filter.by === undefined ? sql`` : sql`place ${direction},`;
-  return sql`order by ${first} key_id ${direction} limit ${filter.limit ?? null}::bigint`;
-}
-
 function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly string[]): Fragment {
   const { search } = options.filter;
   const ofAccounts = sql`
@@ -301,35 +286,6 @@ function isStored(sql: Sql, { stored = [] }: KeyFilter, isOfGroup: boolean): Fra
       ? sql`${before} and (listed_keys.key_id in (${list})) is true`
       : sql`${before} and exists (select from (${list}) as list where list.key_id = listed_keys.key_id offset 0)`;
   }, sql``);
-}
-
-/** Returns the condition that a row, of which `id` is the key, comes after the position. */
-function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst, by }: KeyFilter): Fragment {
-  if (afterUuid === undefined) return sql`true`;
-  const [uuid = "", value] = afterUuid.split(".").toReversed();
-  const beyond = newestFirst ? sql`<` : sql`>`;
-  if (by === undefined) return sql`${id} ${beyond} ${uuid}::uuid`;
-  const column = by === "expiry" ? sql`expires_at` : sql`place`;
-  const from = by === "expiry" ? sql`select key_id, expires_at as place from listed_keys` : by.select(sql);
-  // Without its value the key is where it stands now.
-  const place =
-    value === undefined
-      ? sql`(select place from (${from}) as now where key_id = ${uuid}::uuid)`
-      : by === "expiry"
-        ? sql`${ofPlace(sql, value)}`
-        : sql`${value}::bigint`;
-  return sql`(${column}, ${id}) ${beyond} (${place}, ${uuid}::uuid)`;
-}
-
-/** Returns a value as the text of a position: microseconds are exact, which a Date is not. */
-export function toPlace(sql: Sql, by: KeyOrder, value: Fragment): Fragment {
-  return by === "expiry" ? sql`(extract(epoch from ${value}) * 1000000)::bigint::text` : sql`${value}::text`;
-}
-
-/** Returns the instant of a position. Both products are exact, since double precision holds their factors. */
-function ofPlace(sql: Sql, value: string): Fragment {
-  return sql`timestamptz 'epoch' + interval '1 second' * (${value}::bigint / 1000000)
-                                 + interval '1 microsecond' * (${value}::bigint % 1000000)`;
 }
 
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search. */

@@ -94,8 +94,3 @@ export interface StoredList {
   /** Selects `key_id`, once for each key of the list. */
   readonly select: (sql: Sql) => Fragment;
 }
-
-/** Returns how the ids of keys are sorted, as SQL. UUIDs sort by the time of their creation. */
-export function directionOf(sql: Sql, { newestFirst }: KeyFilter): Fragment {
-  return newestFirst ? sql`desc` : sql`asc`;
-}

@@ -14,8 +14,9 @@ import {
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { isTaken } from "../machines/mod.ts";
-import { isListed, toPlace } from "./_listed_keys.ts";
-import { directionOf, type KeyFilter, type KeyOrder } from "./key_filter.ts";
+import { directionOf, toPlace } from "./_key_order.ts";
+import { isListed } from "./_listed_keys.ts";
+import type { KeyFilter, KeyOrder } from "./key_filter.ts";
 import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
 import { isOfLastHour } from "./too_many_requests.ts";
 
