@@ -120,7 +120,7 @@ const DAYS_OF_RATE = 7;
 function findRunningOut(sql: Sql, now: Date): PendingRows {
   const month = monthOf(now.getTime());
   const days = Array.from({ length: DAYS_OF_RATE }, (_, index) => daysFrom(now, index - DAYS_OF_RATE));
-  const first = days[0] ?? now;
+  const first = daysFrom(now, -DAYS_OF_RATE);
   const firstMonth = monthOf(first.getTime());
   const usedOn = (day: Date) => {
     const byDay = monthOf(day.getTime()).index === month.index ? sql`u.by_day` : sql`past.by_day`;

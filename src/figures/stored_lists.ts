@@ -85,14 +85,10 @@ export async function findStoredLists(
     return refuse("SERVICE_UNAVAILABLE", `Cannot list keys by ${asked.join(" or ")}: ${why}`);
   }
   const asOf = new Date(Math.min(...lists.map((list) => list.asOf.getTime())));
-  const {
-    refused: [refused] = [],
-    by: [by] = [],
-    stored,
-  } = Object.groupBy(lists, ({ name }) =>
-    name === "refused_now" ? "refused" : name === conditions.sort ? "by" : "stored",
-  );
-  return { filter: { stored, refused, ...(by && { by }) }, asOf };
+  const refused = lists.find(({ name }) => name === "refused_now");
+  const by = lists.find(({ name }) => name === conditions.sort);
+  const others = lists.filter((list) => list !== refused && list !== by);
+  return { filter: { stored: others.length > 0 ? others : undefined, refused, ...(by && { by }) }, asOf };
 }
 
 interface Length {
