@@ -20,8 +20,8 @@ export function isLiving(sql: Sql, id: Fragment): Fragment {
 }
 
 /**
- * Returns the body of a CTE that holds the account of a key, and has its id if nobody was or is being erased from it. It is an
- * update that changes nothing: a simultaneous erasure waits for it, and then sees that there may be a new key.
+ * Returns the body of a CTE that holds the account of a key, and has its id if nobody was or is being erased from it.
+ * It is an update that changes nothing: a simultaneous erasure waits for it, and then sees that there may be a new key.
  */
 export function holdLiving(sql: Sql, keyUuid: string): Fragment {
   return sql`

@@ -6,9 +6,9 @@ import { erasedEmail } from "./_erased_email.ts";
 
 /**
  * Removes a person's name, e-mail and organization for good and keeps the counts: licenses, keys, usage and
- * events stay under the account's identifier, which reveals nothing of the person. Triggers also remove external ids and the
- * names of machines, and the upkeep removes the texts of events later. Refuses an unknown account,
- * and an account with a key that is not revoked. A dry run refuses in the same cases and changes nothing.
+ * events stay under the account's identifier, which reveals nothing of the person. Triggers also remove external ids and
+ * the names of machines, and the upkeep removes the texts of events later. Refuses an unknown account, and an account
+ * with a key that is not revoked. A dry run refuses in the same cases and changes nothing.
  *
  * `isPersonal` tells whether there was something to remove: an account is erased once.
  */

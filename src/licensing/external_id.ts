@@ -7,8 +7,8 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { allowsRow, type Restriction, UNRESTRICTED } from "./restriction.ts";
 
 /**
- * Returns SQL that adds to a `jsonb` of the audit log whether a change gave the external id another value. It leaves out the
- * values: a person can be erased from the license, but not from the log, which only grows.
+ * Returns SQL that adds to a `jsonb` of the audit log whether a change gave the external id another value. It leaves out
+ * the values: a person can be erased from the license, but not from the log, which only grows.
  */
 export function noteExternalId(sql: Sql, before: Fragment, after: Fragment): Fragment {
   return sql`|| case when ${before} is distinct from ${after} then '{"changed": ["external_id"]}'::jsonb else '{}' end`;

@@ -1,4 +1,6 @@
-/** A text names keys by the start or end of the key, by ids, or by the external id; every list understands the same texts. */
+/**
+ * A text names keys by the start or end of the key, by ids, or by the external id. Every list understands the same texts.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { toId } from "../../src/ids.ts";
 import { type IssuedKey, listKeys, toHint } from "../../src/keys/mod.ts";
