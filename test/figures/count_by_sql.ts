@@ -13,6 +13,14 @@ export interface UseOfDay {
   readonly used: number;
 }
 
+interface LicenseRow {
+  readonly license_id: string;
+  readonly user_id: string;
+  readonly email: string;
+  readonly organization: string;
+  readonly tier: string;
+}
+
 const MODE = `(select string_agg(distinct mode, '+' order by mode) from keys where license_id = l.id)`;
 const LIMIT = `coalesce(l.monthly_limit,
   (array[10000, 50000, 500000])[array_position('{free,research,commercial}'::text[], l.tier::text)])`;
@@ -21,6 +29,9 @@ const INFERENCES = `select license_id, ${DAY} as day, count(*) as used from even
 const LICENSE = `'lic_' || replace(l.id::text, '-', '')`;
 const TODAY = (at: Date) => `'${at.toISOString().slice(0, 10)}'::date`;
 const USER = `'usr_' || replace(a.id::text, '-', '')`;
+/** The columns of a {@linkcode LicenseRow}, of the license `l` and its account `a`. */
+const LICENSE_ROW = `${LICENSE} as license_id, ${USER} as user_id, email, organization, tier`;
+const HIGHEST_TIER = `array_position('{enterprise,commercial,research,free}'::text[], tier::text)`;
 
 export function countBySql(database: Database) {
   const query = async <Row extends object>(text: string): Promise<Row[]> => [
@@ -81,35 +92,16 @@ export function countBySql(database: Database) {
          group by a.id having sum(used) > 0 order by sum(used) desc, a.id limit 100`),
 
     nearQuota: (asOf: Date) =>
-      query<{
-        license_id: string;
-        user_id: string;
-        email: string;
-        organization: string;
-        tier: string;
-        monthly_limit: number;
-        used: number;
-        percent: number;
-      }>(`
-        select ${LICENSE} as license_id, ${USER} as user_id, email, organization, tier, ${LIMIT} as monthly_limit,
+      query<LicenseRow & { monthly_limit: number; used: number; percent: number }>(`
+        select ${LICENSE_ROW}, ${LIMIT} as monthly_limit,
                ${usedIn(asOf)}::bigint as used, floor(${usedIn(asOf)} * 100 / ${LIMIT})::bigint as percent
           from licenses l join accounts a on a.id = account_id
          where ${usedIn(asOf)} * 5 >= ${LIMIT} * 4
-         order by array_position('{enterprise,commercial,research,free}'::text[], l.tier), percent desc, l.id`),
+         order by ${HIGHEST_TIER}, percent desc, l.id`),
 
     /** The forecast by the events of the last seven days that are over. */
     runsOut: (asOf: Date) =>
-      query<{
-        license_id: string;
-        user_id: string;
-        email: string;
-        organization: string;
-        tier: string;
-        monthly_limit: number;
-        used: number;
-        used_a_day: number;
-        day: string;
-      }>(`
+      query<LicenseRow & { monthly_limit: number; used: number; used_a_day: number; day: string }>(`
         with week as (
           select license_id, sum(used) as units from (${INFERENCES}) as e
            where day between ${TODAY(asOf)} - 7 and ${TODAY(asOf)} - 1 group by 1
@@ -119,7 +111,7 @@ export function countBySql(database: Database) {
                  (${quoted(asOf)} + (${LIMIT} - ${usedIn(asOf)}) * 7.0 / units * interval '24 hours') at time zone 'UTC' as until
             from licenses l join week on license_id = l.id
         )
-        select ${LICENSE} as license_id, ${USER} as user_id, email, organization, tier, limit_of_month as monthly_limit,
+        select ${LICENSE_ROW}, limit_of_month as monthly_limit,
                used::bigint, round(units / 7.0)::bigint as used_a_day, to_char(until, 'YYYY-MM-DD') as day
           from forecast l join accounts a on a.id = account_id
          where used < limit_of_month and expires_at > ${quoted(asOf)}
@@ -127,18 +119,11 @@ export function countBySql(database: Database) {
            and exists (select from keys where license_id = l.id and revoked_at is null)
            and (exists (select from (${INFERENCES}) as e where license_id = l.id and e.day <= ${TODAY(asOf)} - 7)
                 or exists (select from usage where license_id = l.id and used > 0 and month < date_trunc('month', ${TODAY(asOf)} - 7)))
-         order by array_position('{enterprise,commercial,research,free}'::text[], tier::text), until::date, l.id`),
+         order by ${HIGHEST_TIER}, until::date, l.id`),
 
     expiring: (asOf: Date) =>
-      query<{
-        license_id: string;
-        user_id: string;
-        email: string;
-        organization: string;
-        tier: string;
-        expires_at: string;
-      }>(`
-        select ${LICENSE} as license_id, ${USER} as user_id, email, organization, tier,
+      query<LicenseRow & { expires_at: string }>(`
+        select ${LICENSE_ROW},
                to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as expires_at
           from licenses l join accounts a on a.id = account_id
          where expires_at > ${quoted(asOf)} and expires_at <= ${quoted(asOf)} + interval '90 days'
