@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { parseId, toId } from "../../src/ids.ts";
+import { toId } from "../../src/ids.ts";
 import {
   generateApiKey,
   type IssuedKey,
@@ -25,7 +25,7 @@ import {
 } from "../../src/licensing/mod.ts";
 import { databaseOf, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, orThrow, sentenceOf, tryToIssue } from "../support/issue.ts";
-import { uuidOf } from "../support/keys.ts";
+import { accountOf, uuidOf } from "../support/keys.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -36,7 +36,6 @@ const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 
 const BY = { actor: ACTOR, now: NOW };
 const LATER = new Date("2027-05-01T00:00:00Z");
-const accountOf = ({ userId }: IssuedKey) => parseId("usr", userId) ?? "";
 const emailOf = (key: IssuedKey) => `erased-${accountOf(key)}@erased.invalid`;
 
 /** Issues a key for an account that is erased, as earlier versions did. */

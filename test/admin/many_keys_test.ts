@@ -3,10 +3,10 @@ import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type AuditRow, listAudit } from "../../src/audit/mod.ts";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { newUuid, parseId, toId } from "../../src/ids.ts";
+import { newUuid, toId } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
-import { uuidOf } from "../support/keys.ts";
+import { accountOf, uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient, type Sent } from "./console_client.ts";
@@ -54,12 +54,12 @@ async function issueMany(count: number, request: Partial<IssueRequest> = {}): Pr
 
 /** Inserts enterprise keys for tests by SQL, because so many take long to issue. */
 async function insertTestKeys(count: number): Promise<Pick<IssuedKey, "id">[]> {
-  const { userId } = await admin.issue({ tier: "free" });
+  const issued = await admin.issue({ tier: "free" });
   const rows = await admin.database.query<{ id: string }>(
     (sql) => sql`
       with license as (
         insert into licenses (id, account_id, tier, expires_at, created_at)
-        select gen_random_uuid(), ${parseId("usr", userId) ?? ""}::uuid, 'enterprise', ${NEVER_EXPIRES}::timestamptz,
+        select gen_random_uuid(), ${accountOf(issued)}::uuid, 'enterprise', ${NEVER_EXPIRES}::timestamptz,
                ${admin.clock.now()}::timestamptz
           from generate_series(1, ${count}::integer)
         returning id, created_at

@@ -1,7 +1,7 @@
 /** An account is erased with all its keys, in bounded statements, and gets no key in between. */
 import { describe, expect, test } from "bun:test";
 import { type Database, openSession } from "../../src/database/mod.ts";
-import { newUuid, parseId } from "../../src/ids.ts";
+import { newUuid } from "../../src/ids.ts";
 import {
   eraseWithKeys,
   findErasureEffect,
@@ -21,7 +21,7 @@ import {
 import { isRefusal } from "../../src/refusal.ts";
 import { databaseOf, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW, orThrow, tryToIssue } from "../support/issue.ts";
-import { uuidOf } from "../support/keys.ts";
+import { accountOf, uuidOf } from "../support/keys.ts";
 import { useForAll, useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
@@ -29,7 +29,6 @@ const session = useForAll(async () => openSession(server.address, { statementTim
 const BY = { actor: { ...ACTOR, reason: "request 17" }, now: NOW };
 const ALL = { ...BY, revokesKeys: true };
 const changes = () => createLicenseChanges(server.database);
-const accountOf = ({ userId }: IssuedKey) => parseId("usr", userId) ?? "";
 
 /** Issues the first key of an account, and adds more, each with a license that has an external id. */
 async function withKeys(email: string, more: number): Promise<IssuedKey> {

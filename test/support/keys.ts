@@ -76,3 +76,8 @@ export async function issueBeside(service: TestService, { licenseUuid }: IssuedK
 export function uuidOf({ id }: Pick<IssuedKey, "id">): string {
   return parseId("key", id) ?? "";
 }
+
+/** Returns the UUID of a key's account. */
+export function accountOf({ userId }: Pick<IssuedKey, "userId">): string {
+  return parseId("usr", userId) ?? "";
+}

@@ -4,7 +4,6 @@
  */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { toMonth } from "../../src/calendar.ts";
-import { parseId } from "../../src/ids.ts";
 import { eraseWithKeys, type IssuedKey } from "../../src/keys/mod.ts";
 import { changeLicense, createLicenseChanges, findAccount, updateAccount } from "../../src/licensing/mod.ts";
 import { activateMachine, createMachineNames } from "../../src/machines/mod.ts";
@@ -13,13 +12,12 @@ import { attachPartition, findErasedMonth } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW, orThrow } from "../support/issue.ts";
-import { uuidOf } from "../support/keys.ts";
+import { accountOf, uuidOf } from "../support/keys.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { useForEach } from "../support/use.ts";
 
 const server = useForEach(createTestDatabase);
 const BY = { actor: ACTOR, now: NOW };
-const accountOf = ({ userId }: IssuedKey) => parseId("usr", userId) ?? "";
 const work = () => ({ database: server.database, clock: createTestClock(), isStopping: () => false });
 
 /** The months of the events; the last one has no partition. */
@@ -45,6 +43,12 @@ async function addEvents(key: IssuedKey, person: string): Promise<void> {
           from generate_series(1, ${EVENTS_OF_MONTH}::integer)`,
     );
   }
+}
+
+/** Revokes a key, and erases the person from its account. */
+async function erase(key: IssuedKey): Promise<void> {
+  const changes = createLicenseChanges(server.database);
+  orThrow(await eraseWithKeys(changes, accountOf(key), { ...BY, revokesKeys: true }));
 }
 
 /** Makes every erasure older than the time in which an event can be on its way. */
@@ -113,7 +117,7 @@ describe("eraseTexts()", () => {
     expect(await search("lovelace")).toEqual(
       expect.arrayContaining(["accounts", "events_2026_03", "events_elsewhen", "machines"]),
     );
-    orThrow(await eraseWithKeys(changes, accountOf(key), { ...BY, revokesKeys: true }));
+    await erase(key);
     expect(await textsErasedAt(key)).toBeNull();
     await age();
     await eraseTexts(work());
@@ -129,12 +133,7 @@ describe("eraseTexts()", () => {
   test("goes on where another process stopped, and says which month it reads", async () => {
     const key = await issue(server.database);
     await addEvents(key, "Ada");
-    orThrow(
-      await eraseWithKeys(createLicenseChanges(server.database), accountOf(key), {
-        ...BY,
-        revokesKeys: true,
-      }),
-    );
+    await erase(key);
     await age();
     const step = async (pages: number) =>
       await server.database.query((sql) => sql`select sweep_erased(${pages}::integer)`);
@@ -149,12 +148,7 @@ describe("eraseTexts()", () => {
     // An account that is erased meanwhile waits for the next search.
     const second = await issue(server.database);
     await addEvents(second, "Bea");
-    orThrow(
-      await eraseWithKeys(createLicenseChanges(server.database), accountOf(second), {
-        ...BY,
-        revokesKeys: true,
-      }),
-    );
+    await erase(second);
     await server.database.query((sql) => sql`vacuum full events_2026_03`);
     await eraseTexts(work());
     expect((await countTexts(key)).texts).toBe(0);
@@ -175,12 +169,7 @@ describe("eraseTexts()", () => {
       (sql) => sql`
         insert into models (id, name, created_at) values (gen_random_uuid(), 'model of Ada', now())`,
     );
-    orThrow(
-      await eraseWithKeys(createLicenseChanges(server.database), accountOf(key), {
-        ...BY,
-        revokesKeys: true,
-      }),
-    );
+    await erase(key);
     await age();
     await eraseTexts(work());
     const kept = await server.database.query<{ name: string; texts: number }>(
