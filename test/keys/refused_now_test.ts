@@ -1,8 +1,8 @@
 /** Which keys are refused now and why: too many requests in the last hour, and the list of all refused keys. */
 import { describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/calendar.ts";
 import type { Sql } from "../../src/database/mod.ts";
 import { computeFigures, findStoredLists } from "../../src/figures/mod.ts";
-import { parseId } from "../../src/ids.ts";
 import {
   findMostRefused,
   type KeyFilter,
@@ -17,7 +17,7 @@ import { createLicenseChanges, type Restriction } from "../../src/licensing/mod.
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { ACTOR, BRAND, issue, orThrow } from "../support/issue.ts";
-import { uuidOf } from "../support/keys.ts";
+import { accountOf, uuidOf } from "../support/keys.ts";
 import { useDatabase } from "../support/use.ts";
 
 const database = useDatabase();
@@ -43,6 +43,14 @@ function createProcess(clock: TestClock) {
       for (let n = 0; n < others; n++) process.note({ uuid });
     },
   };
+}
+
+/** Returns the rows in which the processes have counted. */
+async function listCounts(): Promise<{ key: string; began: Date }[]> {
+  const rows = await database.query<{ key: string; began: Date }>(
+    (sql) => sql`select key_id as key, began_at as began from too_many_requests`,
+  );
+  return [...rows];
 }
 
 describe("too many requests", () => {
@@ -79,17 +87,18 @@ describe("too many requests", () => {
       clock.advance(MINUTE_MS);
       process.answer(uuidOf(key), { others: 2 });
       await process.flush();
-      const text = minute < 60 ? `too many requests: 1 of ${1 + minute * 2} in the last hour` : "";
-      if (minute < 60) expect(await explain(key.id, clock.now())).toBe(text);
+      if (minute === 60) break;
+      const text = `too many requests: 1 of ${1 + minute * 2} in the last hour`;
+      expect(await explain(key.id, clock.now())).toBe(text);
     }
     clock.advance(1_000);
     expect(await explain(key.id, clock.now())).toBe("");
     // It is not watched any more.
-    const before = await countRows();
+    const before = await listCounts();
     clock.advance(10 * MINUTE_MS);
     process.answer(uuidOf(key), { others: 5 });
     await process.flush();
-    expect(await countRows()).toEqual(before);
+    expect(await listCounts()).toEqual(before);
   });
 
   test("watches at most 5,000 keys in a process, and another one after one of them is forgotten", async () => {
@@ -114,7 +123,7 @@ describe("too many requests", () => {
     const clock = createTestClock("2026-11-27T20:00:00Z", { stands: true });
     const key = await issue(database);
     const process = createProcess(clock);
-    const countOfKey = async () => (await countRows()).filter((row) => row.key === uuidOf(key)).length;
+    const countOfKey = async () => (await listCounts()).filter((row) => row.key === uuidOf(key)).length;
     for (const [minutes, counts] of [
       [0, 1],
       [25 * 60, 2],
@@ -162,17 +171,11 @@ describe("too many requests", () => {
     expect(await find({ tiers: ["enterprise"] })).toEqual([[], [], [], [], []]);
     expect(await findMostRefused(database, [], { now })).toEqual([]);
   });
-
-  const countRows = async () => [
-    ...(await database.query<{ key: string; began: Date }>(
-      (sql) => sql`select key_id as key, began_at as began from too_many_requests`,
-    )),
-  ];
 });
 
 describe("the list of keys that are refused now", () => {
   test("has every key that looks alive and is refused, and not the revoked ones", async () => {
-    const clock = createTestClock(new Date(Date.now() + 40 * 86_400_000).toISOString(), { stands: true });
+    const clock = createTestClock(new Date(Date.now() + 40 * DAY_MS).toISOString(), { stands: true });
     const now = clock.now();
     const by = { actor: ACTOR, now };
     const anHourAgo = new Date(now.getTime() - 60 * MINUTE_MS);
@@ -194,12 +197,11 @@ describe("the list of keys that are refused now", () => {
           keys.set(
             `${kind}-${round}-${tier}@example.org`,
             await issue(database, {
-              ...{
-                email: `${kind}-${round}-${tier}@example.org`,
-                tier,
-                mode: round % 2 === 0 ? "live" : "test",
-              },
-              ...{ now, expiresAt: new Date(now.getTime() + 10 * 86_400_000) },
+              email: `${kind}-${round}-${tier}@example.org`,
+              tier,
+              mode: round % 2 === 0 ? "live" : "test",
+              now,
+              expiresAt: new Date(now.getTime() + 10 * DAY_MS),
               ...((kind === "used-up" || kind === "both") && { monthlyLimit: 0 }),
             }),
           );
@@ -238,7 +240,7 @@ describe("the list of keys that are refused now", () => {
         { stored: [{ keys, select: NEAR_QUOTA }] },
         { stored: [{ keys, select: NEAR_QUOTA }], tier: "free", mode: "live" },
       ]),
-      ...[...keys.values()].slice(0, 16).map(({ userId }) => ({ accountUuid: parseId("usr", userId) })),
+      ...[...keys.values()].slice(0, 16).map((key) => ({ accountUuid: accountOf(key) })),
     ] as readonly KeyFilter[]) {
       const all = await listKeys(database, { now, filter: condition });
       const expected = all.filter(({ obstacles, state }) => obstacles.length > 0 && state !== "revoked");
