@@ -33,19 +33,18 @@ async function page(name: string, filter: MachineFilter): Promise<number> {
   return rows;
 }
 
-/** Changes every machine, without the time limit of a service. */
-async function setAll(change: (sql: Sql) => Fragment): Promise<void> {
+/** Runs a statement without the time limit of a service. */
+async function run(statement: (sql: Sql) => Fragment): Promise<void> {
   await using session = openSession(server.address, { statementTimeoutMs: 300_000 });
   await session.connect();
-  await session.sql`update machines set ${change(session.sql)}`;
+  await session.sql`${statement(session.sql)}`;
 }
 
+/** Changes every machine. */
+const setAll = (change: (sql: Sql) => Fragment) => run((sql) => sql`update machines set ${change(sql)}`);
+
 /** Does what autovacuum does within minutes of a change of most rows. */
-async function clean(): Promise<void> {
-  await using session = openSession(server.address, { statementTimeoutMs: 300_000 });
-  await session.connect();
-  await session.sql`vacuum analyze machines`;
-}
+const clean = () => run((sql) => sql`vacuum analyze machines`);
 
 async function pages(what: string, expected: Record<"active" | "released" | "ended", number>) {
   const [one] = await listMachines(server.database, { filter: { limit: 1 } });
