@@ -123,6 +123,11 @@ export function refuse(code: Code, stem: string, details?: RefusalDetails): Refu
   return new Refusal(code, stem, details);
 }
 
+/** Refuses a request because its sender has sent too many in a minute. */
+export function refuseTooMany(details?: Pick<RefusalDetails, "retryAfterSeconds">): Refusal {
+  return refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says", details);
+}
+
 /** Tells whether a value is a refusal. */
 export function isRefusal(value: unknown): value is Refusal {
   return value instanceof Refusal;

@@ -1,4 +1,4 @@
-import { refuse } from "../refusal.ts";
+import { refuse, refuseTooMany } from "../refusal.ts";
 import type { Obstacle } from "./obstacles.ts";
 
 /** What a client gets for a key that does not exist or is not active. The reason is only for operators. */
@@ -12,5 +12,5 @@ export const CLIENT_REFUSALS = {
   suspended: refuse("INVALID_KEY", INVALID_KEY, { reason: "suspended" }),
   expired: EXPIRED,
   quota_used_up: refuse("QUOTA_EXCEEDED", "The monthly quota is used up"),
-  too_many_requests: refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says"),
+  too_many_requests: refuseTooMany(),
 } as const satisfies Readonly<Record<Obstacle, unknown>>;

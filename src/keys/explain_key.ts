@@ -4,7 +4,6 @@ import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyState, Reading } from "../licensing/mod.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
-import type { Obstacle } from "./obstacles.ts";
 import { listRefusals, type RefusalCount } from "./refusals.ts";
 
 /** The change after which a key has its state, from the audit log. */
@@ -16,8 +15,6 @@ export interface KeyExplanation {
   readonly since: Date | null;
   /** Null for an expired key, because no change expired it, and if the state was changed by hand. */
   readonly change: StateChange | null;
-  /** As the key has them. */
-  readonly obstacles: readonly Obstacle[];
   /** When the quota of the next month begins: the contract's `resets_at`. */
   readonly resetsAt: string;
   /** The latest refusal first. A refusal is written some seconds after its answer. */
@@ -45,7 +42,6 @@ export async function explainKey(
     key,
     since: isExpired ? key.expiresAt : (change?.at ?? null),
     change,
-    obstacles: key.obstacles,
     resetsAt: monthOf(reading.now.getTime()).resetsAt,
     refusals,
   };

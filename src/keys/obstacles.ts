@@ -69,6 +69,9 @@ export function describeObstacles(key: Refused) {
   }));
 }
 
+/** What people tell a customer whose client sends too many requests. */
+export const MUST_WAIT = "the client must wait as long as Retry-After says";
+
 /** Says one reason in a sentence for the people who help the customer. `resetsAt` is the contract's `resets_at`. */
 export function sentenceOf(obstacle: Obstacle, key: Obstructed, resetsAt: string): string {
   switch (obstacle) {
@@ -83,7 +86,7 @@ export function sentenceOf(obstacle: Obstacle, key: Obstructed, resetsAt: string
     case "quota_used_up":
       return `The quota of the month is used up; it resets on ${resetsAt.slice(0, 10)}.`;
     case "too_many_requests":
-      return `It sends too many requests (${describeRefused(key)}). The client must wait as long as Retry-After says.`;
+      return `It sends too many requests (${describeRefused(key)}): ${MUST_WAIT}.`;
   }
 }
 

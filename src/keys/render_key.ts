@@ -35,7 +35,7 @@ export function renderKey(key: KeySummary) {
 
 /** Renders why a key works or does not. `limits` are the requests a minute of each endpoint; 0 means unlimited. */
 export function renderExplanation(
-  { key, since, change, obstacles, resetsAt, refusals }: KeyExplanation,
+  { key, since, change, resetsAt, refusals }: KeyExplanation,
   limits: Readonly<Record<string, number>>,
 ) {
   return {
@@ -49,7 +49,7 @@ export function renderExplanation(
     state: key.state,
     since: since && toTimestamp(since),
     change: change && { ...change, at: toTimestamp(change.at) },
-    obstacles,
+    obstacles: key.obstacles,
     expires_at: toTimestamp(key.expiresAt),
     license_expires_at: toTimestamp(key.licenseExpiresAt),
     replaced_by: key.replacedBy,

@@ -14,9 +14,12 @@ export const ERASING = "the person is being erased from its account";
 
 /** Returns the condition, as SQL, that nobody was erased from the account with that id, and nobody is being erased. */
 export function isLiving(sql: Sql, id: Fragment): Fragment {
-  return sql`
-    not exists (select from accounts
-                 where id = ${id} and (erasing_since is not null or email = ${erasedEmail(sql, sql`id`)}))`;
+  return sql`exists (select from accounts a where a.id = ${id} and ${hasPerson(sql)})`;
+}
+
+/** Returns the same condition for a row `a` of `accounts`. */
+function hasPerson(sql: Sql): Fragment {
+  return sql`a.erasing_since is null and a.email <> ${erasedEmail(sql, sql`a.id`)}`;
 }
 
 /**
@@ -27,8 +30,7 @@ export function holdLiving(sql: Sql, keyUuid: string): Fragment {
   return sql`
     update accounts a set created_at = a.created_at
       from keys k join licenses l on l.id = k.license_id
-     where k.id = ${keyUuid}::uuid and a.id = l.account_id
-       and a.erasing_since is null and a.email <> ${erasedEmail(sql, sql`a.id`)}
+     where k.id = ${keyUuid}::uuid and a.id = l.account_id and ${hasPerson(sql)}
     returning a.id`;
 }
 

@@ -166,13 +166,13 @@ describe("The state of a key", () => {
     const page = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);
     expect(page).toContain(many);
     expect(page).toContain("The service refuses some requests with this key.");
-    expect(page).toContain("It sends too many requests (173 of 240 in the last hour).");
+    expect(page).toContain("It sends too many requests (173 of 240 in the last hour): the client must wait");
     expect(page).toContain(
       "200: the key is valid. Some requests are refused, because there are too many in a minute: 429",
     );
     await admin.database.query((sql) => sql`update too_many_requests set requests = refused`);
     const all = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);
-    expect(all).toContain("It sends too many requests (173 refused in the last hour).");
+    expect(all).toContain("It sends too many requests (173 refused in the last hour): the client must wait");
     const other = wordsOf((await client.send(`/keys/${used.id}`, { cookie })).text);
     expect(other).toContain("quota used up The service refuses this key.");
     expect(other).not.toContain("active");

@@ -31,7 +31,7 @@ describe("explainKey()", () => {
     expect(await explain(key, 0)).toMatchObject({
       since: NOW,
       change: { action: "key.issue", actor: "command:tester", reason: null },
-      obstacles: [],
+      key: { obstacles: [] },
       resetsAt: "2026-12-01T00:00:00Z",
       refusals: [],
     });
@@ -39,41 +39,43 @@ describe("explainKey()", () => {
     expect(await explain(key, 2)).toMatchObject({
       since: after(1),
       change: { at: after(1), action: "key.suspend", actor: "command:tester", reason: "invoice open" },
-      obstacles: ["suspended"],
+      key: { obstacles: ["suspended"] },
     });
     await resumeKey(createLicenseChanges(database), uuidOf(key), by(3));
     expect(await explain(key, 4)).toMatchObject({
       since: after(3),
       change: { action: "key.resume" },
-      obstacles: [],
+      key: { obstacles: [] },
     });
     await suspendKey(createLicenseChanges(database), uuidOf(key), by(5));
     await revokeKey(createLicenseChanges(database), { uuid: uuidOf(key) }, by(6, "leaked"));
     expect(await explain(key, 7)).toMatchObject({
-      key: { state: "revoked" },
+      key: { state: "revoked", obstacles: ["revoked"] },
       since: after(6),
       change: { action: "key.revoke", reason: "leaked" },
-      obstacles: ["revoked"],
     });
   });
 
   test("reports no change that was made by hand and is not in the audit log", async () => {
     const key = await issue(database);
     await database.query((sql) => sql`update keys set state = 'suspended' where id = ${uuidOf(key)}::uuid`);
-    expect(await explain(key, 1)).toMatchObject({ since: null, change: null, obstacles: ["suspended"] });
+    expect(await explain(key, 1)).toMatchObject({
+      since: null,
+      change: null,
+      key: { obstacles: ["suspended"] },
+    });
   });
 
   test("names every reason for a refusal, each with its own remedy", async () => {
     const key = await issue(database, { expiresAt: after(2), monthlyLimit: 0 });
-    expect((await explain(key, 1)).obstacles).toEqual(["quota_used_up"]);
+    expect((await explain(key, 1)).key.obstacles).toEqual(["quota_used_up"]);
     expect(await explain(key, 3)).toMatchObject({
-      key: { state: "expired" },
+      key: { state: "expired", obstacles: ["expired", "quota_used_up"] },
       since: after(2),
       change: null,
-      obstacles: ["expired", "quota_used_up"],
     });
     await suspendKey(createLicenseChanges(database), uuidOf(key), by(1));
-    expect((await explain(key, 3)).obstacles).toEqual(["suspended", "expired", "quota_used_up"]);
+    expect((await explain(key, 3)).key.obstacles).toEqual(["suspended", "expired", "quota_used_up"]);
   });
 
   test("distinguishes a rotated key whose overlap has ended from a key whose license has expired", async () => {
@@ -81,9 +83,9 @@ describe("explainKey()", () => {
     const request = { uuid: uuidOf(old), mode: "live", overlapMs: HOUR_MS } as const;
     const rotated = await rotateKey(createLicenseChanges(database), request, { brand: BRAND, ...by(1) });
     const id = "apiKey" in rotated ? rotated.id : "";
-    expect(await explain(old, 1.5)).toMatchObject({ key: { replacedBy: id }, obstacles: [] });
-    expect(await explain(old, 3)).toMatchObject({ since: after(2), obstacles: ["replaced"] });
-    expect((await explain({ id }, 49)).obstacles).toEqual(["expired"]);
+    expect(await explain(old, 1.5)).toMatchObject({ key: { replacedBy: id, obstacles: [] } });
+    expect(await explain(old, 3)).toMatchObject({ since: after(2), key: { obstacles: ["replaced"] } });
+    expect((await explain({ id }, 49)).key.obstacles).toEqual(["expired"]);
   });
 
   test("returns undefined for a key that does not exist", async () => {

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** What the customer sees: what validate answers for the key now, and why requests were refused lately. */
-import { CLIENT_REFUSALS, type KeyExplanation } from "../../keys/mod.ts";
+import { CLIENT_REFUSALS, type KeyExplanation, type KeySummary } from "../../keys/mod.ts";
 import { featuresOf } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { statusOf } from "../../wire/mod.ts";
@@ -20,13 +20,13 @@ interface Props {
 
 /** The answer of validate, what it says of the license, and the latest refusals. */
 export function CustomerSees({ explanation, now, limits }: Props) {
-  const { key, obstacles, resetsAt, refusals } = explanation;
+  const { key, resetsAt, refusals } = explanation;
   return (
     <section class="sees" aria-labelledby="sees">
       <h2 id="sees">What the customer sees</h2>
       <Facts
         facts={[
-          ["Validate answers", <Answer obstacles={obstacles} />],
+          ["Validate answers", <Answer {...key} />],
           ["Tier", `${key.tier}: ${featuresOf(key.tier).join(", ").replaceAll("_", " ")}`],
           ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
           key.runsOutOn === null ? null : ["Runs out", <Day at={new Date(key.runsOutOn)} now={now} />],
@@ -48,7 +48,7 @@ export function CustomerSees({ explanation, now, limits }: Props) {
 }
 
 /** The status, the code and the message. Too many requests are counted by key: they need not be those of validate. */
-function Answer({ obstacles: [obstacle] }: Pick<KeyExplanation, "obstacles">) {
+function Answer({ obstacles: [obstacle] }: Pick<KeySummary, "obstacles">) {
   if (obstacle === undefined) return "200: the key is valid";
   const { code, sentence } = CLIENT_REFUSALS[obstacle];
   const answer = (

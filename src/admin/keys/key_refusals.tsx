@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-import type { RefusalCount } from "../../keys/mod.ts";
+import { MUST_WAIT, type RefusalCount } from "../../keys/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago } from "../frame/console/components/values.tsx";
@@ -14,7 +14,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   NOT_CONFIGURED: "The service has no repository token: the page Health says more.",
   NOT_FOUND: "The client asked for a model that does not exist, or that the account cannot see.",
   QUOTA_EXCEEDED: "The quota of the month was used up.",
-  RATE_LIMIT_EXCEEDED: "Too many requests in a minute: the client must wait as long as Retry-After says.",
+  RATE_LIMIT_EXCEEDED: `Too many requests in a minute: ${MUST_WAIT}.`,
 };
 
 /** Says why requests were refused, in words. */

@@ -24,7 +24,7 @@ interface Props extends WhyProps {
 
 /** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
 export function Why({ explanation, visit, done }: Props) {
-  const { obstacles } = explanation;
+  const { obstacles } = explanation.key;
   if (obstacles.length === 0) {
     return (
       <Notice kind="good">

@@ -6,6 +6,7 @@ import {
   explainKey,
   type KeyExplanation,
   type KeySummary,
+  MUST_WAIT,
   type Obstacle,
   renderExplanation,
 } from "../../keys/mod.ts";
@@ -40,7 +41,7 @@ function printPage(
   print: Printer,
   { explanation, limits }: { readonly explanation: KeyExplanation; readonly limits: Limits },
 ): void {
-  const { key, since, change, refusals, obstacles } = explanation;
+  const { key, since, change, refusals } = explanation;
   const fields: Record<string, string> = {
     key: `${key.id} ${key.hint}`,
     account: key.email,
@@ -74,9 +75,9 @@ function printPage(
     print.table(rows);
   }
   const advice =
-    obstacles.length === 0
+    key.obstacles.length === 0
       ? [{ sentence: WORKS }, ...adviceOn(explanation)]
-      : obstacles.map((obstacle) => ADVICE[obstacle](key));
+      : key.obstacles.map((obstacle) => ADVICE[obstacle](key));
   for (const { sentence, command } of advice) {
     out(`\n${wrapText(sentence, WIDTH).join("\n")}\n`);
     if (command !== undefined) out(`  claviger ${command}\n`);
@@ -137,11 +138,9 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
     command: `keys limit ${id} N`,
   }),
   too_many_requests: (key) => ({
-    sentence: `Some requests were refused because there were too many (${describeRefused(key)}): ${WAIT}`,
+    sentence: `Some requests were refused because there were too many (${describeRefused(key)}): ${MUST_WAIT}.`,
   }),
 };
-
-const WAIT = "the client must wait as long as the header Retry-After says.";
 
 function newerOr({ replacedBy }: KeySummary, advice: Advice): Advice {
   if (replacedBy === null) return advice;
@@ -154,7 +153,9 @@ function newerOr({ replacedBy }: KeySummary, advice: Advice): Advice {
 /** Returns what the operator can do about the last refusal of a key that works. */
 function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
   const advice: Partial<Record<Code, Advice>> = {
-    RATE_LIMIT_EXCEEDED: { sentence: `The last refusal was for too many requests in a minute: ${WAIT}` },
+    RATE_LIMIT_EXCEEDED: {
+      sentence: `The last refusal was for too many requests in a minute: ${MUST_WAIT}.`,
+    },
     LICENSE_REQUIRED: {
       sentence: "The last refusal was for a model of a higher tier. Give the license that tier:",
       command: `keys tier ${key.id} TIER`,

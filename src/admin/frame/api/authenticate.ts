@@ -8,15 +8,9 @@
  */
 import { createMiddleware } from "hono/factory";
 import { createLookUpQueue } from "../../../database/mod.ts";
-import {
-  isInNetworks,
-  parseTrustedProxies,
-  toResetAt,
-  type Verdict,
-  WindowTable,
-} from "../../../limits/mod.ts";
+import { isInNetworks, parseTrustedProxies, toResetAt, WindowTable } from "../../../limits/mod.ts";
 import { findTokens, type Token, tokenPattern } from "../../../operators/mod.ts";
-import { refuse } from "../../../refusal.ts";
+import { refuse, refuseTooMany } from "../../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { createTurns } from "../turns.ts";
@@ -63,7 +57,7 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     if (token === undefined || token === null) {
       // Only an unknown token counts: any website can send requests without one.
       const verdict = token === null ? wrongByAddress.take(group, clock.monotonicMs()) : undefined;
-      if (verdict?.allowed === false) return answerRefusal(c, tooMany(verdict));
+      if (verdict?.allowed === false) return answerRefusal(c, refuseTooMany(verdict));
       c.header("WWW-Authenticate", "Bearer");
       return answerRefusal(c, INVALID_TOKEN);
     }
@@ -79,7 +73,7 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     c.header("X-RateLimit-Limit", String(verdict.limit));
     c.header("X-RateLimit-Remaining", String(verdict.remaining));
     c.header("X-RateLimit-Reset", String(toResetAt(verdict, clock.nowMs())));
-    if (!verdict.allowed) return answerRefusal(c, tooMany(verdict));
+    if (!verdict.allowed) return answerRefusal(c, refuseTooMany(verdict));
     if (!isAtHome) return answerRefusal(c, WRONG_ADDRESS);
     const hadTurn = await takeTurn(token.uuid, next);
     return hadTurn ? undefined : answerRefusal(c, TOO_MANY_AT_ONCE);
@@ -91,8 +85,4 @@ function isFrom({ sources }: Token, address: string): boolean {
   if (sources === undefined) return true;
   const networks = parseTrustedProxies(sources.join(","));
   return networks.ok && isInNetworks(address, networks.proxies);
-}
-
-function tooMany({ retryAfterSeconds }: Verdict) {
-  return refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says", { retryAfterSeconds });
 }
