@@ -80,13 +80,18 @@ export async function countAudit(
   return count;
 }
 
-/** Counts the keys that a transaction imported, up to {@linkcode MOST_COUNTED}. */
-export function countImport(database: Database, xid: string): Promise<number> {
-  return countRows(
-    database,
+/**
+ * Counts the keys that a transaction imported, up to {@linkcode MOST_COUNTED}. Undefined if it made other changes, too:
+ * only that of a demo did, and it has fewer rows.
+ */
+export async function countImport(database: Database, xid: string): Promise<number | undefined> {
+  const [row] = await database.query<{ rows: number; imported: number }>(
     (sql) => sql`
-      select from audit where xid = ${xid}::text::xid8 and action = 'key.import'`,
+      select count(*) as rows, count(*) filter (where action = 'key.import') as imported
+        from (select action from audit where xid = ${xid}::text::xid8 limit ${MOST_COUNTED + 1}::bigint) as row`,
+    { isRead: true },
   );
+  return row?.rows === row?.imported ? row?.imported : undefined;
 }
 
 /**

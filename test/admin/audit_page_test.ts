@@ -98,6 +98,27 @@ describe("GET /audit", () => {
     ).toBe(true);
   });
 
+  test("shows each row of a transaction that has an import and other changes, as in a demo", async () => {
+    const { cookie } = await client.logIn("admin");
+    await admin.database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action)
+        select now(), 'command:root', action
+          from unnest(array['key.suspend', 'key.import', 'key.revoke', 'key.import', 'key.resume']) as action`,
+    );
+    for (let n = 0; n < 48; n++) await admin.issue({ email: `after${n}@example.org` });
+    const newest = (await client.send("/audit", { cookie })).text;
+    const second = (await client.send(linkOf(newest, "Next page"), { cookie })).text;
+    const codes = [...(newest + second).matchAll(/<code class="more">(key\.\w+)<\/code>/g)];
+    expect(codes.slice(48, 53).map(([, code]) => code)).toEqual([
+      "key.resume",
+      "key.import",
+      "key.revoke",
+      "key.import",
+      "key.suspend",
+    ]);
+  });
+
   test("takes an actor without its kind, and the last four of a key, if they name one", async () => {
     const { cookie } = await client.logIn("admin");
     const page = async (query: string) => (await client.send(`/audit?${query}`, { cookie })).text;

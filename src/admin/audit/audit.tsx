@@ -49,7 +49,7 @@ type AuditEntries = typeof ENTRIES;
 
 /** A row that can stand for a whole import, with the number of its keys. */
 interface Folded extends ListedAuditRow {
-  readonly imported?: number;
+  readonly imported?: number | undefined;
 }
 
 type Row = Folded & NamedThings;
@@ -100,7 +100,11 @@ async function findRows(
   const list = (after: string | undefined, limit: number, oldestFirst = false) =>
     listAudit(database, { ...filter, limit, after, oldestFirst });
   const folds = keyUuid === undefined && accountUuid === undefined && conditions.action === undefined;
-  let hasImport = false;
+  const imports = new Map<string, number | undefined>();
+  const readImport = async (xid: string) => {
+    if (!imports.has(xid)) imports.set(xid, await countImport(database, xid));
+    return imports.get(xid);
+  };
   return {
     async read(after, limit, isBackwards) {
       const rows: Folded[] = [];
@@ -110,17 +114,10 @@ async function findRows(
         const found = await list(from, left, isBackwards);
         for (const row of found) {
           const xid = folds && row.action === "key.import" ? row.position.split(".")[0] : "";
-          from = row.position;
-          if (!xid) {
-            rows.push(row);
-            continue;
-          }
-          hasImport = true;
-          from = `${xid}${isBackwards ? LAST : ".0"}`;
-          const position = `${xid}.0`;
-          // Rows of other changes can stand between those of an import, as in a demo.
-          if (rows.some((shown) => shown.position === position)) continue;
-          rows.push({ ...row, position, imported: await countImport(database, xid) });
+          const imported = xid ? await readImport(xid) : undefined;
+          const position = imported === undefined ? row.position : `${xid}.0`;
+          from = imported !== undefined && isBackwards ? `${xid}${LAST}` : position;
+          if (rows.at(-1)?.position !== position) rows.push({ ...row, position, imported });
         }
         if (found.length < left) break;
       }
@@ -130,7 +127,10 @@ async function findRows(
       return await nameThings(database, await list(after, limit));
     },
     // The count has every row of an import, but the page has one row for all of them.
-    count: async (after) => (hasImport ? undefined : await countAudit(database, { ...filter, after })),
+    async count(after) {
+      const hasFolded = imports.values().some((imported) => imported !== undefined);
+      return hasFolded ? undefined : await countAudit(database, { ...filter, after });
+    },
   };
 }
 
