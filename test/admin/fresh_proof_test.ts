@@ -20,7 +20,7 @@ test("an action that needs a fresh proof is carried out until five minutes after
     submit: "Give access",
     Form: () => null,
     entries: {},
-    perform: async () => `done ${++times}`,
+    perform: async () => ({ times: ++times }),
   } as const;
   const give = action({ ...described, needsFreshProof: true });
   const { cookieValue } = await enter(server.database, "olga", { role: "admin" });
@@ -31,7 +31,7 @@ test("an action that needs a fresh proof is carried out until five minutes after
   };
 
   const last = await visitAt(new Date(NOW.getTime() + FIVE_MINUTES_MS));
-  expect(await give.carryOut({}, last)).toBe("done 1");
+  expect(await give.carryOut({}, last)).toEqual({ times: 1 });
   const late = await visitAt(new Date(NOW.getTime() + FIVE_MINUTES_MS + 1));
   expect(await give.carryOut({}, late)).toMatchObject({
     code: "NOT_ALLOWED",
@@ -39,5 +39,5 @@ test("an action that needs a fresh proof is carried out until five minutes after
     remedy: { name: "log_in_again", of: "olga" },
   });
   expect(times).toBe(1);
-  expect(await action(described).carryOut({}, late)).toBe("done 2");
+  expect(await action(described).carryOut({}, late)).toEqual({ times: 2 });
 });

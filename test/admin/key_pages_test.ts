@@ -23,6 +23,8 @@ beforeAll(async () => {
 
 const sizeOf = (text: string) => Buffer.byteLength(text);
 
+const wordsOf = (text: string) => text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+
 describe("A page is small", () => {
   test("the list with 50 of the longest names", async () => {
     const domain = `${"b".repeat(60)}.`.repeat(3);
@@ -148,7 +150,6 @@ test("A form changes nothing if one of its fields is wrong", async () => {
 
 describe("The state of a key", () => {
   test("says in words why the service refuses it now, in the list, on its page and on that of its account", async () => {
-    const wordsOf = (text: string) => text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
     const email = "refused@example.org";
     const used = await admin.issue({ email, monthlyLimit: 0 });
     const hurried = await admin.issue({ email });
@@ -179,12 +180,31 @@ describe("The state of a key", () => {
   });
 });
 
-test("an address that gives an action the request of another change claims nothing", async () => {
+test("a page says of a request what its row of the audit log says, and nothing if that is about another key", async () => {
+  const [one, other] = [await admin.issue(), await admin.issue()];
+  const revoked = await client.send(`/keys/${one.id}/revoke`, { cookie, form: { repeat: one.id } });
+  const suspended = await client.send(`/keys/${other.id}/suspend`, { cookie, form: {} });
+  const requests = [revoked, suspended].map(({ location }) => location?.split("?done=")[1] ?? "");
+  const claimOf = async ({ id }: { readonly id: string }, done: string) => {
+    const { status, text } = await client.send(`/keys/${id}?done=${done}`, { cookie });
+    expect(status).toBe(200);
+    return /revoked for good|refused from now on|downloaded|Nothing changed/.exec(wordsOf(text))?.[0];
+  };
+  expect(await Promise.all(requests.map((done) => claimOf(other, done)))).toEqual([
+    undefined,
+    "refused from now on",
+  ]);
+  const [, request = ""] = requests;
+  for (const done of ["same", `same.${request}`, `revoke.${request}`, `license.${request}`])
+    expect(await claimOf(other, done)).toBeUndefined();
+});
+
+test("a form that changes nothing says so in its own answer", async () => {
   const { id } = await admin.issue();
-  const { location } = await client.send(`/keys/${id}/suspend`, { cookie, form: {} });
-  const request = location?.split("suspend.")[1];
-  expect(request).toMatch(/^req_/);
-  const { status, text } = await client.send(`/keys/${id}?done=license.${request}`, { cookie });
+  const { status, text } = await client.send(`/keys/${id}/external-id`, {
+    cookie,
+    form: { external_id: "" },
+  });
   expect(status).toBe(200);
-  expect(text).not.toContain("downloaded");
+  expect(wordsOf(text)).toContain("Nothing changed: the values were the same already.");
 });

@@ -166,7 +166,7 @@ describe("Access of an admin", () => {
       cookie,
       form: { role: "viewer" },
     });
-    expect(location).toMatch(/^\/console\/access\?done=role\.req_[0-9a-f]+$/);
+    expect(location).toMatch(/^\/console\/access\?done=req_[0-9a-f]+$/);
     expect(await statusAt(`/access/operators/${name}`, cookie)).toBe(403);
   });
 

@@ -183,7 +183,7 @@ describe("The page of an account", () => {
       await tabTo(page, page.getByRole("textbox", { name: "Reason" }));
       await page.keyboard.type("paid until next year");
       await page.keyboard.press("Enter");
-      await page.getByText("The licenses were renewed by a year.").waitFor();
+      await page.getByText("Licenses of the account were renewed.").waitFor();
       const text = (await page.locator("main").textContent()) ?? "";
       expect(text).toContain("paid until next year");
       expect(text).toContain("emil, in the console");
@@ -204,7 +204,7 @@ describe("The page of an account", () => {
         await each.getByText("One license gets another year").waitFor();
       }
       await page.getByRole("button", { name: "Renew every license" }).click();
-      await page.getByText("The licenses were renewed by a year.").waitFor();
+      await page.getByText("Licenses of the account were renewed.").waitFor();
       await second.getByRole("button", { name: "Renew every license" }).click();
       await second.getByRole("alert").getByText("Nothing was renewed").waitFor();
     });

@@ -44,7 +44,7 @@ const setRoleOf: Action<Operator> = action({
   entries: { role: v.pipe(TEXT, wordField(ROLES)) },
   perform: ({ of: { name }, fields: { role }, by, visit }) =>
     setRole(visit.options.database, { name, role }, by),
-  done: "The operator has another role. It applies from the next request.",
+  done: { "operator.role": "The operator has another role. It applies from the next request." },
 });
 
 const remove: Action<Operator> = action({
@@ -62,7 +62,7 @@ const remove: Action<Operator> = action({
     </>
   ),
   perform: ({ of: { name }, by, visit }) => removeOperator(visit.options.database, name, by),
-  done: "The operator is removed: all sessions and codes have ended.",
+  done: { "operator.remove": "The operator is removed: all sessions and codes have ended." },
 });
 
 /** The page of an operator, with its actions. */

@@ -20,7 +20,7 @@ const revoke: Action<ListedToken> = action({
   repeat: { what: "the name", textOf: ({ name }) => name },
   Form: () => <p>The token is refused from the next request on, and never works again.</p>,
   perform: ({ of: { name }, by, visit }) => revokeToken(visit.options.database, name, by),
-  done: "The token is revoked: it is refused from now on.",
+  done: { "token.revoke": "The token is revoked: it is refused from now on." },
 });
 
 /** The page of a token, with its action. */

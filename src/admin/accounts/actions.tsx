@@ -45,8 +45,10 @@ const change: AccountAction = action({
   },
   perform: ({ of: { uuid }, fields, by, visit }) =>
     updateAccount(visit.options.database, { uuid, ...fields, ...by }),
-  done: ({ name, organization }) =>
-    `The account was changed. It is ${[name, organization].filter(Boolean).join(", ")} now.`,
+  done: {
+    "account.update": ({ name, organization }) =>
+      `The account was changed. It is ${[name, organization].filter(Boolean).join(", ")} now.`,
+  },
 });
 
 const CHANGED_MEANWHILE = refuse(
@@ -78,7 +80,7 @@ const renew: AccountAction = action({
     const renewed = await renewAccount(visit.options.licenseChanges, uuid, { ...by, version });
     return renewed.length === 0 ? CHANGED_MEANWHILE : renewed;
   },
-  done: "The licenses were renewed by a year.",
+  done: { "license.renew": "Licenses of the account were renewed." },
 });
 
 const NOTHING_RENEWABLE: Renewable = { licenses: 0, version: "" };

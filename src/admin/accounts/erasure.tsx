@@ -28,15 +28,12 @@ const erase: Action<Erasable> = action({
   fits: (account) => !isErased(account),
   repeat: { what: "the e-mail", textOf: ({ email }) => email },
   Form: () => <p>Nothing brings back what is removed. Do not name the person in the reason.</p>,
-  async perform({ of: { uuid }, by, visit: { options } }) {
-    const work = { ...by, revokesKeys: true, mostMs: ERASURE_REQUEST_MS };
-    const erased = await eraseWithKeys(options.licenseChanges, uuid, work);
-    if (isRefusal(erased)) return erased;
-    return erased.isErased ? "erased" : "going";
-  },
+  perform: ({ of: { uuid }, by, visit: { options } }) =>
+    eraseWithKeys(options.licenseChanges, uuid, { ...by, revokesKeys: true, mostMs: ERASURE_REQUEST_MS }),
   done: {
-    erased: "All keys are revoked, and the person was erased.",
-    going: "Many keys were revoked, and some are left: erase the account again to go on.",
+    "account.erase": "All keys are revoked, and the person was erased.",
+    "key.revoke":
+      "Keys of the account were revoked: erase the account again to go on with the keys that are left.",
   },
 });
 

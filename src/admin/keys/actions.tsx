@@ -48,7 +48,7 @@ export const suspend: KeyAction = action({
   isDone: ({ key }) => key.state === "suspended",
   Form: () => <p>The service refuses the key until someone resumes it.</p>,
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
-  done: "The key is suspended: it is refused from now on.",
+  done: { "key.suspend": "The key is suspended: it is refused from now on." },
 });
 
 export const resume: KeyAction = action({
@@ -62,7 +62,7 @@ export const resume: KeyAction = action({
   isDone: ({ key }) => key.state === "active" || key.state === "expired",
   Form: () => <p>The service accepts the key again.</p>,
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
-  done: "The key is resumed.",
+  done: { "key.resume": "The key is resumed." },
 });
 
 export const renew: KeyAction = action({
@@ -93,7 +93,7 @@ export const renew: KeyAction = action({
     const expiresAt = expiryOf(fields, change.by.now);
     return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
   },
-  done: "It applies to all keys of the license.",
+  done: { "license.renew": "It applies to all keys of the license." },
 });
 
 const changeTier: KeyAction = action({
@@ -112,7 +112,7 @@ const changeTier: KeyAction = action({
   ),
   entries: { tier: v.pipe(TEXT, TIER_FIELD) },
   perform: ({ fields: { tier }, ...change }) => changeLicenseOf(change, { tier }),
-  done: quotaOf,
+  done: { "license.tier": quotaOf },
 });
 
 export const changeLimit: KeyAction = action({
@@ -148,7 +148,7 @@ export const changeLimit: KeyAction = action({
   entries: LIMIT_ENTRY,
   perform: ({ fields: { monthly_limit: limit }, ...change }) =>
     changeLicenseOf(change, { monthlyLimit: limit ?? null }),
-  done: quotaOf,
+  done: { "license.limit": quotaOf },
 });
 
 const changeMachines: KeyAction = action({
@@ -168,7 +168,7 @@ const changeMachines: KeyAction = action({
   entries: PLACES_ENTRIES,
   perform: ({ fields: { max_machines: maxMachines = null, seat_minutes: seatMinutes = null }, ...change }) =>
     changeLicenseOf(change, { maxMachines, seatMinutes }),
-  done: "It applies to all keys of the license.",
+  done: { "license.machines": "It applies to all keys of the license." },
 });
 
 const changeExternalId: KeyAction = action({
@@ -188,7 +188,7 @@ const changeExternalId: KeyAction = action({
   entries: { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },
   perform: ({ fields: { external_id: externalId }, ...change }) =>
     changeLicenseOf(change, { externalId: externalId ?? null }),
-  done: ({ key }) => `The external id is ${key.externalId ?? "removed"} now.`,
+  done: { "license.change": ({ key }) => `The external id is ${key.externalId ?? "removed"} now.` },
 });
 
 const revoke: KeyAction = action({
@@ -209,7 +209,7 @@ const revoke: KeyAction = action({
     </p>
   ),
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
-  done: "The key is revoked for good.",
+  done: { "key.revoke": "The key is revoked for good." },
 });
 
 /** The actions in the order of the page. */

@@ -78,12 +78,9 @@ export const exportLicense: KeyAction = action({
       },
     });
   },
-  done: (_, after) => {
-    const { expires_at: end } = Object(after);
-    // The address can name a change of another kind.
-    return typeof end === "string"
-      ? `The file was downloaded. It is valid until ${end.slice(0, 16).replace("T", " ")}.`
-      : "";
+  done: {
+    "license.export": (_, after) =>
+      `The file was downloaded. It is valid until ${Object(after).expires_at.slice(0, 16).replace("T", " ")}.`,
   },
 });
 

@@ -29,13 +29,12 @@ const release: Action<MachineSummary> = action({
       place is free. If a license was signed for it, its place stays taken until that license ends.
     </p>
   ),
-  async perform({ of, by, visit }) {
-    const released = await releaseByOperator(visit.options.database, parseId("mch", of.id) ?? "", by);
-    return isRefusal(released) ? released : released.state;
-  },
+  perform: ({ of, by, visit }) => releaseByOperator(visit.options.database, parseId("mch", of.id) ?? "", by),
   done: {
-    ended: "The machine is released: its place is free.",
-    released: "The machine is released. Its place stays taken until the license that was signed for it ends.",
+    "machine.release": (_, after) =>
+      Object(after).state === "ended"
+        ? "The machine is released: its place is free."
+        : "The machine is released. Its place stays taken until the license that was signed for it ends.",
   },
 });
 

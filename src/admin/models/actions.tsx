@@ -6,7 +6,7 @@ import { type FoundModel, removeModel, retireVersion } from "../../models/mod.ts
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import { ADDED, addAwaiting } from "./add_awaiting.ts";
+import { addAwaiting } from "./add_awaiting.ts";
 
 type ModelAction = Action<FoundModel>;
 
@@ -25,7 +25,7 @@ const remove: ModelAction = action({
     </p>
   ),
   perform: ({ of: { model }, by, visit }) => removeModel(visit.options.database, model.name, by),
-  done: "The model was taken off the list.",
+  done: { "model.remove": "The model was taken off the list." },
 });
 
 const retire: ModelAction = action({
@@ -53,11 +53,11 @@ const retire: ModelAction = action({
   entries: { version: v.pipe(TEXT, v.nonEmpty("must be a version of this model")) },
   perform: ({ of: { model }, fields: { version }, by, visit }) =>
     retireVersion(visit.options.database, { name: model.name, version }, by),
-  done: "The version was retired: its downloads end within a minute.",
+  done: { "model.retire": "The version was retired: its downloads end within a minute." },
 });
 
 const addVersion: ModelAction = action({
-  name: ADDED,
+  name: "add-version",
   scope: "models:write",
   label: "Add a version",
   group: "Change the model",
@@ -77,9 +77,9 @@ const addVersion: ModelAction = action({
     return addAwaiting({ ...shown, name, version, ownerUuid }, { by, visit });
   },
   done: {
-    [ADDED]: "The version was added. Upload its file now: clients do not see the version before.",
+    "model.add": "The version was added. Upload its file now: clients do not see the version before.",
     // The script leads here after an upload.
-    upload: (_, after) => {
+    "model.upload": (_, after) => {
       const { version, checksum } = after as { readonly version: string; readonly checksum: string };
       return `Clients see ${version} now. Its file has arrived with the SHA-256 that the browser computed, ${checksum}.`;
     },

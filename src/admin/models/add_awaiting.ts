@@ -4,9 +4,6 @@ import { addModel, type NewModel, parseNewModel } from "../../models/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import type { Visit } from "../frame/console/visit.ts";
 
-/** The word of an address after a version was added: the page of the model says it. */
-export const ADDED = "add-version";
-
 type Fields = Pick<
   NewModel,
   "name" | "version" | "type" | "paradigm" | "nFeatures" | "nClasses" | "requiresLicense" | "ownerUuid"

@@ -16,7 +16,7 @@ import { RefusalNotice } from "../frame/console/remedies.tsx";
 import { form, page, showDone } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import type { AdminEnv } from "../frame/options.ts";
-import { ADDED, addAwaiting } from "./add_awaiting.ts";
+import { addAwaiting } from "./add_awaiting.ts";
 import { addCommand } from "./add_command.ts";
 import { NoAddress, uploadHint } from "./upload.tsx";
 
@@ -44,7 +44,7 @@ async function addModelOfForm(visit: Visit, c: Context<AdminEnv>): Promise<Page 
   const fields = { ...same, nFeatures, nClasses, requiresLicense: requires_license };
   const refusal = await addAwaiting(fields, { by: parsed.by, visit });
   if (refusal !== undefined) return refused(refusal);
-  return showDone(c, `/models/${encodeURIComponent(same.name)}`, `${ADDED}.${visit.actor.request}`);
+  return showDone(c, `/models/${encodeURIComponent(same.name)}`, visit.actor.request);
 }
 
 function formPage(visit: Visit, refused?: RefusedForm): Page {

@@ -5,7 +5,7 @@
  */
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
-import type { By } from "../../../audit/mod.ts";
+import type { AuditAction, By } from "../../../audit/mod.ts";
 import { refuseOldProof } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { type FieldsOf, parseForm, repeatEntry } from "./form_fields.ts";
@@ -39,10 +39,10 @@ interface Described<Thing> {
   /** The answer is a file, so the page stays. */
   readonly isDownload?: true;
   /**
-   * What the page says after the change, beside the values before and after. If there are several sentences, each has the
-   * word that `perform` returns for it. Undefined if the answer is not the page.
+   * What the page says after the change, beside the values before and after, by the action of the audit log. Undefined if
+   * the answer is not the page.
    */
-  readonly done?: Sentence<Thing> | Readonly<Record<string, Sentence<Thing>>>;
+  readonly done?: Readonly<Partial<Record<AuditAction, Sentence<Thing>>>>;
   /** Tells whether the state allows the action; by default every state does. */
   fits?(of: Thing): boolean;
   /** Tells whether the thing is already as the action makes it, if its state alone shows that. */
@@ -52,7 +52,7 @@ interface Described<Thing> {
 }
 
 /** A sentence about a change; a function gets the thing as it is now, and the values that the change noted. */
-type Sentence<Thing> = string | ((of: Thing, after: unknown) => string);
+export type Sentence<Thing> = string | ((of: Thing, after: unknown) => string);
 
 export interface FormProps<Thing> {
   readonly of: Thing;
@@ -63,10 +63,10 @@ export interface FormProps<Thing> {
 }
 
 /**
- * What `perform` returns. A page or a response is the answer. A text is the word of a sentence in `done`. Any other
- * value says only that the change was made, or with a false `isChanged` that the thing had these values already.
+ * What `perform` returns. A page or a response is the answer. Any other value says only that the change was made, or
+ * with a false `isChanged` that the thing had these values already.
  */
-type Result = Page | Response | string | object | undefined | Refusal;
+type Result = Page | Response | object | undefined | Refusal;
 
 interface Specification<Thing, Entries extends v.ObjectEntries> extends Described<Thing> {
   /** The fields of the form besides `repeat` and the reason; by default there are none. */

@@ -11,7 +11,7 @@ import type { Action } from "./action.ts";
 import type { Script } from "./assets.ts";
 import { Actions, LastRefusal } from "./components/action.tsx";
 import { Notice } from "./components/layout.tsx";
-import { describeLastChange, SAME } from "./last_change.tsx";
+import { describeLastChange } from "./last_change.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { RefusedForm } from "./refused_form.ts";
@@ -49,18 +49,20 @@ export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly ConsoleRout
   ];
 }
 
+const SAME = "Nothing changed: the values were the same already.";
+
 /** Finds what the path names, and shows it. After a form was refused, it is open and says why. */
 export async function openPage<Thing>(
   { find, show, addressOf, actions }: DetailPage<Thing>,
   visit: Visit,
-  refused?: RefusedForm,
+  { refused, isSame }: { readonly refused?: RefusedForm; readonly isSame?: boolean } = {},
 ): Promise<Page | Refusal> {
   const of = await find(visit);
   if (isRefusal(of)) return of;
   const detail = await show(of, visit);
   if (isRefusal(detail)) return detail;
   const { above, below, ...page } = detail;
-  const done = await describeLastChange(actions, { of, visit });
+  const done = isSame ? SAME : await describeLastChange(actions, { of, visit });
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
     ...page,
@@ -93,11 +95,11 @@ async function answer<Thing>(
   if (isRefusal(of)) return of;
   const result = await carryOut(of, visit);
   if (isRefusal(result))
-    return await openPage(page, visit, { action: name, form: visit.form, refusal: result });
+    return await openPage(page, visit, { refused: { action: name, form: visit.form, refusal: result } });
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
-  const address = page.addressAfter?.(of, visit) ?? page.addressOf(of);
-  const isSame = typeof result === "object" && "isChanged" in result && result.isChanged === false;
-  const word = typeof result === "string" ? result : name;
-  return showDone(c, address, isSame ? SAME : `${word}.${visit.actor.request}`);
+  // An address could claim it of any change, so that the answer itself says it.
+  if (typeof result === "object" && "isChanged" in result && result.isChanged === false)
+    return await openPage(page, visit, { isSame: true });
+  return showDone(c, page.addressAfter?.(of, visit) ?? page.addressOf(of), visit.actor.request);
 }

@@ -1,19 +1,17 @@
 /** @jsxImportSource hono/jsx */
 /**
  * What a page says after a change: the values before and after, and a sentence of the action. The address names only
- * the action and the request. The values come from the row that the request has written to the audit log. Without such
- * a row of this operator, the page claims no change.
+ * the request. All else comes from the row that the request has written to the audit log: without such a row of this
+ * operator about the thing of the page, the page claims no change.
  */
 import type { Child } from "hono/jsx";
 import { type AuditRow, listAudit, nameOfActor } from "../../../audit/mod.ts";
 import { HOUR_MS } from "../../../calendar.ts";
-import type { Action } from "./action.ts";
+import type { Action, Sentence } from "./action.ts";
 import { changesOf } from "./components/changes.tsx";
 import { Foreign } from "./components/values.tsx";
 import type { Visit } from "./visit.ts";
 
-/** The word of an address after a change that found the values in place already. */
-export const SAME = "same";
 /** The word of an address to which the reload of a page with a new key leads. */
 export const SHOWN = "shown";
 /** The newest rows of the operator among which the row is looked for. */
@@ -24,29 +22,32 @@ export async function describeLastChange<Thing>(
   actions: readonly Action<Thing>[],
   { of, visit }: { readonly of: Thing; readonly visit: Visit },
 ): Promise<Child | undefined> {
-  const [word = "", request] = (visit.query.get("done") ?? "").split(".");
-  if (word === SAME) return "Nothing changed: the values were the same already.";
-  if (word === SHOWN) return "The key is not shown again; rotate it for another.";
-  const sentences = new Map(
-    actions.flatMap(({ name, done = {} }) =>
-      typeof done === "object" ? Object.entries(done) : [[name, done] as const],
-    ),
+  const request = visit.query.get("done");
+  if (request === SHOWN) return "The key is not shown again; rotate it for another.";
+  if (request === null) return undefined;
+  const sentences = new Map<string, Sentence<Thing>>(
+    actions.flatMap(({ done = {} }) => Object.entries(done)),
   );
-  const sentence = sentences.get(word);
-  if (sentence === undefined || request === undefined) return undefined;
   const rows = await listAudit(visit.options.database, {
     actor: nameOfActor(visit.actor),
     since: new Date(visit.now.getTime() - HOUR_MS),
     limit: MOST_ROWS,
   });
-  const [row, ...others] = rows.filter((each) => each.request === request);
-  if (row === undefined) return undefined;
+  const [row, ...others] = rows.filter((each) => each.request === request && isAbout(each, visit.params));
+  const sentence = sentences.get(row?.action ?? "");
+  if (row === undefined || sentence === undefined) return undefined;
   const text = typeof sentence === "string" ? sentence : sentence(of, row.after);
   return (
     <>
       {others.length === 0 && <WasAndIs {...row} />} <Foreign text={text} />
     </>
   );
+}
+
+/** Tells whether a row is about the thing that the path of a page names, by its id or by its name. */
+function isAbout({ keyId, userId, before, after }: AuditRow, { id, name = "" }: Visit["params"]): boolean {
+  const values = { ...Object(before), ...Object(after) };
+  return [keyId, userId, values.machine, values.operator, values.token, values.name].includes(id ?? name);
 }
 
 /** The changed values: `tier: free → commercial.` A row without values before is about something new. */

@@ -25,7 +25,7 @@ export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]):
 }
 
 /** Answers a form after its change: the browser goes to the page at `address`, which shows the sentence of `done`. */
-export function showDone(c: Context<AdminEnv>, address: string, done: string): Response {
+export function showDone(c: Context<AdminEnv>, address: string, done = ""): Response {
   return c.redirect(`/console${address}?done=${done}`, 303);
 }
 

@@ -33,7 +33,7 @@ for (const form of document.querySelectorAll(".action form[data-download]"))
   form.addEventListener("submit", async (event) => {
     if (!(form instanceof HTMLFormElement)) return;
     event.preventDefault();
-    const [page = "", action = ""] = form.action.split(/\/(?=[^/]*$)/);
+    const page = form.action.replace(/\/[^/]*$/, "");
     const body = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]));
     const answer = await fetch(form.action, { method: "POST", body }).catch(() => undefined);
     const name = /filename="([^"]+)"/.exec(answer?.headers.get("Content-Disposition") ?? "")?.[1];
@@ -43,7 +43,7 @@ for (const form of document.querySelectorAll(".action form[data-download]"))
     link.href = URL.createObjectURL(await answer.blob());
     link.download = name;
     link.click();
-    location.assign(`${page}?done=${action}.${answer.headers.get("X-Request-Id")}`);
+    location.assign(`${page}?done=${answer.headers.get("X-Request-Id")}`);
   });
 
 export {};

@@ -26,7 +26,7 @@ async function send(
   const isJson = request.getResponseHeader("Content-Type")?.startsWith("application/json");
   if (!isJson) return "Nothing was stored: the session has ended, or your role has changed. Log in again.";
   if (request.status !== 200) return `${JSON.parse(request.responseText).error}.`;
-  location.replace(`${location.pathname}?done=upload.${request.getResponseHeader("X-Request-Id")}`);
+  location.replace(`${location.pathname}?done=${request.getResponseHeader("X-Request-Id")}`);
   return undefined;
 }
 
