@@ -1,30 +1,15 @@
 /** An action that can be done to many things at once does the same to each of them with one form. */
 import { expect, test } from "bun:test";
-import { OPERATOR_PAGE } from "../../src/admin/access/operator.tsx";
-import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
-import { ACCOUNT_PAGE } from "../../src/admin/accounts/account.tsx";
-import { ERASURE_PAGE } from "../../src/admin/accounts/erasure.tsx";
-import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
-import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
-import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
 import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
 import { listAudit } from "../../src/audit/mod.ts";
 import { useAdmin } from "../support/use.ts";
+import { ACTIONS } from "./console_actions.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { makeVisit } from "./sample_visits.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
 
-const PAGES = [KEY_PAGE, ACCOUNT_PAGE, ERASURE_PAGE, MACHINE_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE];
-const ACTIONS = PAGES.flatMap((page) =>
-  page.actions.map(({ name, toMany, isDownload }) => ({
-    name,
-    toMany,
-    isDownload,
-    path: `${page.path}/${name}`,
-  })),
-);
 const TO_MANY = ACTIONS.filter(({ toMany }) => toMany);
 
 test("these actions can be done to many things at once", () => {

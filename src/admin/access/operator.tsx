@@ -29,6 +29,7 @@ const setRoleOf: Action<Operator> = action({
   scope: "admin",
   label: "Change role",
   submit: "Change the role",
+  needsFreshProof: true,
   toMany: true,
   fits: ({ removedAt }) => removedAt === null,
   Form: ({ of: { role }, field }) => (

@@ -25,6 +25,7 @@ const erase: Action<Erasable> = action({
   label: "Erase",
   submit: "Revoke all keys and erase the person",
   isFinal: true,
+  needsFreshProof: true,
   fits: (account) => !isErased(account),
   repeat: { what: "the e-mail", textOf: ({ email }) => email },
   Form: () => <p>Nothing brings back what is removed. Do not name the person in the reason.</p>,

@@ -5,18 +5,18 @@
 import type { Child } from "hono/jsx";
 import type { Refusal } from "../../../refusal.ts";
 import type { RemedyName } from "../../../remedy.ts";
-import { Notice } from "./components/layout.tsx";
+import { Notice, type NoticeProps } from "./components/layout.tsx";
 import { Foreign } from "./components/values.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
-import { toOpenForm } from "./route.ts";
+import { toFreshLogin, toOpenForm } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 interface Link {
   readonly scope: Need;
   readonly label: string;
-  /** Returns the address below `/console`. */
-  to(of: string): string;
+  /** Returns the address below `/console`; `page` is that of the page with the link. */
+  to(of: string, page: string): string;
 }
 
 const toKeyForm = (action: string) => (id: string) => toOpenForm(`/keys/${id}`, action);
@@ -38,24 +38,28 @@ const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   },
   list_operators: OPERATORS,
   appoint_admin: OPERATORS,
-  log_in_again: { scope: "any", label: "Log in again", to: () => "/enter" },
+  log_in_again: { scope: "any", label: "Log in again", to: (_, page) => toFreshLogin(page) },
   list_tokens: { scope: "admin", label: "Show all tokens", to: () => "/access" },
 };
 
 interface Props extends Pick<Visit, "may"> {
   readonly refusal: Refusal;
+  /** `warning`: it would be refused. By default it was. */
+  readonly kind?: NoticeProps["kind"];
+  /** The address of the page below `/console`, to which a new login leads back. */
+  readonly page?: string;
 }
 
-/** Says why something was refused, with a link to the remedy if the role may use it. */
-export function RefusalNotice({ refusal: { sentence, remedy }, may }: Props) {
+/** Says why something is refused, with a link to the remedy if the role may use it. */
+export function RefusalNotice({ refusal: { sentence, remedy }, may, kind = "bad", page = "/" }: Props) {
   const link = remedy && LINKS[remedy.name];
   return (
-    <Notice kind="bad">
+    <Notice kind={kind}>
       <Foreign text={`${sentence}.`} />
       {link && may(link.scope) && (
         <>
           {" "}
-          <a href={`/console${link.to(remedy.of ?? "")}`}>{link.label}</a>
+          <a href={`/console${link.to(remedy.of ?? "", page)}`}>{link.label}</a>
         </>
       )}
     </Notice>

@@ -29,6 +29,11 @@ export function showDone(c: Context<AdminEnv>, address: string, done = ""): Resp
   return c.redirect(`/console${address}?done=${done}`, 303);
 }
 
+/** Returns the address of the login after which the page at `address` opens. Both are below `/console`. */
+export function toFreshLogin(address: string): string {
+  return `/enter?fresh=1&to=${encodeURIComponent(`/console${address}`)}`;
+}
+
 /** Returns the id of an action's form, for links. */
 export function formIdOf(action: string): string {
   return `${action}-form`;

@@ -3,10 +3,11 @@
  * The actions that a page offers. An action opens in place, without script, and asks for the fields of the change. At most
  * one action of a page is open.
  */
+import { refuseOldProof } from "../../../../operators/mod.ts";
 import { type Action, isOffered } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
 import { RefusalNotice } from "../remedies.tsx";
-import { formIdOf } from "../route.ts";
+import { formIdOf, toOpenForm } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
@@ -43,13 +44,15 @@ export function Actions<Thing>({ actions, ...props }: ActionsProps<Thing>) {
 
 /** An action that opens in place. Its last field is the reason, which the audit log keeps. */
 function ActionForm<Thing>({
-  action: { name, label, group, submit, isFinal, isDownload, repeat, Form },
+  action: { name, label, group, submit, isFinal, isDownload, needsFreshProof, repeat, Form },
   address,
   of,
   visit,
   ...props
 }: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
   const refused = props.refused?.action === name ? props.refused : undefined;
+  const oldProof = needsFreshProof && refuseOldProof(visit.session, visit.now);
+  const refusal = refused?.refusal ?? oldProof;
   const field = fieldsOf(name, refused);
   const Title = group === undefined ? "h2" : "h3";
   const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
@@ -65,7 +68,14 @@ function ActionForm<Thing>({
         data-download={isDownload ? "" : undefined}
       >
         <Title>{label}</Title>
-        {refused && <RefusalNotice refusal={refused.refusal} may={visit.may} />}
+        {refusal && (
+          <RefusalNotice
+            refusal={refusal}
+            may={visit.may}
+            kind={refused ? "bad" : "warning"}
+            page={toOpenForm(address, name)}
+          />
+        )}
         <Form of={of} field={field} now={visit.now} />
         {repeat && (
           <TextField

@@ -11,7 +11,7 @@ export function IssueButton({ query = "" }: { readonly query?: string }) {
   );
 }
 
-interface NoticeProps {
+export interface NoticeProps {
   readonly kind: "good" | "warning" | "bad";
   readonly children?: Child;
 }
