@@ -2,6 +2,7 @@
  * Operators: people with roles, their login codes and sessions, tokens of programs, and scopes. Owns the tables
  * `operators`, `login_codes`, `operator_sessions`, `tokens`, `idempotent_answers` and `failed_login_hours`.
  */
+export type { BegunSession, Login } from "./_begin_session.ts";
 export { operatorsUpkeep } from "./delete_ended.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
 export { answerOnce } from "./idempotent_answers.ts";
@@ -16,6 +17,7 @@ export {
   removeOperator,
   setRole,
 } from "./people.ts";
+export { endSessionsOf, type Identity, loginIdentity, type ProvenIdentity } from "./provider_logins.ts";
 export {
   isTooWide,
   ROLES,
@@ -27,7 +29,6 @@ export {
   scopesOf,
 } from "./scopes.ts";
 export {
-  type BegunSession,
   endSession,
   findSession,
   type ListedSession,

@@ -1,6 +1,6 @@
 /**
- * People: a name, a role, and codes to log in with. Operators are created only on the host, and rows are never
- * deleted, so a name in the audit log means one person for ever.
+ * People: a name, a role, and codes to log in with. Operators are created on the host, or by their first login at a
+ * provider. Rows are never deleted, so a name in the audit log means one person for ever.
  */
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
@@ -14,6 +14,8 @@ export interface Operator {
   readonly name: string;
   readonly role: Role;
   readonly createdAt: Date;
+  /** The provider at which the operator logs in, which decides the role; null for one whom a command created. */
+  readonly issuer: string | null;
   /** Null while the operator can log in. */
   readonly removedAt: Date | null;
   /** When the operator used the console last, exact to the minute; null if the operator never logged in. */
@@ -109,7 +111,7 @@ async function refuseLogin(
 export async function listOperators(database: Database): Promise<readonly Operator[]> {
   return await database.query<Operator>(
     (sql) => sql`
-      select o.name, o.role, o.created_at as "createdAt", o.removed_at as "removedAt",
+      select o.name, o.role, o.issuer, o.created_at as "createdAt", o.removed_at as "removedAt",
              o.last_seen_at as "lastSeenAt", ${tokensOf(sql, sql`o.name`)} as tokens
         from operators o
        order by o.name collate "C"`,
@@ -126,8 +128,8 @@ function tokensOf(sql: Sql, name: Fragment): Fragment {
 }
 
 async function findOperator(database: Database, name: string) {
-  const [row] = await database.query<{ role: Role; removedAt: Date | null }>(
-    (sql) => sql`select role, removed_at as "removedAt" from operators where name = ${name}`,
+  const [row] = await database.query<Pick<Operator, "role" | "issuer" | "removedAt">>(
+    (sql) => sql`select role, issuer, removed_at as "removedAt" from operators where name = ${name}`,
     { isRead: true },
   );
   return row;
@@ -135,21 +137,27 @@ async function findOperator(database: Database, name: string) {
 
 /**
  * Returns the CTEs of a change to an operator that could leave no admin: `was` is the operator, and `admins.count` the
- * number of admins. All these rows are locked, in one order, so the second of two simultaneous changes counts the
- * admins that remain after the first one.
+ * number of admins whom a command created; a provider can take the role of the others away at any time. All these rows
+ * are locked, in one order, so the second of two simultaneous changes counts the admins that remain after the first one.
  */
 function lockedCtes(sql: Sql, name: string): Fragment {
   return sql`
     locked as (
-      select name, role, removed_at from operators
+      select name, role, issuer, removed_at from operators
        where name = ${name} or (role = 'admin' and removed_at is null)
        order by name for update
     ),
-    was as (select name, role from locked where name = ${name} and removed_at is null),
-    admins as (select count(*) from locked where role = 'admin' and removed_at is null)`;
+    was as (
+      select name, role, role = 'admin' and issuer is null as counts from locked
+       where name = ${name} and removed_at is null
+    ),
+    admins as (select count(*) from locked where role = 'admin' and issuer is null and removed_at is null)`;
 }
 
-/** Gives an operator another role. Refuses an unknown or removed operator, and a lower role for the last admin. */
+/**
+ * Gives an operator another role. Refuses an unknown or removed operator, one who logs in at a provider, and a lower role
+ * for the last admin.
+ */
 export async function setRole(
   database: Database,
   { name, role }: { readonly name: string; readonly role: Role },
@@ -161,7 +169,7 @@ export async function setRole(
       changed as (
         update operators o set role = ${role}
           from was, admins
-         where o.name = was.name and was.role <> ${role} and (was.role <> 'admin' or admins.count > 1)
+         where o.name = was.name and o.issuer is null and was.role <> ${role} and (not was.counts or admins.count > 1)
         returning jsonb_build_object('operator', o.name, 'role', was.role) as before,
                   jsonb_build_object('operator', o.name, 'role', o.role) as after
       ),
@@ -171,6 +179,8 @@ export async function setRole(
   if (row !== undefined) return { isChanged: true };
   const known = await findOperator(database, name);
   if (known?.removedAt === null && known.role === role) return { isChanged: false };
+  if (known?.removedAt === null && known.issuer !== null)
+    return refuse("CONFLICT", `Cannot change the role of ${name}: it follows the groups at ${known.issuer}`);
   return refuseChange(`change the role of ${name}`, known);
 }
 
@@ -193,7 +203,7 @@ export async function removeOperator(
   const [row] = await database.query<RemovedOperator>(
     (sql) => sql`
       with ${lockedCtes(sql, name)},
-      removable as (select was.name from was, admins where was.role <> 'admin' or admins.count > 1),
+      removable as (select was.name from was, admins where not was.counts or admins.count > 1),
       changed as (
         update operators o set removed_at = ${now}::timestamptz
           from removable

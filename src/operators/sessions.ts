@@ -1,12 +1,13 @@
 /**
- * Sessions of browsers. A code begins a session once. The session ends after 30 minutes without a request, after 12
+ * Sessions of browsers. A code or a login at a provider begins a session. It ends after 30 minutes without a request, after 12
  * hours, by logout, or with its operator. Codes and cookies are stored as hashes.
  */
-import { type Actor, auditCte, type By } from "../audit/mod.ts";
+import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { newUuid, parseId, toId } from "../ids.ts";
+import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { hashOf, randomDigits } from "./_secret_text.ts";
+import { type BegunSession, type Login, makeSession, sessionCtes } from "./_begin_session.ts";
+import { hashOf } from "./_secret_text.ts";
 import { takeCode } from "./login_codes.ts";
 import type { Role } from "./scopes.ts";
 
@@ -17,15 +18,9 @@ export interface Session {
   readonly operator: string;
   readonly role: Role;
   /** How and when the person proved who they are. */
-  readonly proof: { readonly how: "login code"; readonly at: Date };
+  readonly proof: { readonly how: "login code" | "provider"; readonly at: Date };
 }
 
-export interface BegunSession extends Omit<Session, "proof"> {
-  /** The value of the cookie, 64 hexadecimal digits. It is not stored, so it cannot be sent again. */
-  readonly cookieValue: string;
-}
-
-const COOKIE_BITS = 256;
 /** A session times out after this time without a request. */
 const IDLE_MINUTES = 30;
 /** A session times out this long after its log-in, also if requests arrive. */
@@ -40,32 +35,17 @@ const FRESH_PROOF_MS = 5 * 60_000;
 export async function redeemCode(
   database: Database,
   text: string,
-  { now, request, address }: Pick<Actor, "request" | "address"> & { readonly now: Date },
+  login: Login,
 ): Promise<BegunSession | undefined> {
-  const cookieValue = randomDigits(COOKIE_BITS);
-  const uuid = newUuid();
-  const id = toId("ses", uuid);
+  const session = makeSession();
+  const { id, cookieValue } = session;
   const [row] = await database.query<{ operator: string; role: Role }>(
     (sql) => sql`
-      with redeemed as (${takeCode(sql, text, now)}),
+      with redeemed as (${takeCode(sql, text, login.now)}),
       person as (
         select o.name, o.role from redeemed join operators o on o.name = redeemed.operator where o.removed_at is null
       ),
-      begun as (
-        insert into operator_sessions (id, hash, operator, created_at, last_seen_at)
-        select ${uuid}::uuid, ${hashOf(cookieValue)}::text::bytea, name, ${now}::timestamptz, ${now}::timestamptz
-          from person
-        returning operator, null::jsonb as before, jsonb_build_object('session', ${id}::text) as after
-      ),
-      seen as (update operators o set last_seen_at = ${now}::timestamptz from begun where o.name = begun.operator),
-      logged as (
-        ${auditCte(sql, {
-          action: "session.begin",
-          actor: { kind: "operator", name: sql`operator`, request, address },
-          at: now,
-          from: sql`begun`,
-        })}
-      )
+      ${sessionCtes(sql, { session, login })}
       select name as operator, role from person`,
   );
   return row && { id, cookieValue, ...row };
@@ -82,10 +62,10 @@ export async function findSession(
   options: { readonly now: Date; readonly extends: boolean },
 ): Promise<Session | undefined> {
   const { now } = options;
-  const [row] = await database.query<{ uuid: string; operator: string; role: Role; createdAt: Date }>(
+  const [row] = await database.query<FoundSession>(
     (sql) => sql`
       with found as (
-        select s.id, s.operator, o.role, s.created_at, s.last_seen_at
+        select s.id, s.operator, o.role, s.created_at, s.proved_at, s.last_seen_at
           from operator_sessions s join operators o on o.name = s.operator
          where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isLiveSession(sql, now)} and o.removed_at is null
       ),
@@ -100,11 +80,18 @@ export async function findSession(
       seen as (
         update operator_sessions s set last_seen_at = ${now}::timestamptz from person where s.id = person.id
       )
-      select id as uuid, operator, role, created_at as "createdAt" from found`,
+      select id as uuid, operator, role, created_at as "createdAt", proved_at as "provedAt" from found`,
   );
   if (row === undefined) return undefined;
-  const { uuid, createdAt, ...who } = row;
-  return { id: toId("ses", uuid), ...who, proof: { how: "login code", at: createdAt } };
+  const { uuid, createdAt, provedAt, ...who } = row;
+  const how = provedAt === null ? "login code" : "provider";
+  return { id: toId("ses", uuid), ...who, proof: { how, at: provedAt ?? createdAt } };
+}
+
+interface FoundSession extends Pick<Session, "operator" | "role"> {
+  readonly uuid: string;
+  readonly createdAt: Date;
+  readonly provedAt: Date | null;
 }
 
 /** Refuses a session whose person proved who they are more than five minutes ago; otherwise undefined. */

@@ -49,7 +49,7 @@ describe("redeemCode()", () => {
         door: "console",
         request: "req_1",
         address: "192.0.2.1",
-        after: { session: session?.id },
+        after: { session: session?.id, way: "code" },
       },
     ]);
   });

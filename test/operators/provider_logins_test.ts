@@ -1,0 +1,143 @@
+/** People who log in at an identity provider: the issuer and the subject name them, and their groups give the role. */
+import { describe, expect, test } from "bun:test";
+import { listAudit } from "../../src/audit/mod.ts";
+import {
+  type BegunSession,
+  endSessionsOf,
+  findSession,
+  listOperators,
+  loginIdentity,
+  type ProvenIdentity,
+  removeOperator,
+  setRole,
+} from "../../src/operators/mod.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { ACTOR, NOW, orThrow, sentenceOf } from "../support/issue.ts";
+import { useForEach } from "../support/use.ts";
+import { login } from "./login.ts";
+
+const BY = { actor: ACTOR, now: NOW };
+const LOGIN = { now: NOW, request: "req_1", address: "192.0.2.7" };
+const OLGA: ProvenIdentity = {
+  issuer: "https://login.example.org",
+  subject: "248289761001",
+  wantedName: "Olga@example.org",
+  role: "editor",
+  provedAt: new Date(NOW.getTime() - 3_600_000),
+};
+const server = useForEach(createTestDatabase);
+
+async function enter(changes: Partial<ProvenIdentity> = {}): Promise<BegunSession> {
+  return orThrow(await loginIdentity(server.database, { ...OLGA, ...changes }, LOGIN));
+}
+
+const find = ({ cookieValue }: BegunSession) =>
+  findSession(server.database, cookieValue, { now: NOW, extends: false });
+
+async function actions(): Promise<string[]> {
+  return (await listAudit(server.database)).map(({ action, actor }) => `${actor} ${action}`).reverse();
+}
+
+describe("loginIdentity()", () => {
+  test("creates the operator at the first login only, with audit rows that have address and way", async () => {
+    const first = await enter();
+    expect(first).toMatchObject({ operator: "olga", role: "editor" });
+    expect(await enter()).toMatchObject({ operator: "olga" });
+    const [operator, ...others] = await listOperators(server.database);
+    expect(others).toEqual([]);
+    expect(operator).toMatchObject({ name: "olga", role: "editor", issuer: OLGA.issuer, lastSeenAt: NOW });
+    const begin = "operator:olga session.begin";
+    expect(await actions()).toEqual(["operator:olga operator.create", begin, begin]);
+    const [row] = await listAudit(server.database, { limit: 1 });
+    expect(row).toMatchObject({ after: { way: "provider" }, request: "req_1", address: "192.0.2.7" });
+  });
+
+  test("proves who the person is as of the time that the provider says, not of the login", async () => {
+    expect(await find(await enter())).toMatchObject({ proof: { how: "provider", at: OLGA.provedAt } });
+  });
+
+  test("gives the role of the groups at each login, which applies to the other sessions, too", async () => {
+    const before = await enter();
+    expect(await enter({ role: "admin" })).toMatchObject({ role: "admin" });
+    expect(await find(before)).toMatchObject({ role: "admin" });
+    const [, row] = await listAudit(server.database, { limit: 2 });
+    expect(row).toMatchObject({
+      action: "operator.role",
+      before: { role: "editor" },
+      after: { role: "admin" },
+    });
+  });
+
+  test("is another person under another issuer or subject, and gives no name twice", async () => {
+    await login(server.database, "olga", { role: "admin" });
+    expect((await enter()).operator).toBe("olga-2");
+    expect((await enter({ issuer: "https://other.example.org" })).operator).toBe("olga-3");
+    expect((await enter({ subject: "248289761002" })).operator).toBe("olga-4");
+    const lasting = await enter();
+    expect(lasting.operator).toBe("olga-2");
+  });
+
+  test("makes a name that fits the rule of names of any text", async () => {
+    const names = ["Żółć 🦊", "", "@example.org", "Olga Ivanova", "x".repeat(300), "../../etc", "-- ;drop"];
+    const got: string[] = [];
+    for (const [index, wantedName] of names.entries())
+      got.push((await enter({ wantedName, subject: `${index}` })).operator);
+    expect(got).toEqual([
+      "operator",
+      "operator-2",
+      "operator-3",
+      "olga-ivanova",
+      "x".repeat(40),
+      "etc",
+      "drop",
+    ]);
+  });
+
+  test("creates one operator for simultaneous first logins of a person", async () => {
+    const sessions = await Promise.all(Array.from({ length: 8 }, () => enter()));
+    expect(new Set(sessions.map(({ operator }) => operator))).toEqual(new Set(["olga"]));
+    expect(await listOperators(server.database)).toHaveLength(1);
+  });
+
+  test("refuses an operator who was removed, whose sessions have ended", async () => {
+    const session = await enter({ role: "admin" });
+    orThrow(await removeOperator(server.database, "olga", BY));
+    expect(await find(session)).toBeUndefined();
+    expect(sentenceOf(await loginIdentity(server.database, OLGA, LOGIN))).toContain("You were removed");
+    expect(await listOperators(server.database)).toHaveLength(1);
+  });
+});
+
+test("endSessionsOf() ends the sessions of the person alone, with audit rows", async () => {
+  const session = await enter();
+  const other = await enter({ subject: "another" });
+  await endSessionsOf(server.database, OLGA, LOGIN);
+  expect(await find(session)).toBeUndefined();
+  expect(await find(other)).toBeDefined();
+  const [row] = await listAudit(server.database, { limit: 1 });
+  expect(row).toMatchObject({
+    action: "session.end",
+    actor: "operator:olga",
+    before: { session: session.id },
+  });
+});
+
+describe("an admin of the provider", () => {
+  test("does not count for the last admin, and can be removed", async () => {
+    await login(server.database, "root", { role: "admin" });
+    await enter({ role: "admin" });
+    expect(sentenceOf(await removeOperator(server.database, "root", BY))).toContain("it is the last admin");
+    expect(sentenceOf(await setRole(server.database, { name: "root", role: "viewer" }, BY))).toContain(
+      "last admin",
+    );
+    orThrow(await removeOperator(server.database, "olga", BY));
+  });
+
+  test("gets no other role by hand", async () => {
+    await enter({ role: "admin" });
+    const changed = await setRole(server.database, { name: "olga", role: "viewer" }, BY);
+    expect(sentenceOf(changed)).toBe(
+      "Cannot change the role of olga: it follows the groups at https://login.example.org",
+    );
+  });
+});
