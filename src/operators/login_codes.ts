@@ -3,6 +3,7 @@ import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 
 const CODE_BITS = 128;
+const CODE_FORM = new RegExp(`^[0-9a-f]{${CODE_BITS / 4}}$`);
 const CODE_LIFE_MS = 10 * 60_000;
 /** A longer text is no code, whatever stands between its digits. */
 export const MOST_OF_CODE = 100;
@@ -21,15 +22,35 @@ export function insertCode(sql: Sql, { code, expiresAt }: NewCode, from: Fragmen
     select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from ${from}`;
 }
 
+/** Returns the digits of a code. White space, hyphens and capitals do not matter, because people type codes. */
+function digitsOf(text: string): string {
+  return text.slice(0, MOST_OF_CODE).replaceAll(/[\s-]/g, "").toLowerCase();
+}
+
 /**
- * Returns the statement that deletes a code and returns its operator, so a code works once. White space, hyphens and
- * capitals do not matter, because people type codes.
+ * Finds the operator whom a code logs in, and leaves the code as it is; undefined for any text that is not a valid code.
+ * A text without the form of a code costs no statement.
  */
+export async function findOperatorOfCode(
+  database: Database,
+  text: string,
+  now: Date,
+): Promise<string | undefined> {
+  const code = digitsOf(text);
+  if (!CODE_FORM.test(code)) return undefined;
+  const [row] = await database.query<{ operator: string }>(
+    (sql) => sql`
+      select operator from login_codes
+       where hash = ${hashOf(code)}::text::bytea and expires_at > ${now}::timestamptz`,
+  );
+  return row?.operator;
+}
+
+/** Returns the statement that deletes a code and returns its operator, so a code works once. */
 export function takeCode(sql: Sql, text: string, now: Date): Fragment {
-  const code = text.slice(0, MOST_OF_CODE).replaceAll(/[\s-]/g, "").toLowerCase();
   return sql`
     delete from login_codes
-     where hash = ${hashOf(code)}::text::bytea and expires_at > ${now}::timestamptz
+     where hash = ${hashOf(digitsOf(text))}::text::bytea and expires_at > ${now}::timestamptz
     returning operator`;
 }
 

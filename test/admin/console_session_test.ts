@@ -21,7 +21,9 @@ describe("A session", () => {
   test("is no token, and a token is no session", async () => {
     const { cookie } = await client.logIn();
     const authorization = `Bearer ${await admin.token()}`;
-    expect((await client.send("/keys", { headers: { authorization } })).location).toBe("/console/enter");
+    expect((await client.send("/keys", { headers: { authorization } })).location).toBe(
+      "/console/enter?to=%2Fconsole%2Fkeys",
+    );
     const answer = await fetch(`${admin.url}/admin/v1/whoami`, { headers: { cookie } });
     expect(answer.status).toBe(401);
   });
@@ -34,7 +36,9 @@ describe("A session", () => {
       expect((await client.send("/keys", { cookie, headers })).status).toBe(200);
     }
     admin.clock.advance(2 * MINUTE_MS);
-    expect((await client.send("/keys", { cookie, headers })).location).toBe("/console/enter?ended");
+    expect((await client.send("/keys", { cookie, headers })).location).toBe(
+      "/console/enter?ended&to=%2Fconsole%2Fkeys",
+    );
     const busy = await client.logIn();
     admin.clock.advance(20 * MINUTE_MS);
     // Only the page itself refreshes: a form is always a sign of activity.
@@ -75,6 +79,23 @@ describe("A session", () => {
     expect(await client.isLoggedIn(cookie)).toBe(false);
   });
 
+  test("is replaced without a question by another login of its operator", async () => {
+    const { name, cookie } = await client.logIn();
+    const form = { code: await client.newCode(name) };
+    const entered = await client.send("/enter", { cookie, form });
+    expect(entered.status).toBe(303);
+    expect(await client.isLoggedIn(cookie)).toBe(false);
+    expect(await client.isLoggedIn(entered.headers.get("set-cookie")?.split(";")[0] ?? "")).toBe(true);
+  });
+
+  test("goes on after a wrong code", async () => {
+    const { cookie } = await client.logIn();
+    for (const code of ["0".repeat(32), "", "x"]) {
+      expect((await client.send("/enter", { cookie, form: { code } })).status).toBe(401);
+      expect(await client.isLoggedIn(cookie)).toBe(true);
+    }
+  });
+
   test("is not found by any other cookie", async () => {
     const { cookie } = await client.logIn();
     const [name, value = ""] = cookie.split("=");
@@ -105,7 +126,7 @@ describe("A session", () => {
     expect(statuses).toEqual([...Array(60).fill(303), ...Array(10).fill(429)]);
     expect(admin.database.stats().statements).toBe(before);
     expect(await client.isLoggedIn(living.cookie)).toBe(true);
-    expect((await client.send("/keys", { cookie: ended.cookie })).location).toBe("/console/enter?ended");
+    expect((await client.send("/keys", { cookie: ended.cookie })).status).toBe(303);
     admin.clock.advance(61_000);
   });
 

@@ -43,6 +43,47 @@ describe("the login page", () => {
     });
   });
 
+  for (const [how, faults] of [
+    ["", []],
+    [", also after a code that does not work", [UNAUTHORIZED]],
+  ] as const)
+    test(`leads back to the page that asked for it, by a link in the same tab${how}`, async () => {
+      const asked = `${admin.url}/console/keys?state=active`;
+      const code = await admin.code();
+      await admin.browser.visit({ url: asked, expectedFaults: faults }, async (page) => {
+        await page.getByLabel("Login code").waitFor();
+        if (faults.length > 0) {
+          await page.goto(`${enterUrl()}#00`);
+          await page.getByText("This code does not work").waitFor();
+        }
+        await page.goto(`${enterUrl()}#${code}`);
+        await page.getByRole("heading", { name: "Keys" }).waitFor();
+        expect(page.url()).toBe(asked);
+        // The next login in this tab was asked for by no page.
+        await page.goto(`${enterUrl()}#${await admin.code()}`);
+        await isLoggedIn(page);
+      });
+    });
+
+  test("leads back to the page that asked for it, without script", async () => {
+    const code = await admin.code();
+    const asked = `${admin.url}/console/keys?state=active`;
+    await admin.browser.visit({ url: asked, script: false }, async (page) => {
+      await page.getByLabel("Login code").fill(code);
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "Keys" }).waitFor();
+      expect(page.url()).toBe(asked);
+    });
+  });
+
+  test("says that a page needs a fresh login", async () => {
+    await admin.browser.visit({ url: `${enterUrl()}?fresh=1&to=/console/access` }, async (page) => {
+      await page.getByText("This needs a login of the last five minutes.").waitFor();
+      await takeScreenshots(page, "enter-fresh");
+      await expectAccessible(page);
+    });
+  });
+
   test("takes a typed code without script, by keyboard alone", async () => {
     const code = await admin.code();
     await admin.browser.visit({ url: enterUrl(), script: false }, async (page) => {

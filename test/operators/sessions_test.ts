@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import {
   endSession,
+  findOperatorOfCode,
   findSession,
   listOperators,
   listSessions,
@@ -30,6 +31,27 @@ async function statementsOf(work: () => Promise<unknown>): Promise<number> {
   await work();
   return server.database.stats().statements - before;
 }
+
+describe("findOperatorOfCode()", () => {
+  test("finds the operator of a code in one statement, and leaves the code as it is", async () => {
+    const { code } = await login(server.database, "found", { role: "viewer" });
+    const find = (text: string, now = NOW) => findOperatorOfCode(server.database, text, now);
+    expect(await statementsOf(() => find(code))).toBe(1);
+    expect(await find(code.toUpperCase().replaceAll(/(.{4})/g, "$1-"))).toBe("found");
+    expect(await find("0".repeat(32))).toBeUndefined();
+    expect(await find(code, after(10))).toBeUndefined();
+    expect(await redeemCode(server.database, code, { now: NOW })).toMatchObject({ operator: "found" });
+    expect(await find(code)).toBeUndefined();
+  });
+
+  test("asks nothing for a text without the form of a code", async () => {
+    for (const text of ["", "0".repeat(31), "0".repeat(33), "g".repeat(32), "0".repeat(10_000), "💡", "\0"]) {
+      const isFound = async () =>
+        expect(await findOperatorOfCode(server.database, text, NOW)).toBeUndefined();
+      expect(await statementsOf(isFound)).toBe(0);
+    }
+  });
+});
 
 describe("redeemCode()", () => {
   test("begins a session once, in one statement, with an audit row of the operator", async () => {

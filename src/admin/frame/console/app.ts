@@ -21,9 +21,10 @@ import { mayUse, type Need } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
 import { refusalPage } from "./remedies.tsx";
-import type { ConsoleRoute } from "./route.ts";
+import { type ConsoleRoute, toOpenForm } from "./route.ts";
 import { requireSession } from "./session.ts";
 import { createVisit } from "./visit.ts";
+import { wayBackOf } from "./way_back.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
 
@@ -54,8 +55,10 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   app.get("/assets/:name", serveAsset);
   app.use(refuseForeignForms(options, showRefusal));
   app.get("/enter", (c) => {
-    const { ended, done } = c.req.query();
-    return show(c, enterPage({ hasEnded: ended !== undefined, isLoggedOut: done === "logged-out" }));
+    const { ended, done, fresh, to = "" } = c.req.query();
+    const isLoggedOut = done === "logged-out";
+    const why = { hasEnded: ended !== undefined, needsFreshProof: fresh !== undefined, isLoggedOut };
+    return show(c, enterPage({ ...why, to: wayBackOf(to) }));
   });
   app.post("/enter", logIn(options, show));
   app.use(requireSession(options, showRefusal));
@@ -69,6 +72,10 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   }
   for (const [path, routes] of Map.groupBy(all, (route) => route.path)) {
     app.all(path, (c) => {
+      // People open the address of a form that was refused, such as by a login.
+      const [, page = "", action = ""] = /^(.*)\/([^/]+)$/.exec(path) ?? [];
+      if (c.req.method === "GET" && all.some((route) => route.method === "GET" && route.path === page))
+        return c.redirect(toOpenForm(c.req.path.slice(0, -action.length - 1), action), 303);
       c.header("Allow", routes.map(({ method }) => method).join(", "));
       return showRefusal(
         c,

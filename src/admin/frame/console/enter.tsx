@@ -9,10 +9,14 @@ const HINT =
   "The command claviger operators login NAME prints it on the host. It works once, for ten minutes.";
 
 interface EnterOptions {
+  /** The address of the page to which the login leads. */
+  readonly to: string;
   /** Why the last code did not work. */
   readonly refusal?: Refusal;
   /** Whether the browser has the cookie of a session that ended. */
   readonly hasEnded?: boolean;
+  /** Whether the page that asks for the login needs a fresh proof of who the operator is. */
+  readonly needsFreshProof?: boolean;
   /** Whether the operator has just logged out. */
   readonly isLoggedOut?: boolean;
   /** Given if the login would end a session: the operator of that session, and the code that was entered. */
@@ -20,7 +24,8 @@ interface EnterOptions {
 }
 
 /** The page on which an operator enters a login code. */
-export function enterPage({ refusal, replaces, hasEnded, isLoggedOut }: EnterOptions): Page {
+export function enterPage(options: EnterOptions): Page {
+  const { to, refusal, replaces, hasEnded, needsFreshProof, isLoggedOut } = options;
   const field = { name: "code", label: "Login code", hint: HINT };
   return {
     title: "Log in",
@@ -32,13 +37,15 @@ export function enterPage({ refusal, replaces, hasEnded, isLoggedOut }: EnterOpt
         {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
         {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}
         {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
+        {needsFreshProof && <Notice kind="warning">This needs a login of the last five minutes.</Notice>}
         {replaces && (
           <Notice kind="warning">
             <b>{replaces.operator}</b> is logged in with this browser. The login ends that session.{" "}
-            <a href="/console/">Keep it</a>
+            <a href={to}>Keep it</a>
           </Notice>
         )}
         <form method="post" action="/console/enter">
+          <input type="hidden" name="to" value={to} />
           {replaces && <input type="hidden" name="replaces" value={replaces.operator} />}
           <Field {...field}>
             <input

@@ -1,7 +1,7 @@
 /** The beginning and the end of a session. */
 import type { Context, Handler } from "hono";
 import { WindowTable } from "../../../limits/mod.ts";
-import { endSession, redeemCode } from "../../../operators/mod.ts";
+import { endSession, findOperatorOfCode, redeemCode } from "../../../operators/mod.ts";
 import { isRefusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
@@ -10,6 +10,7 @@ import type { Page } from "./page.tsx";
 import { showDone } from "./route.ts";
 import { actorOf, deleteSessionCookie, readSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
+import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
 
 /** Wrong codes a minute from one address. */
 const WRONG_CODE_LIMIT = 60;
@@ -35,27 +36,30 @@ export function logIn(
       options.noteFailedLogin(group);
       c.header("Retry-After", String(retryAfterSeconds));
       const wait = `Too many wrong codes came from your address: wait ${retryAfterSeconds} seconds`;
-      return await show(c, enterPage({ refusal: refuse("RATE_LIMIT_EXCEEDED", wait) }));
+      return await show(c, enterPage({ to: FIRST_PAGE, refusal: refuse("RATE_LIMIT_EXCEEDED", wait) }));
     }
     const form = await readForm(c.req.raw);
-    if (isRefusal(form)) return await show(c, enterPage({ refusal: form }));
+    if (isRefusal(form)) return await show(c, enterPage({ to: FIRST_PAGE, refusal: form }));
+    const to = wayBackOf(form.get("to") ?? "");
     const code = form.get("code") ?? "";
+    const by = { now: clock.now(), request: c.get("requestId"), address: c.get("address") };
+    const operator = await findOperatorOfCode(database, code, by.now);
     const replaced = await readSession(c, options, { extends: false });
     // A link must not end the session of a colleague at the same browser without a question.
-    if (replaced !== undefined && form.get("replaces") !== replaced.operator) {
-      return await show(c, enterPage({ replaces: { operator: replaced.operator, code } }));
+    const isColleague = operator !== undefined && replaced !== undefined && replaced.operator !== operator;
+    if (isColleague && form.get("replaces") !== replaced.operator) {
+      return await show(c, enterPage({ to, replaces: { operator: replaced.operator, code } }));
     }
-    const by = { now: clock.now(), request: c.get("requestId"), address: c.get("address") };
-    const session = await redeemCode(database, code, by);
-    if (session === undefined) {
+    const session = operator && (await redeemCode(database, code, by));
+    if (!session) {
       wrongByAddress.record(group, clock.monotonicMs());
       options.noteFailedLogin(group);
-      return await show(c, enterPage({ refusal: WRONG_CODE }));
+      return await show(c, enterPage({ to, refusal: WRONG_CODE }));
     }
     // After a new login the browser has no cookie for its earlier session.
     if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });
     setSessionCookie(c, options, session.cookieValue);
-    return c.redirect("/console/", 303);
+    return c.redirect(to, 303);
   };
 }
 

@@ -7,6 +7,7 @@ import { findSession, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { consoleOriginOf } from "./origin.ts";
+import { askedPageOf, FIRST_PAGE } from "./way_back.ts";
 
 /** The hexadecimal digits of a session in its cookie; the signature follows them. */
 const DIGITS = 64;
@@ -18,7 +19,7 @@ const REFRESH_HEADER = "X-Refresh";
 
 /**
  * Creates the middleware that finds the session with one statement, so that the end of a session and another role apply
- * from the next request. Without a session it redirects to the login page. A page that refreshes itself does
+ * from the next request. Without a session it redirects to the login page, which leads back. A page that refreshes itself does
  * not extend the session: otherwise an open page would keep its session alive for twelve hours.
  */
 export function requireSession(
@@ -40,12 +41,18 @@ export function requireSession(
         const wait = `Too many wrong session cookies came from your address: wait ${retryAfterSeconds} seconds`;
         if (!allowed) return await show(c, refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds }));
       }
-      return c.redirect(`/console/enter${cookie ? "?ended" : ""}`, 303);
+      return c.redirect(enterAddressOf(askedPageOf(c, options), { hasEnded: Boolean(cookie) }), 303);
     }
     c.set("session", session);
     c.set("actor", actorOf(c, session));
     return await next();
   };
+}
+
+/** Returns the address of the login page that leads to a page. */
+function enterAddressOf(to: string, { hasEnded }: { readonly hasEnded: boolean }): string {
+  const query = [hasEnded ? "ended" : [], to === FIRST_PAGE ? [] : `to=${encodeURIComponent(to)}`].flat();
+  return ["/console/enter", ...(query.length === 0 ? [] : [query.join("&")])].join("?");
 }
 
 /** Finds the session of the browser. A cookie that this service did not sign costs no statement. */

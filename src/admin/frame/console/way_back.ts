@@ -1,0 +1,30 @@
+/** The page to which a login leads: the one that asked for it. */
+import type { Context } from "hono";
+import { targetOf } from "../../../wire/mod.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { consoleOriginOf } from "./origin.ts";
+
+export const FIRST_PAGE = "/console/";
+const MOST_OF_ADDRESS = 2_000;
+/** A page of the console, but none of the login and the logout, and no asset. `%2B` is the plus in the name of a model. */
+const PAGE = /^\/console\/(?!(?:enter|callback|logout|assets)(?:\/|$))(?:[\w./+-]|%2B)*$/;
+const ANY_ORIGIN = "http://console.invalid";
+
+/**
+ * Returns the address, which anybody may have written, if it is that of a page of the console: a path with its query.
+ * For any other text it returns the address of the first page. A text that a browser would read in another way than it
+ * is written, such as one with `..` or a backslash, is no address.
+ */
+export function wayBackOf(text: string): string {
+  if (text.length > MOST_OF_ADDRESS) return FIRST_PAGE;
+  const { pathname = "", search = "" } = URL.parse(text, ANY_ORIGIN) ?? {};
+  return pathname + search === text && PAGE.test(pathname) ? text : FIRST_PAGE;
+}
+
+/** Returns the address of the page that a request asks for, or of the page whose form it sends. */
+export function askedPageOf(c: Context<AdminEnv>, options: AdminOptions): string {
+  if (c.req.method === "GET") return wayBackOf(targetOf(c.req.url));
+  const from = URL.parse(c.req.header("referer") ?? "");
+  const isOwn = from?.origin === consoleOriginOf(c, options).origin;
+  return isOwn ? wayBackOf(from.pathname + from.search) : FIRST_PAGE;
+}
