@@ -1,7 +1,7 @@
 /** Defines all commands, runs one, and returns its exit status. */
 import { Command, CommanderError } from "commander";
 import { findNearest } from "../config/mod.ts";
-import { redactKeys } from "../secrets/mod.ts";
+import { KEY_DIGITS, KEY_KINDS, redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
 import { accounts } from "./commands/accounts_commands.ts";
 import { activity } from "./commands/activity_command.ts";
@@ -58,7 +58,7 @@ const COMMANDS = [
 ];
 
 /** Matches a key or a token of any brand, alone or as an option's value. */
-const SECRET_ARGUMENT = /(?:^|=)[a-z][a-z0-9]{0,15}_(live|test|op)_[0-9a-f]{48}$/i;
+const SECRET_ARGUMENT = new RegExp(`(?:^|=)[a-z][a-z0-9]{0,15}_(${KEY_KINDS})_[0-9a-f]{${KEY_DIGITS}}$`, "i");
 
 const KEY_AS_ARGUMENT =
   "A key must not be an argument, because other users can read arguments: `claviger keys find` reads the key " +

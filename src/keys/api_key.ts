@@ -7,7 +7,8 @@
 
 import { hash, randomBytes } from "node:crypto";
 import type { Brand } from "../brand.ts";
-import { HINT_DIGITS, KEY_DIGITS, type KeyMode, MODES } from "../licensing/mod.ts";
+import { HINT_DIGITS, type KeyMode, MODES } from "../licensing/mod.ts";
+import { KEY_DIGITS } from "../secrets/mod.ts";
 
 export interface NewApiKey {
   /** The key itself. Show it once: it is not stored. */

@@ -43,7 +43,6 @@ export {
 export { type KeyMode, MODES } from "./modes.ts";
 export {
   HINT_DIGITS,
-  KEY_DIGITS,
   parseKeyParts,
   selectKeysOfExternalId,
   selectNamedKeys,

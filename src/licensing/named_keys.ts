@@ -4,10 +4,9 @@
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
+import { KEY_DIGITS } from "../secrets/mod.ts";
 import type { Search } from "./search_accounts.ts";
 
-/** How many hexadecimal digits a key has after its prefix. */
-export const KEY_DIGITS = 48;
 /** How many digits of the start and of the end of a key its hint has. */
 export const HINT_DIGITS = 4;
 

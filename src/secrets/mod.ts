@@ -5,6 +5,8 @@
  */
 export { opensCanary, sealCanary } from "./canary.ts";
 export {
+  KEY_DIGITS,
+  KEY_KINDS,
   KEY_LIKE_DIGITS,
   mayBeSecret,
   NO_KEY_PATTERN,

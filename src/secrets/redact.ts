@@ -7,6 +7,10 @@
  * only when the value is plain. An address that cannot be parsed is not shown.
  */
 
+/** A key and a token have so many hexadecimal digits after their prefix. */
+export const KEY_DIGITS = 48;
+/** The last word of the prefix of a key, or of a token. */
+export const KEY_KINDS = "live|test|op";
 /** A text with a prefix, and at least so many hexadecimal digits behind it, looks like a key. */
 export const KEY_LIKE_DIGITS = 8;
 /** So do so many digits alone. */
@@ -18,12 +22,12 @@ const DIGITS_ALONE = 40;
  * and reveals nothing.
  */
 const KEY_LIKE = new RegExp(
-  `[a-z0-9]{0,32}_(?:live|test|op)_[0-9a-f]{${KEY_LIKE_DIGITS},}|[0-9a-f]{${DIGITS_ALONE},}`,
+  `[a-z0-9]{0,32}_(?:${KEY_KINDS})_[0-9a-f]{${KEY_LIKE_DIGITS},}|[0-9a-f]{${DIGITS_ALONE},}`,
   "gi",
 );
 
 /** The same for a browser: the pattern of a field for texts that do not look like a key. */
-export const NO_KEY_PATTERN = `(?!.*_(live|test|op)_[0-9a-fA-F]{${KEY_LIKE_DIGITS}})(?!.*[0-9a-fA-F]{${DIGITS_ALONE}}).*`;
+export const NO_KEY_PATTERN = `(?!.*_(${KEY_KINDS})_[0-9a-fA-F]{${KEY_LIKE_DIGITS}})(?!.*[0-9a-fA-F]{${DIGITS_ALONE}}).*`;
 
 /**
  * The same for events, but of bare digits only runs of 48 to 55, the length of a key's digits or a little more:
@@ -55,19 +59,24 @@ export function redactKeys(text: string): string {
   return text.replace(KEY_LIKE, "[key]");
 }
 
-/** Codes, and tokens without a known prefix, have at least this many hexadecimal digits; people group them. */
-const DIGITS = /[0-9a-f](?:[\s-]*[0-9a-f]){15}/i;
+/**
+ * Codes, and tokens without a known prefix, have at least this many hexadecimal digits; people group them. One of them is
+ * a letter: the numbers of orders have none.
+ */
+const DIGITS = /(?<![a-z0-9])(?=(?:[\s-]*\d){0,15}[\s-]*[a-f])[0-9a-f](?:[\s-]*[0-9a-f]){15}/i;
 /** A long word with letters and digits that is no part of an e-mail address. */
 const OPAQUE = /(?<![\w+/=.~:@-])(?=[\w+/=.~:-]*[a-z])(?=[\w+/=.~:-]*\d)[\w+/=.~:-]{24,}(?![\w+/=.~:@-])/i;
-const ID = /(?<![a-z0-9_])[a-z]{3}_[0-9a-f]{32}(?![0-9a-z])/g;
+/** An id, a UUID, which other systems use as external id, and a day in the number of an order. */
+const HARMLESS =
+  /(?<![a-z0-9_])(?:[a-z]{3}_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|20\d\d-?[01]\d-?[0-3]\d)(?![0-9a-z])/gi;
 
 /**
  * Tells whether a text may contain a key, a token or a code, whole or cut, so that it must not be in an address. In
- * doubt it may: a long word with letters and digits is enough. The ids of keys, licenses and accounts are no secrets.
+ * doubt it may: a long word with letters and digits is enough.
  */
 export function mayBeSecret(text: string): boolean {
   // Without characters that nobody sees, and with plain digits in place of those of other widths.
-  const plain = text.normalize("NFKC").replace(/\p{C}/gu, "").replace(ID, "");
+  const plain = text.normalize("NFKC").replace(/\p{C}/gu, "").replace(HARMLESS, "");
   return redactKeys(plain) !== plain || [DIGITS, OPAQUE].some((form) => form.test(plain));
 }
 

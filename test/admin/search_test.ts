@@ -94,6 +94,22 @@ describe("POST /search", () => {
     expect(text).not.toContain("grace@example.org");
   });
 
+  test.each([
+    ["a UUID", "0b6f3c1e-8d2a-4c55-9f7b-2a1d3e4f5a6b"],
+    ["a UUID behind a word", "order-0B6F3C1E-8D2A-4C55-9F7B-2A1D3E4F5A6B"],
+    ["a number with a day", "2026-11-27-000123"],
+    ["a number with a day behind a word", "invoice 2026-11-27-000123"],
+    ["a long number with a day and letters", "ORDER-20261127-000123-BE-01"],
+    ["a number in groups", "4711-0815-0042-0001-7"],
+  ])("keeps %s in the address, too, because keys and codes have another form", async (_, q) => {
+    const { status, location } = await client.send("/search", { cookie, form: { q } });
+    expect({ status, location }).toEqual({
+      status: 303,
+      location: `/console/search?${new URLSearchParams({ q })}`,
+    });
+    expect((await search(q)).text).toContain("Nothing was found for");
+  });
+
   test("shows the results in groups, and only those that exist", async () => {
     const { text } = await search("ada");
     expect(groupsOf(text)).toEqual(["Keys", "Accounts"]);
@@ -260,7 +276,7 @@ describe("a secret", () => {
   });
 
   test("an external id that looks like a code still opens its key, and no list has it in an address", async () => {
-    const externalId = crypto.randomUUID();
+    const externalId = hex("external id").slice(0, 32);
     const { id } = await admin.issue({ externalId });
     expect((await client.send("/search", { cookie, form: { q: externalId } })).location).toBe(
       `/console/keys/${id}`,
