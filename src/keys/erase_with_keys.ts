@@ -3,7 +3,7 @@
  * account, so it gets no new key in between. After a crash, a repetition goes on with the keys that are left.
  */
 import { auditCte, type By } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import { countRows, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { eraseAccount, type LicenseChanges, markErasing } from "../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 
@@ -93,19 +93,16 @@ export interface ErasureEffect {
   readonly auditRows: number;
 }
 
-/** Counts what an erasure of an account removes and keeps. */
+/** Counts what an erasure of an account removes and keeps, each up to `MOST_COUNTED`. */
 export async function findErasureEffect(database: Database, accountUuid: string): Promise<ErasureEffect> {
-  const [effect] = await database.query<ErasureEffect>(
-    (sql) => sql`
-      select (select count(*) from listed_keys where account_id = account.id and state <> 'revoked') as "keysInUse",
-             (select count(*) from licenses where account_id = account.id) as licenses,
-             (select count(external_id) from licenses where account_id = account.id) as "externalIds",
-             (select count(coalesce(m.name, m.platform))
-                from licenses l join machines m on m.license_id = l.id where l.account_id = account.id) as machines,
-             (select count(*) from audit where account_id = account.id) as "auditRows"
-        from (select ${accountUuid}::uuid as id) as account`,
-    { isRead: true },
-  );
-  if (effect === undefined) throw new Error("The statement returns one row");
-  return effect;
+  const count = (rows: (sql: Sql) => Fragment) =>
+    countRows(database, (sql) => sql`${rows(sql)} and account_id = ${accountUuid}::uuid`);
+  const [keysInUse, licenses, externalIds, machines, auditRows] = await Promise.all([
+    count((sql) => sql`select from listed_keys where state <> 'revoked'`),
+    count((sql) => sql`select from licenses where true`),
+    count((sql) => sql`select from licenses where external_id is not null`),
+    count((sql) => sql`select from machines where coalesce(name, platform) is not null`),
+    count((sql) => sql`select from audit where true`),
+  ]);
+  return { keysInUse, licenses, externalIds, machines, auditRows };
 }

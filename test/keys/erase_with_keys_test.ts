@@ -1,6 +1,6 @@
 /** An account is erased with all its keys, in bounded statements, and gets no key in between. */
 import { describe, expect, test } from "bun:test";
-import { type Database, openSession } from "../../src/database/mod.ts";
+import { type Database, MOST_COUNTED, openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import {
   eraseWithKeys,
@@ -19,6 +19,7 @@ import {
   renderWithErasure,
 } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { counted } from "../../src/render_count.ts";
 import { databaseOf, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW, orThrow, tryToIssue } from "../support/issue.ts";
 import { accountOf, uuidOf } from "../support/keys.ts";
@@ -97,6 +98,23 @@ describe("eraseWithKeys()", () => {
       isErased: true,
       isPersonal: false,
     });
+  });
+
+  test("counts what an erasure removes and keeps up to 10,000, and says if there is more", async () => {
+    const uuid = accountOf(await withKeys("crowd@example.org", 10_010));
+    await server.database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action, account_id)
+        select ${NOW}::timestamptz, 'command:root', 'account.update', ${uuid}::uuid from generate_series(1, 10010)`,
+    );
+    expect(await findErasureEffect(server.database, uuid)).toEqual({
+      keysInUse: 10_001,
+      licenses: 10_001,
+      externalIds: 10_001,
+      machines: 0,
+      auditRows: 10_001,
+    });
+    expect(counted(10_001, "key", { most: MOST_COUNTED })).toBe("more than 10,000 keys");
   });
 
   test("refuses an account with a key in use if it is not to revoke keys, and an unknown account", async () => {

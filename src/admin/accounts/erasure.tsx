@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The erasure of an account: what it removes, what it keeps, and how far it is. */
 import type { Child } from "hono/jsx";
+import { MOST_COUNTED } from "../../database/mod.ts";
 import { ERASURE_REQUEST_MS, type ErasureEffect, eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
 import { type Account, isErased } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
@@ -14,6 +15,8 @@ import { Day, Foreign } from "../frame/console/components/values.tsx";
 import type { DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { findNamed } from "./find_named.ts";
+
+const BOUND = { most: MOST_COUNTED };
 
 interface Erasable extends Account {
   readonly effect: ErasureEffect;
@@ -63,10 +66,13 @@ export const ERASURE_PAGE: DetailPage<Erasable> = {
           <h2>What stays</h2>
           <ul>
             <li>
-              the counts: {counted(effect.licenses, "license")}, {counted(of.keys, "key")}, and their use
+              the counts: {counted(effect.licenses, "license", BOUND)}, {counted(of.keys, "key")}, and their
+              use
             </li>
             <li>
-              <a href={`/console/audit?account=${id}`}>{counted(effect.auditRows, "row")} of the audit log</a>
+              <a href={`/console/audit?account=${id}`}>
+                {counted(effect.auditRows, "row", BOUND)} of the audit log
+              </a>
               , with their reasons, since nobody can change the log. They do not name the person; only rows of
               versions before 0.4 have external ids.
             </li>
@@ -89,9 +95,9 @@ function Removed({ of: { email, name, organization, effect } }: { readonly of: E
           ["E-mail", <Foreign text={email} />],
           ["Name", <Foreign text={name} />],
           organization !== "" && ["Organization", <Foreign text={organization} />],
-          ["Keys to revoke", renderCount(effect.keysInUse)],
-          ["External ids", renderCount(effect.externalIds)],
-          ["Names of machines", renderCount(effect.machines)],
+          ["Keys to revoke", renderCount(effect.keysInUse, BOUND)],
+          ["External ids", renderCount(effect.externalIds, BOUND)],
+          ["Names of machines", renderCount(effect.machines, BOUND)],
           ["Events", "their texts and metadata, in the background"],
         ]}
       />

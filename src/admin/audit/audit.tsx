@@ -20,7 +20,7 @@ import { parseId } from "../../ids.ts";
 import { listKeys } from "../../keys/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
+import { counted } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { renderCsv } from "../../text/mod.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
@@ -205,8 +205,7 @@ function Who({ actor, address }: AuditRow) {
 function What({ imported = 0, ...row }: Row) {
   if (imported < 2) return <Deed {...row} />;
   const address = { action: row.action, after: row.position.replace(/\.0$/, LAST) };
-  const keys =
-    imported > MOST_COUNTED ? `more than ${renderCount(MOST_COUNTED)} keys` : counted(imported, "key");
+  const keys = counted(imported, "key", { most: MOST_COUNTED });
   return (
     <div class="thing">
       imported <a href={toAddress(PATH, address)}>{keys}</a>

@@ -1,6 +1,7 @@
 /** `claviger accounts …`: list, usage, update, renew and erase. */
 import { REASON_TEXT } from "../../audit/mod.ts";
 import { MONTH, monthOf } from "../../calendar.ts";
+import { MOST_COUNTED } from "../../database/mod.ts";
 import { eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
 import {
   createLicenseChanges,
@@ -99,6 +100,7 @@ const erase = databaseCommand({
   async run({ account, revokeKeys, dryRun }, { database, actor, now, print, confirm }) {
     const { id, uuid, email, keys } = await demandAccount(database, account);
     const { keysInUse } = await findErasureEffect(database, uuid);
+    const inUse = counted(keysInUse, "key", { most: MOST_COUNTED });
     const by = { actor, now };
     const { isPersonal } =
       revokeKeys && keysInUse > 0
@@ -112,14 +114,14 @@ const erase = databaseCommand({
         keys_revoked: 0,
       });
     if (dryRun) {
-      const held = keysInUse > 0 ? `${counted(keysInUse, "key")} to revoke` : counted(keys, "revoked key");
+      const held = keysInUse > 0 ? `${inUse} to revoke` : counted(keys, "revoked key");
       return print.line(`Would erase ${id} (${email}), which has ${held}`, {
         id,
         erased: false,
         dry_run: true,
       });
     }
-    const revokes = keysInUse > 0 ? ` and revoke ${counted(keysInUse, "key")}` : "";
+    const revokes = keysInUse > 0 ? ` and revoke ${inUse}` : "";
     await confirm(`Erase ${id} (${email})${revokes}? No command brings back what is removed.`);
     const changes = createLicenseChanges(database);
     const { revoked } = orRefuse(await eraseWithKeys(changes, uuid, { ...by, revokesKeys: revokeKeys }));

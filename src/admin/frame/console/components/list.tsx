@@ -72,9 +72,8 @@ export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<u
   if (total === undefined || skipped === undefined) return `${here} on this page`;
   if (skipped > MOST_COUNTED) return `${here} behind the first ${renderCount(MOST_COUNTED)}`;
   const end = skipped + rows.length;
-  // Rows may have come or gone between the two counts.
-  const all =
-    total > MOST_COUNTED ? `more than ${renderCount(MOST_COUNTED)}` : renderCount(Math.max(total, end));
+  // Rows may have come or gone between the two counts. The end of a page may be higher than a count goes.
+  const all = renderCount(total > MOST_COUNTED ? total : Math.max(total, end), { most: MOST_COUNTED });
   return `${renderCount(skipped + 1)} to ${renderCount(end)} of ${all} ${noun}s`;
 }
 
