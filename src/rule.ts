@@ -50,6 +50,18 @@ export function oneOf<const Word extends string>(words: readonly Word[]): Rule<W
 
 type Keywords = Readonly<Record<string, unknown>>;
 
+/** Returns the rule for some of a few words, separated by commas. The value has them in the order of `words`. */
+export function someOf<const Word extends string>(words: readonly Word[]): ParsingRule<readonly Word[]> {
+  return {
+    expects: `one or more of ${words.join(", ")}`,
+    parse(text) {
+      const given = new Set<string>(text.split(",").map((word) => word.trim()));
+      const known = words.filter((word) => given.has(word));
+      return known.length === given.size ? known : undefined;
+    },
+  };
+}
+
 /**
  * Returns the schema of a text that stands for a value; `more` are further keywords for the document. As with each of these
  * schemas, the name of the field comes before the message.

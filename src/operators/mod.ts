@@ -41,16 +41,17 @@ export {
   disableTokens,
   type ListedToken,
   listTokens,
+  NEXT_EXPIRY,
   renewToken,
   resumeToken,
   revokeToken,
 } from "./token_life.ts";
 export {
   findTokens,
-  isSource,
   issueToken,
-  MAX_SOURCES,
+  SOURCES_RULE,
   type Token,
   type TokenRequest,
   tokenPattern,
+  toRestriction,
 } from "./tokens.ts";

@@ -7,6 +7,7 @@ import { newUuid } from "../ids.ts";
 import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
 import { parseTrustedProxies } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import type { ParsingRule } from "../rule.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { NAME_RULE } from "./people.ts";
 import { isTooWide, SCOPES, SCOPES_RULE, type Scope } from "./scopes.ts";
@@ -38,12 +39,30 @@ export function generateToken(brand: Brand): string {
 }
 
 /** The most networks of one token. */
-export const MAX_SOURCES = 32;
+const MAX_SOURCES = 32;
 
 /** Tells whether a text is one address or network from which a token can be accepted. */
-export function isSource(text: string): boolean {
+function isSource(text: string): boolean {
   const parsed = parseTrustedProxies(text);
   return parsed.ok && parsed.proxies.length === 1;
+}
+
+/** The rule for the addresses and networks of a token, separated by commas. */
+export const SOURCES_RULE: ParsingRule<readonly string[]> = {
+  expects: `at most ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8`,
+  parse(text) {
+    const sources = text.split(",").map((source) => source.trim());
+    return sources.length <= MAX_SOURCES && sources.every(isSource) ? sources : undefined;
+  },
+};
+
+/** Returns the restriction of a token with these scopes. */
+export function toRestriction({
+  scopes,
+  tiers,
+  mode,
+}: Pick<Token, "scopes"> & Omit<Restriction, "joins">): Restriction {
+  return { tiers, mode, joins: scopes.includes("accounts:join") };
 }
 
 /**
@@ -134,8 +153,7 @@ export function tokenColumns(sql: Sql): Fragment {
 
 /** Turns the columns of a token into its facts; other columns stay as they are. */
 export function toToken<Row extends TokenColumns>({ tiers, mode, sources, ...row }: Row) {
-  const joins = row.scopes.includes("accounts:join");
-  const restriction: Restriction = { tiers: tiers ?? undefined, mode: mode ?? undefined, joins };
+  const restriction = toRestriction({ ...row, tiers: tiers ?? undefined, mode: mode ?? undefined });
   return { ...row, restriction, sources: sources ?? undefined };
 }
 

@@ -36,7 +36,7 @@ async function issue(request: Partial<TokenRequest> & { readonly name: string })
   return issued.token;
 }
 
-async function renew(name: string, expiresAt?: Date | null): Promise<string> {
+async function renew(name: string, expiresAt?: Date | "never"): Promise<string> {
   const renewed = await renewToken(server.database, { name, expiresAt }, { ...BY, brand: BRAND });
   if (isRefusal(renewed)) throw new Error(renewed.sentence);
   return renewed.token;
@@ -131,7 +131,7 @@ describe("renewToken()", () => {
     await issue({ name: "short", expiresAt: LATER });
     await renew("short");
     expect(await expiryOf("short")).toEqual(LATER);
-    const renewLater = (expiresAt?: Date | null) =>
+    const renewLater = (expiresAt?: Date | "never") =>
       renewToken(server.database, { name: "short", expiresAt }, { ...BY, now: LATER, brand: BRAND });
     const sentence = "it would be expired since 2026-11-20T13:00:00Z; give a later expiry";
     expect(sentenceOf(await renewLater())).toContain(sentence);
@@ -139,7 +139,7 @@ describe("renewToken()", () => {
     const past = "the expiry lies in the past; give a later expiry";
     expect(sentenceOf(await renewLater(LATER))).toContain(past);
     expect(await renewLater(new Date(LATER.getTime() + 1))).toMatchObject({ state: "active" });
-    await renew("short", null);
+    await renew("short", "never");
     expect(await expiryOf("short")).toBeNull();
   });
 });

@@ -1,35 +1,31 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { InvalidArgumentError } from "commander";
 import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
-import { EXPIRY, MODES, TIERS } from "../../licensing/mod.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
 import {
-  isSource,
   issueToken,
   isTooWide,
   type ListedToken,
   limitsOfToken,
   listTokens,
-  MAX_SOURCES,
   meaningOf,
   NAME_RULE,
+  NEXT_EXPIRY,
   renewToken,
   resumeToken,
   revokeToken,
   SCOPES,
   SCOPES_RULE,
+  SOURCES_RULE,
+  toRestriction,
 } from "../../operators/mod.ts";
+import { type ParsingRule, someOf } from "../../rule.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { CONFIRMATION, JSON_OPTIONS, REASON } from "../options.ts";
 import { option, required } from "../parameter.ts";
 import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
 
 const NAME = { name: required("the token's name", NAME_RULE) };
-/** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
-const END = {
-  expects: EXPIRY.expects,
-  parse: (text: string) => (text === "never" ? text : TIMESTAMP.parse(text)),
-};
-
 const ONCE = "The token is shown only once: store it now";
 
 const issue = command({
@@ -38,26 +34,26 @@ const issue = command({
   options: {
     ...JSON_OPTIONS,
     name: required("the token's name, for the audit log", NAME_RULE),
-    scope: required("what the token may do, separated by commas", listOf(SCOPES), {
+    scope: required("what the token may do, separated by commas", listOf(someOf(SCOPES)), {
       as: "scopes",
       choices: SCOPES,
     }),
     tiers: option(
       "see, change and issue only keys of these tiers, separated by commas; by default all",
-      listOf(TIERS),
+      listOf(someOf(TIERS)),
       { choices: TIERS },
     ),
     mode: option("see, change and issue only keys of this mode; by default both", MODES),
     expiresAt: option("when the token expires, ISO 8601; by default it does not", TIMESTAMP, { as: "time" }),
     from: option(
       "only requests from these addresses and networks, separated by commas, such as 10.0.0.0/8",
-      networksOption,
+      listOf(SOURCES_RULE),
       { as: "networks" },
     ),
   },
   async run({ scope: scopes, from: sources, ...values }, { invocation, print }) {
     const { name, tiers, mode, expiresAt } = values;
-    const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
+    const restriction = toRestriction({ scopes, tiers, mode });
     if (isTooWide(restriction, scopes)) throw new WrongUsage(`Cannot issue token: ${SCOPES_RULE}`);
     await withDatabase(invocation, values, async ({ config: { brand }, database, actor, now }) => {
       const request = { name, scopes, restriction, sources, expiresAt };
@@ -88,13 +84,12 @@ const renew = databaseCommand({
   arguments: NAME,
   options: {
     ...REASON,
-    expiresAt: option("another expiry: ISO 8601, or never; by default unchanged", END, {
+    expiresAt: option("another expiry: ISO 8601, or never; by default unchanged", NEXT_EXPIRY, {
       as: "time",
     }),
   },
   async run({ name, expiresAt }, { config: { brand }, database, actor, now, print }) {
-    const change = { name, expiresAt: expiresAt === "never" ? null : expiresAt };
-    const { token, state } = orRefuse(await renewToken(database, change, { brand, actor, now }));
+    const { token, state } = orRefuse(await renewToken(database, { name, expiresAt }, { brand, actor, now }));
     print.fields({ name, token, state });
     print.note(ONCE);
     if (state === "disabled")
@@ -139,24 +134,13 @@ export const tokens = group(
   [issue, list, renew, revoke, resume],
 );
 
-/** Returns the reader of a list of words that are allowed. An option that is given twice has the words of both. */
-function listOf<Word extends string>(
-  allowed: readonly Word[],
-): (text: string, before?: readonly Word[]) => readonly Word[] {
-  return (text, before = []) => {
-    const words = new Set<string>([...before, ...text.split(",").map((word) => word.trim())]);
-    const known = allowed.filter((word) => words.has(word));
-    if (known.length === words.size) return known;
-    throw new InvalidArgumentError(`It must be one or more of ${allowed.join(", ")}, separated by commas`);
+/** Returns the reader of a list. An option that is given twice has the values of both. */
+function listOf<Each extends string>({ expects, parse }: ParsingRule<readonly Each[]>) {
+  return (text: string, before: readonly Each[] = []) => {
+    const values = parse([...before, text].join(","));
+    if (values !== undefined) return values;
+    throw new InvalidArgumentError(`It must be ${expects}, separated by commas`);
   };
-}
-
-function networksOption(text: string, before: readonly string[] = []): readonly string[] {
-  const networks = [...before, ...text.split(",").map((network) => network.trim())];
-  if (networks.length <= MAX_SOURCES && networks.every(isSource)) return networks;
-  throw new InvalidArgumentError(
-    `It must be at most ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8, separated by commas`,
-  );
 }
 
 function toJson(token: ListedToken) {
