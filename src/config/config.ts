@@ -92,6 +92,8 @@ function read(source: ConfigSource) {
     adminListen: get("CLAVIGER_ADMIN_LISTEN"),
     /** The origin under which operators reach that address, such as `https://admin.example.org`; undefined if it is not set. */
     adminUrl: get("CLAVIGER_ADMIN_URL"),
+    /** How many minutes without a request end a session of the console. */
+    sessionIdleMinutes: get("CLAVIGER_SESSION_IDLE"),
     /** The root secret that was given; undefined if it is kept in the data folder. */
     secret: readSecret(get, source),
     /** The GitHub App that mints repository tokens; undefined if the operator stores a token. */

@@ -206,6 +206,11 @@ const TABLE = {
     meaning:
       "the address under which operators reach CLAVIGER_ADMIN_LISTEN; requests for another host are refused; required when that listener is not on a loopback address",
   },
+  CLAVIGER_SESSION_IDLE: {
+    default: "30",
+    ...wholeNumber(1, 720),
+    meaning: "how many minutes without a request end a session of the console that begins from now on",
+  },
   CLAVIGER_EVENTS_KEPT: {
     default: "0",
     ...wholeNumber(0, 1_200),

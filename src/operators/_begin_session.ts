@@ -8,6 +8,8 @@ import type { Role } from "./scopes.ts";
 /** Who logs in, from where and when. */
 export interface Login extends Pick<Actor, "request" | "address"> {
   readonly now: Date;
+  /** The session ends after so many minutes without a request. */
+  readonly idleMinutes: number;
 }
 
 export interface BegunSession {
@@ -39,12 +41,12 @@ interface Beginning {
 
 /** Returns the CTEs that begin a session of the operator in the CTE `person`, whose column is `name`. */
 export function sessionCtes(sql: Sql, { session, login, provider }: Beginning): Fragment {
-  const { now, request, address } = login;
+  const { now, request, address, idleMinutes } = login;
   return sql`
     begun as (
-      insert into operator_sessions (id, hash, operator, created_at, last_seen_at, proved_at)
+      insert into operator_sessions (id, hash, operator, created_at, last_seen_at, proved_at, idle_minutes)
       select ${session.uuid}::uuid, ${hashOf(session.cookieValue)}::text::bytea, name, ${now}::timestamptz,
-             ${now}::timestamptz, ${provider?.provedAt ?? null}::timestamptz
+             ${now}::timestamptz, ${provider?.provedAt ?? null}::timestamptz, ${idleMinutes}::integer
         from person
       returning operator, null::jsonb as before,
                 jsonb_build_object('session', ${session.id}::text, 'way', ${provider ? "provider" : "code"}::text)

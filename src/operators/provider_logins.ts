@@ -100,8 +100,11 @@ async function beginSession(
 }
 
 /** Ends the sessions of a person who has no group any more that may log in. */
-export async function endSessionsOf(database: Database, identity: Identity, login: Login): Promise<void> {
-  const { now, request, address } = login;
+export async function endSessionsOf(
+  database: Database,
+  identity: Identity,
+  { now, request, address }: Omit<Login, "idleMinutes">,
+): Promise<void> {
   await database.query(
     (sql) => sql`
       with ended as (

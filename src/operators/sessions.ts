@@ -1,6 +1,6 @@
 /**
- * Sessions of browsers. A code or a login at a provider begins a session. It ends after 30 minutes without a request, after 12
- * hours, by logout, or with its operator. Codes and cookies are stored as hashes.
+ * Sessions of browsers. A code or a login at a provider begins a session. It ends after some minutes without a request, which
+ * are stored with it, after 12 hours, by logout, or with its operator. Codes and cookies are stored as hashes.
  */
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
@@ -21,8 +21,6 @@ export interface Session {
   readonly proof: { readonly how: "login code" | "provider"; readonly at: Date };
 }
 
-/** A session times out after this time without a request. */
-const IDLE_MINUTES = 30;
 /** A session times out this long after its log-in, also if requests arrive. */
 const SESSION_HOURS = 12;
 /** Lasting access is given only by somebody whose proof is at most this old. */
@@ -54,7 +52,7 @@ export async function redeemCode(
 /**
  * Finds the session of a cookie, in one statement, so that the end of a session, the removal of an operator and another
  * role apply from the next request. `extends`: whether the request is a sign of activity; it is written at most once a
- * minute.
+ * minute, and ten times in the time after which the session ends.
  */
 export async function findSession(
   database: Database,
@@ -65,7 +63,8 @@ export async function findSession(
   const [row] = await database.query<FoundSession>(
     (sql) => sql`
       with found as (
-        select s.id, s.operator, o.role, s.created_at, s.proved_at, s.last_seen_at
+        select s.id, s.operator, o.role, s.created_at, s.proved_at, s.last_seen_at,
+               least(interval '1 minute', s.idle_minutes * interval '6 seconds') as exactness
           from operator_sessions s join operators o on o.name = s.operator
          where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isLiveSession(sql, now)} and o.removed_at is null
       ),
@@ -74,7 +73,7 @@ export async function findSession(
         update operators o set last_seen_at = ${now}::timestamptz
           from found
          where o.name = found.operator and ${options.extends}::boolean
-           and found.last_seen_at <= ${now}::timestamptz - interval '1 minute'
+           and found.last_seen_at <= ${now}::timestamptz - found.exactness
         returning found.id
       ),
       seen as (
@@ -156,6 +155,6 @@ export async function listSessions(
 
 /** Returns the condition that the session `s` has not timed out. */
 export function isLiveSession(sql: Sql, now: Date): Fragment {
-  return sql`(s.last_seen_at > ${now}::timestamptz - ${IDLE_MINUTES} * interval '1 minute'
+  return sql`(s.last_seen_at > ${now}::timestamptz - s.idle_minutes * interval '1 minute'
               and s.created_at > ${now}::timestamptz - ${SESSION_HOURS} * interval '1 hour')`;
 }

@@ -1,6 +1,7 @@
 /** Sessions of the console: their beginning, their end, and what their role may do. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { listSessions, removeOperator, setRole } from "../../src/operators/mod.ts";
+import { startAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -45,6 +46,20 @@ describe("A session", () => {
     expect((await client.send("/keys/issue", { cookie: busy.cookie, form: {}, headers })).status).toBe(400);
     admin.clock.advance(20 * MINUTE_MS);
     expect(await client.isLoggedIn(busy.cookie)).toBe(true);
+  });
+
+  test("ends after the minutes of the setting with which it began, also while another process has another setting", async () => {
+    const { testDatabase: on, clock } = admin;
+    const patient = await startAdmin({ on, clock, admin: { sessionIdleMinutes: 60 } });
+    const there = createConsoleClient(patient);
+    const long = await there.logIn("viewer", "patient");
+    const short = await client.logIn();
+    clock.advance(59 * MINUTE_MS);
+    expect(await client.isLoggedIn(short.cookie)).toBe(false);
+    expect(await there.isLoggedIn(long.cookie)).toBe(true);
+    clock.advance(60 * MINUTE_MS);
+    expect(await there.isLoggedIn(long.cookie)).toBe(false);
+    await patient.close();
   });
 
   test("ends by logout and with its operator; a form after its end changes nothing", async () => {

@@ -23,14 +23,14 @@ async function portsFor(env: Readonly<Record<string, string>>, columns?: number)
 test("removeDemoOperator() removes the operator, but of the last admin only the sessions and codes", async () => {
   const { database } = own;
   expect(await removeDemoOperator(database, by)).toBeUndefined();
-  const session = await redeemCode(database, await codeFor("demo", "admin"), { now });
+  const session = await redeemCode(database, await codeFor("demo", "admin"), { now, idleMinutes: 30 });
   const isAlive = async () =>
     (await findSession(database, session?.cookieValue ?? "", { now, extends: false })) !== undefined;
   expect(await isAlive()).toBe(true);
   const unused = await codeFor("demo", "admin");
   expect(await removeDemoOperator(database, by)).toBe("kept");
   expect(await isAlive()).toBe(false);
-  expect(await redeemCode(database, unused, { now })).toBeUndefined();
+  expect(await redeemCode(database, unused, { now, idleMinutes: 30 })).toBeUndefined();
   await codeFor("olga", "admin");
   expect(await removeDemoOperator(database, by)).toBe("removed");
 });

@@ -88,7 +88,11 @@ test("After a failover a follower of the audit log begins again, and all else go
     { actor: ACTOR, now: clock.now() },
   );
   if (isRefusal(login)) throw new Error(login.sentence);
-  const session = await redeemCode(database, login.code, { now: clock.now(), address: "127.0.0.1" });
+  const session = await redeemCode(database, login.code, {
+    now: clock.now(),
+    idleMinutes: 30,
+    address: "127.0.0.1",
+  });
   await use(5);
   await change("suspend", "before");
   const before = await follow("before");

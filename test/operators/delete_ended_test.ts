@@ -27,6 +27,7 @@ const clean = (minutes: number, isStopping = () => false) =>
 test("deleteEnded() deletes codes, sessions and answers after their end, however many, and no others", async () => {
   await login(server.database, "olga", { role: "admin" });
   await enter(server.database, "olga");
+  await enter(server.database, "olga", { idleMinutes: 480 });
   const request = { name: "shop", scopes: ["keys:issue"], restriction: {} } as const;
   await issueToken(server.database, request, { brand: BRAND, actor: ACTOR, now: NOW });
   await server.database.query(
@@ -36,10 +37,12 @@ test("deleteEnded() deletes codes, sessions and answers after their end, however
         from tokens, generate_series(1, 2100) as number`,
   );
   await clean(9.9);
-  expect(await counts()).toEqual({ codes: 1, sessions: 1, answers: 2100 });
+  expect(await counts()).toEqual({ codes: 1, sessions: 2, answers: 2100 });
   await clean(10);
-  expect(await counts()).toEqual({ codes: 0, sessions: 1, answers: 2100 });
+  expect(await counts()).toEqual({ codes: 0, sessions: 2, answers: 2100 });
   await clean(30);
+  expect(await counts()).toEqual({ codes: 0, sessions: 1, answers: 2100 });
+  await clean(480);
   expect(await counts()).toEqual({ codes: 0, sessions: 0, answers: 2100 });
   await clean(24 * 60 - 0.1);
   expect(await counts()).toEqual({ codes: 0, sessions: 0, answers: 2100 });

@@ -25,10 +25,14 @@ export async function login(
 export async function enter(
   database: Database,
   name: string,
-  { role, now = NOW }: { readonly role?: Role; readonly now?: Date } = {},
+  {
+    role,
+    now = NOW,
+    idleMinutes = 30,
+  }: { readonly role?: Role; readonly now?: Date; readonly idleMinutes?: number } = {},
 ): Promise<BegunSession> {
   const { code } = await login(database, name, { ...(role && { role }), now });
-  const session = await redeemCode(database, code, { now });
+  const session = await redeemCode(database, code, { now, idleMinutes });
   if (session === undefined) throw new Error("The code began no session");
   return session;
 }

@@ -142,7 +142,7 @@ describe("removeOperator()", () => {
         select operator from operator_sessions union all select operator from login_codes order by operator`,
     );
     expect(left).toEqual([{ operator: "olga" }]);
-    expect(await redeemCode(server.database, code, { now: NOW })).toBeUndefined();
+    expect(await redeemCode(server.database, code, { now: NOW, idleMinutes: 30 })).toBeUndefined();
     expect(sentenceOf(await removeOperator(server.database, "ivan", BY))).toContain("was removed already");
     expect(sentenceOf(await removeOperator(server.database, "nina", BY))).toContain(
       "no operator has this name",

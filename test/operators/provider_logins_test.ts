@@ -17,7 +17,7 @@ import { useForEach } from "../support/use.ts";
 import { login } from "./login.ts";
 
 const BY = { actor: ACTOR, now: NOW };
-const LOGIN = { now: NOW, request: "req_1", address: "192.0.2.7" };
+const LOGIN = { now: NOW, idleMinutes: 30, request: "req_1", address: "192.0.2.7" };
 const OLGA: ProvenIdentity = {
   issuer: "https://login.example.org",
   subject: "248289761001",

@@ -16,6 +16,7 @@ import { useTestDatabase } from "../support/use.ts";
 import { enter, login } from "./login.ts";
 
 const BY = { actor: ACTOR, now: NOW };
+const LOGIN = { now: NOW, idleMinutes: 30 };
 const server = useTestDatabase();
 
 beforeAll(async () => {
@@ -40,7 +41,7 @@ describe("findOperatorOfCode()", () => {
     expect(await find(code.toUpperCase().replaceAll(/(.{4})/g, "$1-"))).toBe("found");
     expect(await find("0".repeat(32))).toBeUndefined();
     expect(await find(code, after(10))).toBeUndefined();
-    expect(await redeemCode(server.database, code, { now: NOW })).toMatchObject({ operator: "found" });
+    expect(await redeemCode(server.database, code, LOGIN)).toMatchObject({ operator: "found" });
     expect(await find(code)).toBeUndefined();
   });
 
@@ -56,7 +57,7 @@ describe("findOperatorOfCode()", () => {
 describe("redeemCode()", () => {
   test("begins a session once, in one statement, with an audit row of the operator", async () => {
     const { code } = await login(server.database, "olga", { role: "editor" });
-    const how = { now: NOW, request: "req_1", address: "192.0.2.1" };
+    const how = { ...LOGIN, request: "req_1", address: "192.0.2.1" };
     const session = await redeemCode(server.database, code, how);
     expect(session).toMatchObject({ operator: "olga", role: "editor" });
     expect(session?.cookieValue).toMatch(/^[0-9a-f]{64}$/);
@@ -79,27 +80,27 @@ describe("redeemCode()", () => {
   test("begins one session for a code that is used fifty times at once", async () => {
     const { code } = await login(server.database, "fifty", { role: "viewer" });
     const begun = await Promise.all(
-      Array.from({ length: 50 }, () => redeemCode(server.database, code, { now: NOW })),
+      Array.from({ length: 50 }, () => redeemCode(server.database, code, LOGIN)),
     );
     expect(begun.filter((session) => session !== undefined)).toHaveLength(1);
     const sessions = await listSessions(server.database, { now: NOW });
     expect(sessions.filter(({ operator }) => operator === "fifty")).toHaveLength(1);
-    expect(await statementsOf(() => redeemCode(server.database, code, { now: NOW }))).toBe(1);
+    expect(await statementsOf(() => redeemCode(server.database, code, LOGIN))).toBe(1);
   });
 
   test("takes a code as people type it, and no other text", async () => {
     const { code } = await login(server.database, "typist", { role: "viewer" });
     for (const wrong of ["", "x".repeat(10_000), code.slice(1), `${code}0`, `${code.slice(0, 31)}\0`, "💡"]) {
-      expect(await redeemCode(server.database, wrong, { now: NOW })).toBeUndefined();
+      expect(await redeemCode(server.database, wrong, LOGIN)).toBeUndefined();
     }
     const typed = ` ${code.toUpperCase().replaceAll(/(.{4})/g, "$1 - ")}\n`;
-    expect(await redeemCode(server.database, typed, { now: NOW })).toMatchObject({ operator: "typist" });
+    expect(await redeemCode(server.database, typed, LOGIN)).toMatchObject({ operator: "typist" });
   });
 
   test("refuses a code after ten minutes", async () => {
     const { code } = await login(server.database, "late", { role: "viewer" });
-    expect(await redeemCode(server.database, code, { now: after(10) })).toBeUndefined();
-    expect(await redeemCode(server.database, code, { now: after(9.99) })).toBeDefined();
+    expect(await redeemCode(server.database, code, { ...LOGIN, now: after(10) })).toBeUndefined();
+    expect(await redeemCode(server.database, code, { ...LOGIN, now: after(9.99) })).toBeDefined();
   });
 });
 
@@ -125,6 +126,29 @@ describe("findSession()", () => {
     expect(await find(cookieValue, 29)).toBeDefined();
     expect(await find(cookieValue, 58, false)).toBeDefined();
     expect(await find(cookieValue, 59, false)).toBeUndefined();
+  });
+
+  test.each([1, 2, 15, 30, 480, 720])(
+    "ends a session after the %d minutes that it began with",
+    async (idleMinutes) => {
+      const name = `idle-${idleMinutes}`;
+      const { cookieValue } = await enter(server.database, name, { role: "viewer", idleMinutes });
+      const isListed = async (minutes: number) =>
+        (await listSessions(server.database, { now: after(minutes) })).some(
+          ({ operator }) => operator === name,
+        );
+      expect(await find(cookieValue, idleMinutes - 0.01, false)).toBeDefined();
+      expect(await isListed(idleMinutes - 0.01)).toBe(true);
+      expect(await find(cookieValue, idleMinutes, false)).toBeUndefined();
+      expect(await isListed(idleMinutes)).toBe(false);
+    },
+  );
+
+  test.each([1, 5, 60])("extends a session of %d minutes by each request", async (idleMinutes) => {
+    const operator = `active-${idleMinutes}`;
+    const { cookieValue } = await enter(server.database, operator, { role: "viewer", idleMinutes });
+    for (let n = 1; n <= 5; n++) expect(await find(cookieValue, n * idleMinutes * 0.9)).toBeDefined();
+    expect(await find(cookieValue, 5.5 * idleMinutes)).toBeUndefined();
   });
 
   test("ends a session after twelve hours, however active it is", async () => {
@@ -182,7 +206,7 @@ test("a code and a session that were made while their operator was removed let n
     (sql) => sql`update operators set removed_at = ${NOW}::timestamptz where name = 'racing'`,
   );
   expect(await find(cookieValue)).toBeUndefined();
-  expect(await redeemCode(server.database, code, { now: NOW })).toBeUndefined();
+  expect(await redeemCode(server.database, code, LOGIN)).toBeUndefined();
   const sessions = await listSessions(server.database, { now: NOW });
   expect(sessions.filter(({ operator }) => operator === "racing")).toEqual([]);
 });

@@ -109,6 +109,7 @@ export async function startAdmin(
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],
     demandFigures() {},
     noteFailedLogin() {},
+    sessionIdleMinutes: 30,
     isStopping: () => false,
     ...options.admin,
   });

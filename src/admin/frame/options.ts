@@ -63,6 +63,8 @@ export interface AdminOptions {
    * figures.
    */
   readonly demandFigures: () => void;
+  /** How many minutes without a request end a session. */
+  readonly sessionIdleMinutes: number;
   /** Counts a login that failed for the audit log, by the group of its address. */
   readonly noteFailedLogin: FailedLogins["note"];
   /** Tells whether the service was told to stop. */

@@ -8,7 +8,7 @@ import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
 import type { Page } from "./page.tsx";
 import { showDone } from "./route.ts";
-import { actorOf, deleteSessionCookie, readSession, setSessionCookie } from "./session.ts";
+import { actorOf, deleteSessionCookie, loginOf, readSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
 
@@ -42,7 +42,7 @@ export function logIn(
     if (isRefusal(form)) return await show(c, enterPage({ to: FIRST_PAGE, refusal: form }));
     const to = wayBackOf(form.get("to") ?? "");
     const code = form.get("code") ?? "";
-    const by = { now: clock.now(), request: c.get("requestId"), address: c.get("address") };
+    const by = loginOf(c, options);
     const operator = await findOperatorOfCode(database, code, by.now);
     const replaced = await readSession(c, options, { extends: false });
     // A link must not end the session of a colleague at the same browser without a question.

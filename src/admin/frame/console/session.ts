@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { Actor } from "../../../audit/mod.ts";
 import { WindowTable } from "../../../limits/mod.ts";
-import { findSession, type Session } from "../../../operators/mod.ts";
+import { findSession, type Login, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { consoleOriginOf } from "./origin.ts";
@@ -75,6 +75,12 @@ function digitsOf(cookie: string, options: AdminOptions): string | undefined {
 /** Returns the operator of a session as the audit log names it. */
 export function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
   return { kind: "operator", name: operator, request: c.get("requestId"), address: c.get("address") };
+}
+
+/** Returns who logs in by a request, and for how long. */
+export function loginOf(c: Context<AdminEnv>, { clock, sessionIdleMinutes }: AdminOptions): Login {
+  const [request, address] = [c.get("requestId"), c.get("address")];
+  return { now: clock.now(), request, address, idleMinutes: sessionIdleMinutes };
 }
 
 /** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */
