@@ -144,10 +144,10 @@ describe("The upload of a file", () => {
   writeFileSync(path, bytes);
   const versionsOf = async (name: string) => (await findRegistered(admin.database, name))?.versions ?? [];
 
-  /** Adds version 1.1.0 of a model on its page. */
-  async function addVersion(page: Page): Promise<void> {
+  /** Adds a version of a model on its page. */
+  async function addVersion(page: Page, version = "1.1.0"): Promise<void> {
     await open(page, "Add a version");
-    await page.getByLabel("New version").fill("1.1.0");
+    await page.getByLabel("New version").fill(version);
     await page.getByRole("button", { name: "Add the version" }).click();
     await page.getByText("The version was added. Upload its file now").waitFor();
   }
@@ -200,6 +200,24 @@ describe("The upload of a file", () => {
           from audit where action = 'model.upload'`,
     );
     expect(row).toEqual({ actor: "operator:emil", fileName: "speller.onnx" });
+  });
+
+  test("waits for another upload on the page, so that both files arrive", async () => {
+    await add({ name: "twice" });
+    await admin.visitAs("editor", { path: "/models/twice" }, async (page) => {
+      for (const version of ["1.1.0", "1.2.0"]) await addVersion(page, version);
+      const network = await page.context().newCDPSession(page);
+      const limits = { offline: false, latency: 0, downloadThroughput: -1 };
+      await network.send("Network.emulateNetworkConditions", { ...limits, uploadThroughput: 5_000_000 });
+      for (const file of await page.getByLabel("File").all()) await file.setInputFiles(path);
+      for (const button of await page.getByRole("button", { name: "Upload" }).all()) await button.click();
+      await page.getByText("Waits until the other upload on this page has ended.").waitFor();
+      await takeScreenshots(page, "model-upload-twice");
+      await page.locator(".upload .notice.good", { hasText: "The file has arrived." }).waitFor();
+      await page.locator(".notice.good", { hasText: "Its file has arrived" }).waitFor();
+      expect(await page.locator(".upload").count()).toBe(0);
+    });
+    expect((await versionsOf("twice")).map(({ awaitsFile }) => awaitsFile)).toEqual([false, false, false]);
   });
 
   test("says why it failed, and can be repeated", async () => {

@@ -8,7 +8,7 @@ async function sha256Of(/** @type {File} */ file) {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Sends the file, and shows the page again with what it says after that; or returns why it failed. */
+/** Sends the file. Returns why that failed, or the request that has stored it. */
 async function send(
   /** @type {string} */ address,
   /** @type {File} */ file,
@@ -22,13 +22,17 @@ async function send(
   const ended = new Promise((resolve) => request.addEventListener("loadend", resolve));
   request.send(file);
   await ended;
-  if (request.status === 0) return "The connection was lost. Upload the file again.";
+  if (request.status === 0) return { failure: "The connection was lost. Upload the file again." };
   const isJson = request.getResponseHeader("Content-Type")?.startsWith("application/json");
-  if (!isJson) return "Nothing was stored: the session has ended, or your role has changed. Log in again.";
-  if (request.status !== 200) return `${JSON.parse(request.responseText).error}.`;
-  location.replace(`${location.pathname}?done=${request.getResponseHeader("X-Request-Id")}`);
-  return undefined;
+  if (!isJson)
+    return { failure: "Nothing was stored: the session has ended, or your role has changed. Log in again." };
+  if (request.status !== 200) return { failure: `${JSON.parse(request.responseText).error}.` };
+  return { stored: request.getResponseHeader("X-Request-Id") };
 }
+
+// The uploads of a page run one after the other. Only the last one may load the page again: that would end the others.
+let turn = Promise.resolve();
+let unfinished = 0;
 
 function prepareUpload(/** @type {HTMLFormElement} */ form) {
   const { upload, mostBytes } = form.dataset;
@@ -52,29 +56,36 @@ function prepareUpload(/** @type {HTMLFormElement} */ form) {
     );
   };
 
-  /** Uploads the file, or returns why that failed. */
+  /** Uploads the file. Returns why that failed, or the request that has stored it. */
   const uploadFile = async (/** @type {File} */ file) => {
-    if (file.size === 0) return "Choose a file that is not empty.";
-    if (file.size > Number(mostBytes)) return `The file has ${inMb(file.size)} MB: use the command below.`;
+    if (file.size === 0) return { failure: "Choose a file that is not empty." };
+    if (file.size > Number(mostBytes))
+      return { failure: `The file has ${inMb(file.size)} MB: use the command below.` };
     say("Computing the SHA-256 of the file…");
     const checksum = await sha256Of(file).catch(() => undefined);
     if (checksum === undefined)
-      return "The browser cannot read the file. Choose it again, or use the command below.";
+      return { failure: "The browser cannot read the file. Choose it again, or use the command below." };
     progress.hidden = false;
-    const failure = await send(upload, file, { checksum, onProgress });
+    const sent = await send(upload, file, { checksum, onProgress });
     progress.hidden = true;
-    return failure;
+    return sent;
   };
 
-  form.addEventListener("submit", async (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     const [file] = input.files ?? [];
     if (file === undefined) return;
     controls.disabled = true;
-    const failure = await uploadFile(file);
-    if (failure === undefined) return;
-    controls.disabled = false;
-    say(failure, "notice bad");
+    if (unfinished++ > 0) say("Waits until the other upload on this page has ended.");
+    turn = turn.then(async () => {
+      const { failure, stored } = await uploadFile(file);
+      unfinished--;
+      if (failure !== undefined) {
+        controls.disabled = false;
+        say(failure, "notice bad");
+      } else if (unfinished > 0) say("The file has arrived.", "notice good");
+      else location.replace(`${location.pathname}?done=${stored}`);
+    });
   });
 }
 
