@@ -42,8 +42,8 @@ const MS = v.pipe(
   v.nullable(v.number()),
   v.description("Of its requests since its start; null before the first"),
 );
+/** Without its address: to watch a process, nobody needs to know where it listens. */
 const PROCESS = titled("Process", {
-  address: v.string(),
   host: v.string(),
   version: v.string(),
   started_at: timestamp(),
@@ -95,8 +95,7 @@ export const getStatus = route("GET /status", "status:read", {
         const refused = (keys.get(hour) ?? []).map(({ key, refused }) => ({ id: key.id, refused }));
         return { ...row, at: toTimestamp(at), code: name, http_requests: count, most_refused: refused };
       }),
-      processes: processes.map(({ address, host, version, startedAt, isLost, p50Ms, p95Ms }) => ({
-        address,
+      processes: processes.map(({ host, version, startedAt, isLost, p50Ms, p95Ms }) => ({
         host,
         version,
         started_at: toTimestamp(startedAt),
