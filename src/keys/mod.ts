@@ -52,6 +52,7 @@ export { findMostRefused, type RefusedKey } from "./most_refused.ts";
 export {
   describeObstacles,
   describeRefused,
+  isInOverlap,
   MUST_WAIT,
   OBSTACLES,
   type Obstacle,

@@ -1,7 +1,7 @@
 /** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
 
 import { beforeAll, describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { DAY_MS, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { dumpText } from "../support/dump.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
@@ -207,4 +207,51 @@ test("a form that changes nothing says so in its own answer", async () => {
   });
   expect(status).toBe(200);
   expect(wordsOf(text)).toContain("Nothing changed: the values were the same already.");
+});
+
+describe("A rotated key in its overlap", () => {
+  test("says on its page and in lists that it ends, and leads to the key that replaced it", async () => {
+    const email = "rotated@example.org";
+    const key = await admin.issue({ email });
+    await client.send(`/keys/${key.id}/rotate`, { cookie, form: { overlap_days: "2" } });
+    const { text } = await client.send(`/keys/${key.id}`, { cookie });
+    const [today, end] = [0, 2].map((days) =>
+      new Date(admin.clock.nowMs() + days * DAY_MS).toISOString().slice(0, 10),
+    );
+    expect(wordsOf(text)).toContain(`Rotated on ${today} : this key ends on ${end} .`);
+    const [, replacement] =
+      /href="\/console\/keys\/(key_\w+)">Show the key that replaced it/.exec(text) ?? [];
+    expect(text).not.toContain("notice good");
+    const { text: list } = await client.send(`/keys?account=${email}`, { cookie });
+    expect(wordsOf(list)).toContain("active rotated");
+    const of = await client.send(`/keys/${replacement}`, { cookie });
+    expect(wordsOf(of.text)).toContain("The key works: it is active");
+  });
+
+  test("still ends when its license is renewed, and says so before and after", async () => {
+    const key = await admin.issue();
+    await client.send(`/keys/${key.id}/rotate`, { cookie, form: { overlap_days: "2" } });
+    const end = new Date(admin.clock.nowMs() + 2 * DAY_MS).toISOString().slice(0, 10);
+    const sentence = `This key still ends on ${end}; the key that replaced it is renewed.`;
+    const { text } = await client.send(`/keys/${key.id}?open=renew`, { cookie });
+    expect(wordsOf(text)).toContain(sentence);
+    const { location } = await client.send(`/keys/${key.id}/renew`, {
+      cookie,
+      form: { last_day: "2040-01-01" },
+    });
+    const after = await client.send(location?.replace("/console", "") ?? "", { cookie });
+    expect(wordsOf(after.text)).toContain(`2040-01-01 23:59. ${sentence}`);
+  });
+});
+
+test("A page says after a change only the change and whether the key works", async () => {
+  const key = await admin.issue({ tier: "free" });
+  for (const action of ["suspend", "resume"])
+    await client.send(`/keys/${key.id}/${action}`, { cookie, form: { reason: "demo" } });
+  const { location } = await client.send(`/keys/${key.id}/tier`, { cookie, form: { tier: "research" } });
+  const { text } = await client.send(location?.replace("/console", "") ?? "", { cookie });
+  const [, notice = ""] = /notice good">(.*?)<\/div>/.exec(text) ?? [];
+  expect(wordsOf(notice)).toContain("tier: free → research.");
+  expect(wordsOf(notice)).toContain("The key works");
+  expect(wordsOf(notice)).not.toContain("demo");
 });

@@ -140,18 +140,22 @@ describe("An action", () => {
       expect(await page.getByLabel("Last day").inputValue()).toBe("2027-12-01");
       await page.getByRole("button", { name: "Renew the license" }).click();
       await page
-        .getByText("expiry: 2026-12-01 00:00 → 2027-12-01 23:59. It applies to all keys of the license.")
+        .getByText(
+          "expiry: 2026-12-01 00:00 → 2027-12-01 23:59. The change applies to all keys of the license.",
+        )
         .waitFor();
       await page.locator("#tier summary").click();
       await page.locator("#tier").getByLabel("Tier").selectOption("commercial");
       await page.getByRole("button", { name: "Change the tier" }).click();
-      await page.getByText("tier: research → commercial. 500,000 a month; 0 used stay.").waitFor();
+      await page.getByText("tier: research → commercial. 500,000 a month, of which 0 are used.").waitFor();
       await change(page, "limit", { "Monthly limit": "750,000" }, "Change the limit");
-      await page.getByText("monthly limit: the tier's → 750,000. 750,000 a month; 0 used stay.").waitFor();
+      await page
+        .getByText("monthly limit: the tier's → 750,000. 750,000 a month, of which 0 are used.")
+        .waitFor();
       await change(page, "limit", { "Monthly limit": "1\u2009234 567" }, "Change the limit");
       await page.getByText("monthly limit: 750,000 → 1,234,567.").waitFor();
       await change(page, "limit", { "Monthly limit": "77" }, "Change the limit");
-      await page.getByText("monthly limit: 1,234,567 → 77. 77 a month; 0 used stay.").waitFor();
+      await page.getByText("monthly limit: 1,234,567 → 77. 77 a month, of which 0 are used.").waitFor();
       await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
       await page.getByText("The external id is order 1 now.").waitFor();
       expect(await find(key)).toMatchObject({
@@ -161,7 +165,7 @@ describe("An action", () => {
         expiresAt: new Date("2027-12-01T23:59:59Z"),
       });
       await change(page, "limit", { "Monthly limit": "" }, "Change the limit");
-      await page.getByText("monthly limit: 77 → the tier's. 500,000 a month; 0 used stay.").waitFor();
+      await page.getByText("monthly limit: 77 → the tier's. 500,000 a month, of which 0 are used.").waitFor();
       expect(await find(key)).toMatchObject({ monthlyLimit: 500_000 });
       await page.getByText("not counted", { exact: true }).waitFor();
       const places = { "Machine limit": "30", "Seat minutes": "15" };
@@ -321,6 +325,11 @@ test("A rotation shows the new key once", async () => {
     await page.getByText("The key is not shown again; rotate it for another.").waitFor();
     expect(await page.content()).not.toContain(apiKey);
     expect(await lastChange(key)).toMatchObject({ action: "key.rotate", reason: "yearly" });
+    await page.goto(`${admin.url}/console/keys/${key.id}`);
+    await takeScreenshots(page, "key-overlap");
+    await expectAccessible(page);
+    await page.getByRole("link", { name: "Show the key that replaced it" }).click();
+    await page.getByRole("heading", { name: `Key ${made?.hint}` }).waitFor();
   });
 });
 

@@ -2,7 +2,7 @@
 /** The actions that the page of a key offers. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
+import { isInOverlap, type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, monthlyLimitOf, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -73,13 +73,13 @@ export const renew: KeyAction = action({
   submit: "Renew the license",
   toMany: true,
   fits: mayStay,
-  Form({ of: { key }, field, now }) {
+  Form({ of: { key }, field, now, isMany }) {
     const at = key.licenseExpiresAt;
     const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
     const proposed = oneYearAfter(isEndless || at < now ? now : at);
     return (
       <>
-        <p>{FOR_ALL_KEYS}</p>
+        <p>{isMany ? `${FOR_ALL_KEYS} A rotated key still ends with its overlap.` : renewedOf(key)}</p>
         <ExpiryFields
           field={field}
           proposed={toDay(proposed)}
@@ -93,8 +93,15 @@ export const renew: KeyAction = action({
     const expiresAt = expiryOf(fields, change.by.now);
     return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
   },
-  done: { "license.renew": "It applies to all keys of the license." },
+  done: { "license.renew": ({ key }) => renewedOf(key) },
 });
+
+/** Says which keys of a license a renewal changes. */
+function renewedOf(key: KeySummary): string {
+  return isInOverlap(key) && key.expiresAt < key.licenseExpiresAt
+    ? `This key still ends on ${toDay(key.expiresAt)}; the key that replaced it is renewed.`
+    : FOR_ALL_KEYS;
+}
 
 const changeTier: KeyAction = action({
   name: "tier",
@@ -227,10 +234,10 @@ export const KEY_ACTIONS = [
   revoke,
 ];
 
-/** Says what a change leaves of the month's quota: `500,000 a month; 5,300 used stay.` */
+/** Says what a change leaves of the month's quota: `500,000 a month, of which 5,300 are used.` */
 function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
-  const limit = monthlyLimit === null ? "Unlimited" : describeLimit(monthlyLimit);
-  return `${limit}; ${renderCount(used)} used stay.`;
+  if (monthlyLimit === null) return `Unlimited; ${renderCount(used)} are used this month.`;
+  return `${describeLimit(monthlyLimit)}, of which ${renderCount(used)} are used.`;
 }
 
 function changeLicenseOf(

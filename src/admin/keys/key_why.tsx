@@ -2,10 +2,16 @@
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
 import { describeActor } from "../../audit/mod.ts";
-import { type KeyExplanation, type Obstacle, sentenceOf } from "../../keys/mod.ts";
+import {
+  isInOverlap,
+  type KeyExplanation,
+  type KeySummary,
+  type Obstacle,
+  sentenceOf,
+} from "../../keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
-import { Ago, Foreign } from "../frame/console/components/values.tsx";
+import { Ago, Day, Foreign } from "../frame/console/components/values.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { changeLimit, renew, resume } from "./actions.tsx";
@@ -25,12 +31,14 @@ interface Props extends WhyProps {
 /** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
 export function Why({ explanation, visit, done }: Props) {
   const { obstacles } = explanation.key;
-  if (obstacles.length === 0) {
+  const ending = isInOverlap(explanation.key) && <Ending of={explanation.key} />;
+  if (obstacles.length === 0 && !ending) {
     return (
       <Notice kind="good">
         {done !== undefined && <p>{done}</p>}
         The key works: it is active, and the quota of its license is not used up.
-        {explanation.since !== null && (
+        {/* After a change, its reason would look like that of the change. */}
+        {done === undefined && explanation.since !== null && (
           <p class="since">
             <Since explanation={explanation} visit={visit} />
           </p>
@@ -42,12 +50,9 @@ export function Why({ explanation, visit, done }: Props) {
     <>
       {done !== undefined && <Notice kind="good">{done}</Notice>}
       <Notice kind="warning">
-        <b>
-          {obstacles[0] === "too_many_requests"
-            ? "The service refuses some requests with this key."
-            : "The service refuses this key."}
-        </b>
+        <b>{renderVerdict(obstacles)}</b>
         <ul>
+          {ending}
           {obstacles.map((obstacle) => (
             <li>
               {obstacle === explanation.key.state && explanation.since !== null ? (
@@ -62,6 +67,27 @@ export function Why({ explanation, visit, done }: Props) {
       </Notice>
     </>
   );
+}
+
+function renderVerdict([first]: readonly Obstacle[]): string {
+  if (first === undefined) return "The key works until its overlap ends.";
+  return first === "too_many_requests"
+    ? "The service refuses some requests with this key."
+    : "The service refuses this key.";
+}
+
+/** Says until when a rotated key works. */
+function Ending({ of: key }: { readonly of: KeySummary }) {
+  return (
+    <li>
+      Rotated on <Day at={key.replacedAt ?? key.createdAt} />: this key ends on <Day at={key.expiresAt} />.{" "}
+      <ReplacementLink {...key} />
+    </li>
+  );
+}
+
+function ReplacementLink({ replacedBy }: Pick<KeySummary, "replacedBy">) {
+  return replacedBy && <a href={`/console/keys/${replacedBy}`}>Show the key that replaced it</a>;
 }
 
 /** Says since when the key has its state, and who changed the state. */
@@ -100,7 +126,5 @@ function WayOut({ explanation, obstacle, visit }: WhyProps & { readonly obstacle
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined && isOffered(action, { of: explanation, visit }))
     return <a href={toOpenForm(`/console/keys/${key.id}`, action.name)}>{label}</a>;
-  const isEnded = obstacle === "revoked" || obstacle === "replaced";
-  if (!isEnded || key.replacedBy === null) return null;
-  return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;
+  return (obstacle === "revoked" || obstacle === "replaced") && <ReplacementLink {...key} />;
 }
