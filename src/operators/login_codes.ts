@@ -1,5 +1,5 @@
 /** Login codes: a code begins one session, within ten minutes. Only hashes of codes are stored. */
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 
 const CODE_BITS = 128;
@@ -22,35 +22,36 @@ export function insertCode(sql: Sql, { code, expiresAt }: NewCode, from: Fragmen
     select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from ${from}`;
 }
 
-/** Returns the digits of a code. White space, hyphens and capitals do not matter, because people type codes. */
-function digitsOf(text: string): string {
-  return text.slice(0, MOST_OF_CODE).replaceAll(/[\s-]/g, "").toLowerCase();
+/**
+ * Returns the digits of a code; undefined for a text without the form of one. White space, hyphens and capitals do not
+ * matter, because people type codes.
+ */
+export function parseCode(text: string): string | undefined {
+  const code = text.slice(0, MOST_OF_CODE).replaceAll(/[\s-]/g, "").toLowerCase();
+  return CODE_FORM.test(code) ? code : undefined;
 }
 
-/**
- * Finds the operator whom a code logs in, and leaves the code as it is; undefined for any text that is not a valid code.
- * A text without the form of a code costs no statement.
- */
-export async function findOperatorOfCode(
+/** Finds the operators whom codes log in, by the digits of each code, and leaves the codes as they are. */
+export async function findOperatorsOfCodes(
   database: Database,
-  text: string,
-  now: Date,
-): Promise<string | undefined> {
-  const code = digitsOf(text);
-  if (!CODE_FORM.test(code)) return undefined;
-  const [row] = await database.query<{ operator: string }>(
+  codes: readonly string[],
+  { now }: { readonly now: Date },
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await database.query<{ readonly n: number; readonly operator: string }>(
     (sql) => sql`
-      select operator from login_codes
-       where hash = ${hashOf(code)}::text::bytea and expires_at > ${now}::timestamptz`,
+      select n::int, operator
+        from unnest(${toTextArray(codes.map(hashOf))}::text[]::bytea[]) with ordinality as asked (hash, n)
+             join login_codes using (hash)
+       where expires_at > ${now}::timestamptz`,
   );
-  return row?.operator;
+  return new Map(rows.map(({ n, operator }) => [codes[n - 1] ?? "", operator]));
 }
 
 /** Returns the statement that deletes a code and returns its operator, so a code works once. */
 export function takeCode(sql: Sql, text: string, now: Date): Fragment {
   return sql`
     delete from login_codes
-     where hash = ${hashOf(digitsOf(text))}::text::bytea and expires_at > ${now}::timestamptz
+     where hash = ${hashOf(parseCode(text) ?? "")}::text::bytea and expires_at > ${now}::timestamptz
     returning operator`;
 }
 

@@ -7,7 +7,7 @@ export { operatorsUpkeep } from "./delete_ended.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
 export { answerOnce } from "./idempotent_answers.ts";
 export { limitsOfToken, meaningOf } from "./limits_of_token.ts";
-export { deleteCodes, findOperatorOfCode, MOST_OF_CODE } from "./login_codes.ts";
+export { deleteCodes, findOperatorsOfCodes, MOST_OF_CODE, parseCode } from "./login_codes.ts";
 export {
   type LoginCode,
   listOperators,

@@ -3,10 +3,11 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import {
   endSession,
-  findOperatorOfCode,
+  findOperatorsOfCodes,
   findSession,
   listOperators,
   listSessions,
+  parseCode,
   redeemCode,
   removeOperator,
   setRole,
@@ -33,24 +34,33 @@ async function statementsOf(work: () => Promise<unknown>): Promise<number> {
   return server.database.stats().statements - before;
 }
 
-describe("findOperatorOfCode()", () => {
-  test("finds the operator of a code in one statement, and leaves the code as it is", async () => {
-    const { code } = await login(server.database, "found", { role: "viewer" });
-    const find = (text: string, now = NOW) => findOperatorOfCode(server.database, text, now);
-    expect(await statementsOf(() => find(code))).toBe(1);
-    expect(await find(code.toUpperCase().replaceAll(/(.{4})/g, "$1-"))).toBe("found");
-    expect(await find("0".repeat(32))).toBeUndefined();
-    expect(await find(code, after(10))).toBeUndefined();
-    expect(await redeemCode(server.database, code, LOGIN)).toMatchObject({ operator: "found" });
-    expect(await find(code)).toBeUndefined();
+describe("findOperatorsOfCodes()", () => {
+  test("finds the operators of codes in one statement, and leaves the codes as they are", async () => {
+    const codes: string[] = [];
+    for (const name of ["found", "other"])
+      codes.push((await login(server.database, name, { role: "viewer" })).code);
+    const [first = "", second = ""] = codes;
+    const unknown = "0".repeat(32);
+    const ask = (now = NOW) => findOperatorsOfCodes(server.database, [unknown, second, first], { now });
+    const found = new Map([
+      [second, "other"],
+      [first, "found"],
+    ]);
+    expect(await ask()).toEqual(found);
+    expect(await statementsOf(ask)).toBe(1);
+    expect(await ask(after(10))).toEqual(new Map());
+    expect(await redeemCode(server.database, first, LOGIN)).toMatchObject({ operator: "found" });
+    found.delete(first);
+    expect(await ask()).toEqual(found);
   });
+});
 
-  test("asks nothing for a text without the form of a code", async () => {
-    for (const text of ["", "0".repeat(31), "0".repeat(33), "g".repeat(32), "0".repeat(10_000), "💡", "\0"]) {
-      const isFound = async () =>
-        expect(await findOperatorOfCode(server.database, text, NOW)).toBeUndefined();
-      expect(await statementsOf(isFound)).toBe(0);
-    }
+describe("parseCode()", () => {
+  test("returns the digits of a code as people type it, and nothing for another text", () => {
+    const code = "0123456789abcdef".repeat(2);
+    expect(parseCode(` ${code.toUpperCase().replaceAll(/(.{4})/g, "$1 - ")}\n`)).toBe(code);
+    for (const text of ["", code.slice(1), `${code}0`, "g".repeat(32), "0".repeat(10_000), "💡", "\0"])
+      expect(parseCode(text)).toBeUndefined();
   });
 });
 

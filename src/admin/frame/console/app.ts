@@ -17,6 +17,7 @@ import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
 import { setHeaders } from "./headers.ts";
 import { logIn } from "./log_in.ts";
+import { createLoginFailures } from "./login_failures.ts";
 import { mayUse, type Need } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
@@ -60,7 +61,7 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
     const why = { hasEnded: ended !== undefined, needsFreshProof: fresh !== undefined, isLoggedOut };
     return show(c, enterPage({ ...why, to: wayBackOf(to) }));
   });
-  app.post("/enter", logIn(options, show));
+  app.post("/enter", logIn(options, createLoginFailures(options), show));
   app.use(requireSession(options, showRefusal));
   app.get("/", (c) => c.redirect(`/console${things[0].pages[0].path}`, 303));
   for (const route of all) {

@@ -1,20 +1,20 @@
-/** The beginning and the end of a session. */
+/**
+ * The beginning and the end of a session. A code is looked up before the limit of failures, so a valid one works behind
+ * every address. Wrong codes must still be cheap, so the look-ups of an address with too many failures are gathered.
+ */
 import type { Context, Handler } from "hono";
-import { WindowTable } from "../../../limits/mod.ts";
-import { endSession, findOperatorOfCode, redeemCode } from "../../../operators/mod.ts";
+import { createLookUpQueue } from "../../../database/mod.ts";
+import { endSession, findOperatorsOfCodes, parseCode, redeemCode } from "../../../operators/mod.ts";
 import { isRefusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
+import type { LoginFailures } from "./login_failures.ts";
 import type { Page } from "./page.tsx";
 import { showDone } from "./route.ts";
 import { actorOf, deleteSessionCookie, loginOf, readSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
-
-/** Wrong codes a minute from one address. */
-const WRONG_CODE_LIMIT = 60;
-const WINDOWS = 10_000;
 
 const WRONG_CODE = refuse(
   "INVALID_TOKEN",
@@ -24,37 +24,34 @@ const WRONG_CODE = refuse(
 /** Creates the handler that redeems a code for a session. */
 export function logIn(
   options: AdminOptions,
+  failures: LoginFailures,
   show: (c: Context<AdminEnv>, page: Page) => Response | Promise<Response>,
 ): Handler<AdminEnv> {
   const { clock, database } = options;
-  const wrongByAddress = new WindowTable(WRONG_CODE_LIMIT, WINDOWS);
+  const queue = createLookUpQueue({
+    clock,
+    find: (codes) => findOperatorsOfCodes(database, codes, { now: clock.now() }),
+  });
 
   return async (c) => {
     const group = c.get("addressGroup");
-    const { allowed, retryAfterSeconds } = wrongByAddress.peek(group, clock.monotonicMs());
-    if (!allowed) {
-      options.noteFailedLogin(group);
-      c.header("Retry-After", String(retryAfterSeconds));
-      const wait = `Too many wrong codes came from your address: wait ${retryAfterSeconds} seconds`;
-      return await show(c, enterPage({ to: FIRST_PAGE, refusal: refuse("RATE_LIMIT_EXCEEDED", wait) }));
-    }
     const form = await readForm(c.req.raw);
     if (isRefusal(form)) return await show(c, enterPage({ to: FIRST_PAGE, refusal: form }));
     const to = wayBackOf(form.get("to") ?? "");
     const code = form.get("code") ?? "";
     const by = loginOf(c, options);
-    const operator = await findOperatorOfCode(database, code, by.now);
-    const replaced = await readSession(c, options, { extends: false });
+    const digits = parseCode(code);
+    const operator = digits && (await queue.lookUp(digits, group, { isGathered: failures.isFull(group) }));
+    const replaced = operator ? await readSession(c, options, { extends: false }) : undefined;
     // A link must not end the session of a colleague at the same browser without a question.
-    const isColleague = operator !== undefined && replaced !== undefined && replaced.operator !== operator;
-    if (isColleague && form.get("replaces") !== replaced.operator) {
+    if (replaced && replaced.operator !== operator && form.get("replaces") !== replaced.operator) {
       return await show(c, enterPage({ to, replaces: { operator: replaced.operator, code } }));
     }
-    const session = operator && (await redeemCode(database, code, by));
-    if (!session) {
-      wrongByAddress.record(group, clock.monotonicMs());
-      options.noteFailedLogin(group);
-      return await show(c, enterPage({ to, refusal: WRONG_CODE }));
+    const session = operator ? await redeemCode(database, code, by) : undefined;
+    if (session === undefined) {
+      const refusal = failures.count(group, WRONG_CODE);
+      if (refusal.retryAfterSeconds) c.header("Retry-After", String(refusal.retryAfterSeconds));
+      return await show(c, enterPage({ to, refusal }));
     }
     // After a new login the browser has no cookie for its earlier session.
     if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });

@@ -1,0 +1,28 @@
+import { WindowTable } from "../../../limits/mod.ts";
+import { type Refusal, refuse } from "../../../refusal.ts";
+import type { AdminOptions } from "../options.ts";
+
+/** Failed logins a minute from one group of addresses. */
+const LIMIT = 10;
+const WINDOWS = 10_000;
+
+export type LoginFailures = ReturnType<typeof createLoginFailures>;
+
+/** Creates the count of failed logins, by all ways together and for each group of addresses. */
+export function createLoginFailures({
+  clock,
+  noteFailedLogin,
+}: Pick<AdminOptions, "clock" | "noteFailedLogin">) {
+  const windows = new WindowTable(LIMIT, WINDOWS);
+  return {
+    /** Tells whether the next failure of the group is one too many. */
+    isFull: (group: string) => !windows.peek(group, clock.monotonicMs()).allowed,
+    /** Counts a failure, and returns its refusal, or that of one too many. */
+    count(group: string, refusal: Refusal): Refusal {
+      noteFailedLogin(group);
+      const { allowed, retryAfterSeconds } = windows.take(group, clock.monotonicMs());
+      const wait = `Too many logins from your address failed: wait ${retryAfterSeconds} seconds`;
+      return allowed ? refusal : refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds });
+    },
+  };
+}
