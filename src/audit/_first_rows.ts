@@ -6,14 +6,11 @@
  * page is merged from months: an index returns the first rows of each month that the filter includes. In the first and
  * last month alone, it also reads rows that the filter excludes.
  */
-import type { Fragment, Sql } from "../database/mod.ts";
+import { type Fragment, type Sql, selectMonths } from "../database/mod.ts";
 import { type AuditFilter, meets } from "./audit_filter.ts";
 
 /** A longer list reads all rows, which then costs less. */
 const MAX_PAGE = 1_000;
-
-/** The month of a row, as the indexes have it. */
-const MONTH = "date_trunc('month', at at time zone 'UTC')";
 
 interface Page {
   readonly filter: AuditFilter;
@@ -48,27 +45,13 @@ export function selectParts(
   if (keyUuid !== undefined) return isOf(sql`key_id`, keyUuid);
   if (accountUuid !== undefined) return isOf(sql`account_id`, accountUuid);
   if (Object.values(others).every((value) => value === undefined)) return first(sql`true`);
+  const month = sql`date_trunc('month', at at time zone 'UTC')`;
   return sql`
-    select row.* from (${selectMonths(sql, filter)}) as month
-           cross join lateral (${first(sql`${sql.unsafe(MONTH)} = month.begins_at`)}) as row`;
+    select row.* from (${selectMonths(sql, { table: sql`audit`, month, from: filter.since, until: filter.until })}) as month
+           cross join lateral (${first(sql`${month} = month.begins_at`)}) as row`;
 }
 
 /** Returns the order of a page: that of the transactions, or the reverse. */
 export function orderOf(sql: Sql, { isNewestFirst }: { readonly isNewestFirst: boolean }): Fragment {
   return isNewestFirst ? sql`xid desc nulls last, id desc` : sql`xid nulls first, id`;
-}
-
-/** Selects the months of the log that the filter includes: each step looks up the next month in the index. */
-function selectMonths(sql: Sql, { since, until }: AuditFilter): Fragment {
-  const month = sql.unsafe(MONTH);
-  const monthOf = (at: Date) => sql`date_trunc('month', ${at}::timestamptz at time zone 'UTC')`;
-  const next = (condition: Fragment) => sql`
-    (select ${month} from audit where ${condition} order by ${month} limit 1)`;
-  return sql`
-    with recursive month (begins_at) as (
-      ${next(since ? sql`${month} >= ${monthOf(since)}` : sql`true`)}
-       union all
-      select ${next(sql`${month} > month.begins_at`)} from month where begins_at is not null
-    )
-    select begins_at from month where ${until ? sql`begins_at <= ${monthOf(until)}` : sql`begins_at is not null`}`;
 }

@@ -36,6 +36,7 @@ export {
 } from "./migrations.ts";
 export type { Migration } from "./read_migrations.ts";
 export { type PagesOptions, readPages } from "./read_pages.ts";
+export { selectMonths } from "./select_months.ts";
 export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf, metadataField } from "./storable.ts";

@@ -15,45 +15,35 @@
  * The orders by use are stored lists of 10,000 keys with the value that sorts them, so each key of them can be looked up.
  */
 
-import { DAY_MS } from "../calendar.ts";
 import {
   countRows,
   type Database,
   type Fragment,
   MOST_COUNTED,
   type Sql,
+  selectMonths,
   toTextArray,
 } from "../database/mod.ts";
+import { KEY_STATES, selectNamedKeys } from "../licensing/mod.ts";
 import {
-  KEY_STATES,
-  type ListedState,
-  MODES,
-  selectKeysOfExternalId,
-  selectNamedKeys,
-  TIERS,
-  UNRESTRICTED,
-} from "../licensing/mod.ts";
+  expiriesOf,
+  isOneGroup,
+  isStored,
+  kindsOf,
+  type ListOptions,
+  meets,
+  storedState,
+} from "./_key_conditions.ts";
 import { columnsOf, inOrder, isAfter } from "./_key_order.ts";
 import type { KeyFilter, StoredList, StoredOrder } from "./key_filter.ts";
 import { listTooMany } from "./too_many_requests.ts";
 
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 500;
-/**
- * A stored list of up to this many keys is short: its hash fits into the memory of a statement, and takes some 10 ms.
- */
-const SHORT_LIST = 50_000;
 /** For each key of a page, this many keys of a list are looked up before the groups are merged. */
 const LOOKED_UP = 50;
 /** A longer stored list is not counted together with other conditions: each key of it would be looked up. */
 const LONGEST_COUNTED = 20_000;
-
-interface ListOptions {
-  readonly filter: KeyFilter;
-  readonly now: Date;
-  /** The order does not count: each part is read in the order of its index, and none of them to its end. */
-  readonly isCount?: boolean;
-}
 
 /**
  * Counts the keys of a list up to a number, and those after a position. Undefined if it would take too long: a long
@@ -66,15 +56,21 @@ export async function countListed(
     filter,
   }: { readonly now: Date; readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent"> },
 ): Promise<number | undefined> {
-  const { stored = [], refused, accountUuid, search, externalId } = filter;
-  if (search?.isTooWide && filter.by === "expiry") return undefined;
-  const isOneList = isOneGroup(filter) && refused === undefined && stored.length < 2;
-  const isInStoredOrder = typeof filter.by === "object" && refused === undefined;
-  const isOfFew = (accountUuid ?? search ?? externalId) !== undefined || isInStoredOrder;
-  const shortest = Math.min(...[...stored, ...(refused ? [refused] : [])].map(({ keys }) => keys));
-  if (!isOfFew && !isOneList && Number.isFinite(shortest) && shortest > LONGEST_COUNTED) return undefined;
+  const isTooWide = filter.search?.isTooWide && filter.by === "expiry";
+  if (isTooWide || looksUpLongList(filter)) return undefined;
   const options = { now, filter: { ...filter, limit: MOST_COUNTED + 1 }, isCount: true };
   return await countRows(database, (sql) => candidates(sql, options));
+}
+
+/** Tells whether a count would look up each key of a long stored list, because nothing else makes the keys few. */
+function looksUpLongList(filter: KeyFilter): boolean {
+  const { by, stored = [], refused, accountUuid, search, externalId } = filter;
+  const isOfFew = (accountUuid ?? search ?? externalId) !== undefined;
+  const isInStoredOrder = typeof by === "object" && refused === undefined;
+  const isOneList = isOneGroup(filter) && stored.length < 2;
+  if (isOfFew || isInStoredOrder || isOneList) return false;
+  const lists = refused === undefined ? stored : [...stored, refused];
+  return lists.length > 0 && lists.every(({ keys }) => keys > LONGEST_COUNTED);
 }
 
 /**
@@ -119,33 +115,24 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
 }
 
 /**
- * Selects the keys that are refused now from four lists, of which each has its own way. A key is in the lists of one
- * state alone. Only those of active keys can have it twice, so a count ends before it has read all expired keys.
+ * Selects the keys that are refused now, each state in its own way. A key is in one state, so only active keys can be
+ * found twice. Without `union` for the others, a count ends before it has read all expired keys.
  */
 function selectRefused(sql: Sql, options: ListOptions, usedUp: StoredList): Fragment {
   const { filter, now } = options;
-  const { state } = filter;
   const select = (part: KeyFilter) =>
     sql`(${candidates(sql, { ...options, filter: { ...filter, refused: undefined, ...part } })})`;
-  const ofStates: readonly (readonly KeyFilter[])[] = [
-    [{ state: "suspended" }],
-    [{ state: "expired" }],
-    [
-      { state: "active", stored: [usedUp] },
-      { state: "active", stored: [listTooMany(now)] },
-    ],
-  ];
-  return ofStates
-    .filter(([part]) => part?.state === (state ?? part?.state))
-    .map((parts) => parts.map(select).reduce((all, part) => sql`${all} union ${part}`))
-    .reduce((all, ofState) => sql`${all} union all (${ofState})`, selectNone(sql, filter));
-}
-
-function selectNone(sql: Sql, { by }: KeyFilter): Fragment {
-  const place = by === "expiry" ? sql`null::timestamptz` : sql`null::bigint`;
-  return by === undefined
-    ? sql`select null::uuid as key_id where false`
-    : sql`select null::uuid as key_id, ${place} as place where false`;
+  const onList = (list: StoredList) => select({ state: "active", stored: [list] });
+  const ofState = {
+    suspended: () => select({ state: "suspended" }),
+    expired: () => select({ state: "expired" }),
+    active: () => sql`(${onList(usedUp)} union ${onList(listTooMany(now))})`,
+    // A revoked key is refused for good.
+    revoked: () => sql`select ${columnsOf(sql, filter)} from listed_keys where false`,
+  };
+  return filter.state === undefined
+    ? sql`${ofState.suspended()} union all ${ofState.expired()} union all ${ofState.active()}`
+    : ofState[filter.state]();
 }
 
 /** Selects the keys that meet the filter from the first keys by a stored value: each of them is looked up. */
@@ -167,23 +154,6 @@ function selectInStoredOrder(sql: Sql, options: ListOptions, { select }: StoredO
              where ${isAfter(sql, sql`key_id`, filter)} ${isOfAccounts}) as first
            ${isOneGroup(filter) && filter.stored === undefined ? sql`` : isMet}
      ${inOrder(sql, filter)}`;
-}
-
-/** Whether no condition divides the keys, apart from the stored lists. */
-function isOneGroup(filter: KeyFilter): boolean {
-  if (filter.by === "expiry") return false;
-  const { tiers, modes } = kindsOf(filter);
-  const isUndivided = tiers.length === TIERS.length && modes.length === MODES.length;
-  const { state, expiringWithinDays, refused } = filter;
-  return isUndivided && state === undefined && expiringWithinDays === undefined && refused === undefined;
-}
-
-/** Returns the tiers and modes that both the conditions and the restriction allow. */
-function kindsOf({ tier, mode, restriction = UNRESTRICTED }: KeyFilter) {
-  return {
-    tiers: (tier ? [tier] : TIERS).filter((each) => restriction.tiers?.includes(each) ?? true),
-    modes: (mode ? [mode] : MODES).filter((each) => each === (restriction.mode ?? each)),
-  };
 }
 
 function isLong({ filter: { limit, by }, isCount }: ListOptions): boolean {
@@ -218,13 +188,13 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
   const [months, isOfMonth] =
     filter.by === "expiry"
       ? [sql`select`, sql``]
-      : [selectMonths(sql, options), sql`and expiry_month = month.first_day`];
+      : [selectMonthsOf(sql, options), sql`and expiry_month = month.begins_at`];
   return sql`
     select page.*
       from (${months}) as month
            cross join unnest(${toTextArray(tiers)}::text[]) as each (tier)
            cross join unnest(${toTextArray(modes)}::text[]) as either (mode)
-           cross join unnest(${toTextArray(state ? [stored(state)] : KEY_STATES)}::text[]) as one (state)
+           cross join unnest(${toTextArray(state ? [storedState(state)] : KEY_STATES)}::text[]) as one (state)
            cross join lateral (${selectFirst(sql, options, sql`${isOfMonth} ${isOfGroup}`, true)}) as page`;
 }
 
@@ -275,80 +245,8 @@ function selectAmong(sql: Sql, options: ListOptions, lists: readonly StoredList[
   );
 }
 
-/**
- * Returns the condition that a row of `listed_keys` is on the stored lists. With `offset 0` each row is looked up; with
- * `is true`, which the planner cannot turn into a join, a short list is read once into a hash.
- */
-function isStored(sql: Sql, { stored = [] }: KeyFilter, isOfGroup: boolean): Fragment {
-  return stored.reduce((before, { keys, select }) => {
-    const list = select(sql);
-    return isOfGroup && keys <= SHORT_LIST
-      ? sql`${before} and (listed_keys.key_id in (${list})) is true`
-      : sql`${before} and exists (select from (${list}) as list where list.key_id = listed_keys.key_id offset 0)`;
-  }, sql``);
-}
-
-/** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
-function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, externalId, state, refused } = filter;
-  const { tiers, modes } = kindsOf(filter);
-  const { after, until } = expiriesOf({ filter, now });
-  const none = sql``;
-  return sql`true
-       ${accountUuid === undefined ? none : sql`and account_id = ${accountUuid}::uuid`}
-       ${externalId === undefined ? none : sql`and key_id = any(array(${selectKeysOfExternalId(sql, externalId)}))`}
-       ${tiers.length === TIERS.length ? none : sql`and tier ${isOneOf(sql, tiers)}`}
-       ${state === undefined ? none : sql`and state = ${stored(state)}`}
-       ${modes.length === MODES.length ? none : sql`and mode ${isOneOf(sql, modes)}`}
-       ${refused === undefined ? none : sql`and ${isRefused(sql, refused, now)}`}
-       ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
-       ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
-       and ${typeof filter.by === "object" ? sql`true` : isAfter(sql, sql`listed_keys.key_id`, filter)}`;
-}
-
-/** Returns the condition that a row of `listed_keys` is that of a key that is refused now and not revoked. */
-function isRefused(sql: Sql, usedUp: StoredList, now: Date): Fragment {
-  const isOn = ({ select }: StoredList) =>
-    sql`exists (select from (${select(sql)}) as list where list.key_id = listed_keys.key_id offset 0)`;
-  return sql`
-    case state when 'revoked' then false when 'suspended' then true
-               else expires_at <= ${now}::timestamptz or ${isOn(usedUp)} or ${isOn(listTooMany(now))} end`;
-}
-
-/** One value is compared with `=`: only then the index has the order of a page. Without a value no row is found. */
-function isOneOf(sql: Sql, [first = "", ...others]: readonly string[]): Fragment {
-  return others.length === 0 ? sql`= ${first}` : sql`= any(${toTextArray([first, ...others])}::text[])`;
-}
-
-function stored(state: ListedState): string {
-  return state === "expired" ? "active" : state;
-}
-
-/** Returns the range of expiries that the filter includes: after the first instant, up to the second one. */
-function expiriesOf({ filter: { state, expiringWithinDays }, now }: ListOptions): {
-  readonly after?: Date;
-  readonly until?: Date;
-} {
-  const isUnexpired = state === "active" || expiringWithinDays !== undefined;
-  const withinMs = (expiringWithinDays ?? 0) * DAY_MS;
-  const isBounded = state === "expired" || expiringWithinDays !== undefined;
-  return {
-    ...(isUnexpired && { after: now }),
-    ...(isBounded && { until: state === "expired" ? now : new Date(now.getTime() + withinMs) }),
-  };
-}
-
-/** Selects the months in which keys of the list expire: each step looks up the next month in the index. */
-function selectMonths(sql: Sql, options: ListOptions): Fragment {
+/** Selects the months in which keys of the list expire. */
+function selectMonthsOf(sql: Sql, options: ListOptions): Fragment {
   const { after, until } = expiriesOf(options);
-  const monthOf = (at: Date) => sql`date_trunc('month', ${at}::timestamptz at time zone 'UTC')::date`;
-  const next = (condition: Fragment) =>
-    sql`(select expiry_month from listed_keys where ${condition} order by expiry_month limit 1)`;
-  return sql`
-    with recursive month (first_day) as (
-      ${next(after ? sql`expiry_month >= ${monthOf(after)}` : sql`true`)}
-       union all
-      select ${next(sql`expiry_month > month.first_day`)} from month where first_day is not null
-    )
-    select first_day from month where ${until ? sql`first_day <= ${monthOf(until)}` : sql`first_day is not null`}`;
+  return selectMonths(sql, { table: sql`listed_keys`, month: sql`expiry_month`, from: after, until });
 }
