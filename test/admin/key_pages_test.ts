@@ -250,7 +250,7 @@ test("A page says after a change only the change and whether the key works", asy
     await client.send(`/keys/${key.id}/${action}`, { cookie, form: { reason: "demo" } });
   const { location } = await client.send(`/keys/${key.id}/tier`, { cookie, form: { tier: "research" } });
   const { text } = await client.send(location?.replace("/console", "") ?? "", { cookie });
-  const [, notice = ""] = /notice good">(.*?)<\/div>/.exec(text) ?? [];
+  const [, notice = ""] = /notice good"[^>]*>(.*?)<\/div>/.exec(text) ?? [];
   expect(wordsOf(notice)).toContain("tier: free → research.");
   expect(wordsOf(notice)).toContain("The key works");
   expect(wordsOf(notice)).not.toContain("demo");

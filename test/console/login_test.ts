@@ -124,8 +124,10 @@ describe("the login page", () => {
     await admin.browser.visit({ url: enterUrl(), expectedFaults: [UNAUTHORIZED] }, async (page) => {
       await enter(page);
       // The browser gives the focus when it draws the page, which is later than the text.
-      const refusal = page.locator("[role=alert]:focus");
-      expect(await refusal.textContent()).toContain("it was used already, is older than ten minutes");
+      await page.locator("#code[aria-invalid]:focus").waitFor();
+      expect(await page.locator("#code-error").textContent()).toContain(
+        "it was used already, is older than ten minutes",
+      );
       await takeScreenshots(page, "enter-refused");
       await expectAccessible(page);
     });

@@ -113,7 +113,8 @@ type Proposed = Readonly<Record<string, string | undefined>>;
 
 function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Page {
   const fieldOf = fieldsOf("issue", refused);
-  const field = (name: string) => fieldOf(name, proposed[name]);
+  const isEmpty = (name: string) => refused === undefined && !proposed[name];
+  const field = (name: string) => ({ ...fieldOf(name, proposed[name]), autofocus: isEmpty(name) });
   const mode = field("mode");
   return {
     title: "Issue a key",
@@ -122,7 +123,7 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>
-        {refused && <RefusalNotice refusal={refused.refusal} may={may} />}
+        {refused && <RefusalNotice refusal={refused.refusal} may={may} isOfForm />}
         <form method="post" action="/console/keys/issue" novalidate>
           <TextField
             {...field("email")}

@@ -10,7 +10,7 @@ import {
   sentenceOf,
 } from "../../keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
-import { Notice } from "../frame/console/components/layout.tsx";
+import { DoneNotice, Notice } from "../frame/console/components/layout.tsx";
 import { Ago, Day, Foreign } from "../frame/console/components/values.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
@@ -34,7 +34,7 @@ export function Why({ explanation, visit, done }: Props) {
   const ending = isInOverlap(explanation.key) && <Ending of={explanation.key} />;
   if (obstacles.length === 0 && !ending) {
     return (
-      <Notice kind="good">
+      <Notice kind="good" isAnswer={done !== undefined}>
         {done !== undefined && <p>{done}</p>}
         The key works: it is active, and the quota of its license is not used up.
         {/* After a change, its reason would look like that of the change. */}
@@ -48,7 +48,7 @@ export function Why({ explanation, visit, done }: Props) {
   }
   return (
     <>
-      {done !== undefined && <Notice kind="good">{done}</Notice>}
+      <DoneNotice done={done} />
       <Notice kind="warning">
         <b>{renderVerdict(obstacles)}</b>
         <ul>

@@ -27,7 +27,7 @@ export function NewKey(props: Props) {
         <p>
           <b>Copy the key now.</b> It is shown only once: only its hash is stored.
         </p>
-        <Copyable id="api-key" text={props.apiKey} label="Copy the key" />
+        <Copyable id="api-key" text={props.apiKey} label="Copy the key" autofocus />
       </Notice>
       <h2 data-reload={`/console/keys/${props.id}?done=${SHOWN}`}>Message for the customer</h2>
       <Copyable id="message" text={toMessage(props)} label="Copy the message" />

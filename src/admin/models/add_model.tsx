@@ -27,7 +27,7 @@ export const ADD_PATH = "/models/_add";
 const ENTRIES = {
   name: v.pipe(TEXT, parsedField(MODEL_RULES.name)),
   version: v.pipe(TEXT, parsedField(MODEL_RULES.version)),
-  type: TEXT,
+  type: v.pipe(TEXT, v.nonEmpty("must be chosen")),
   paradigm: v.pipe(TEXT, parsedField(MODEL_RULES.paradigm)),
   n_features: v.pipe(TEXT, parsedField(MODEL_RULES.nFeatures)),
   n_classes: v.pipe(TEXT, parsedField(MODEL_RULES.nClasses)),
@@ -58,10 +58,11 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
     body: (
       <>
         <NoAddress visit={visit} />
-        {refused && <RefusalNotice refusal={refused.refusal} may={may} />}
+        {refused && <RefusalNotice refusal={refused.refusal} may={may} isOfForm />}
         <form method="post" action={`/console${ADD_PATH}`} data-uploads-after novalidate>
           <TextField
             {...field("name")}
+            autofocus={refused === undefined}
             label="Name"
             hint="Such as motor-imagery-4class. A model that has this name gets a further version."
             required

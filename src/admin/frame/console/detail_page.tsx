@@ -10,7 +10,7 @@ import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
 import type { Script } from "./assets.ts";
 import { Actions, LastRefusal } from "./components/action.tsx";
-import { Notice } from "./components/layout.tsx";
+import { DoneNotice } from "./components/layout.tsx";
 import { describeLastChange } from "./last_change.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
@@ -75,7 +75,7 @@ export async function openPage<Thing>(
           above(done)
         ) : (
           <>
-            {done !== undefined && <Notice kind="good">{done}</Notice>}
+            <DoneNotice done={done} />
             {above}
           </>
         )}

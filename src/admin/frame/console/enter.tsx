@@ -26,7 +26,8 @@ interface EnterOptions {
 /** The page on which an operator enters a login code. */
 export function enterPage(options: EnterOptions): Page {
   const { to, refusal, replaces, hasEnded, needsFreshProof, isLoggedOut } = options;
-  const field = { name: "code", label: "Login code", hint: HINT };
+  const error = refusal && `${refusal.sentence}.`;
+  const field = { name: "code", label: "Login code", hint: HINT, error, autofocus: true };
   return {
     title: "Log in",
     script: "enter",
@@ -34,7 +35,6 @@ export function enterPage(options: EnterOptions): Page {
     ...(refusal && { code: refusal.code }),
     body: (
       <>
-        {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
         {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}
         {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
         {needsFreshProof && <Notice kind="warning">This needs a login of the last five minutes.</Notice>}
@@ -58,7 +58,6 @@ export function enterPage(options: EnterOptions): Page {
               autocomplete="off"
               autocapitalize="none"
               spellcheck={false}
-              autofocus={refusal === undefined}
               {...describe(field)}
             />
           </Field>

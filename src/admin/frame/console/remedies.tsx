@@ -48,13 +48,16 @@ interface Props extends Pick<Visit, "may"> {
   readonly kind?: NoticeProps["kind"];
   /** The address of the page below `/console`, to which a new login leads back. */
   readonly page?: string;
+  /** Its form is on the page, too: if a field is wrong, that field gets the focus and says why. */
+  readonly isOfForm?: boolean;
 }
 
 /** Says why something is refused, with a link to the remedy if the role may use it. */
-export function RefusalNotice({ refusal: { sentence, remedy }, may, kind = "bad", page = "/" }: Props) {
+export function RefusalNotice({ refusal, may, kind = "bad", page = "/", isOfForm = false }: Props) {
+  const { sentence, remedy, fields = [] } = refusal;
   const link = remedy && LINKS[remedy.name];
   return (
-    <Notice kind={kind}>
+    <Notice kind={kind} isAnswer={kind === "bad" && !(isOfForm && fields.length > 0)}>
       <Foreign text={`${sentence}.`} />
       {link && may(link.scope) && (
         <>

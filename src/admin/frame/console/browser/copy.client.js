@@ -1,16 +1,21 @@
-// Shows the buttons that copy a text, and makes them copy it.
+// Shows the buttons that copy a text, and makes them copy it. If the browser does not allow that, they select it.
 for (const button of document.querySelectorAll("button[data-copies]")) {
   if (!(button instanceof HTMLButtonElement)) continue;
-  const text = document.getElementById(button.dataset.copies ?? "")?.textContent ?? "";
+  const source = document.getElementById(button.dataset.copies ?? "");
   const status = button.nextElementSibling;
   button.hidden = false;
+  // The browser gives the focus to no button that is hidden.
+  if (button.autofocus) button.focus();
   button.addEventListener("click", async () => {
-    const isCopied = await navigator.clipboard.writeText(text).then(
+    const isCopied = await navigator.clipboard.writeText(source?.textContent ?? "").then(
       () => true,
       () => false,
     );
+    if (!isCopied && source) getSelection()?.selectAllChildren(source);
     if (status !== null)
-      status.textContent = isCopied ? "Copied" : "The browser does not allow it: select the text and copy it";
+      status.textContent = isCopied
+        ? "Copied"
+        : "The browser does not allow it: the text is selected, copy it";
   });
 }
 

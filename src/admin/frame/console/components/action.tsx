@@ -74,6 +74,7 @@ function ActionForm<Thing>({
             may={visit.may}
             kind={refused ? "bad" : "warning"}
             page={toOpenForm(address, name)}
+            isOfForm
           />
         )}
         <Form of={of} field={field} now={visit.now} />
@@ -118,8 +119,8 @@ interface DoneProps {
 export function Done({ query, sentences }: DoneProps) {
   const [word = ""] = (query.get("done") ?? "").split(".");
   return Object.hasOwn(sentences, word) ? (
-    <div role="status">
-      <Notice kind="good">{sentences[word]}</Notice>
-    </div>
+    <Notice kind="good" isAnswer>
+      {sentences[word]}
+    </Notice>
   ) : null;
 }

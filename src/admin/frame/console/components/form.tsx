@@ -10,6 +10,7 @@ interface FieldProps {
   readonly id?: string | undefined;
   readonly hint?: string | undefined;
   readonly error?: string | undefined;
+  readonly autofocus?: boolean;
   readonly children?: Child;
 }
 
@@ -39,17 +40,20 @@ export function FieldError({ id, error }: { readonly id: string } & Pick<FieldPr
   );
 }
 
-/** The attributes that connect a control with its hint and its error. */
+/** The attributes that connect a control with its hint and its error; the first wrong one gets the focus. */
 export function describe({
   name,
   id = name,
   hint,
   error,
-}: Pick<FieldProps, "name" | "id" | "hint" | "error">) {
+  autofocus,
+}: Pick<FieldProps, "name" | "id" | "hint" | "error" | "autofocus">) {
   const ids = [hint && `${id}-hint`, error && `${id}-error`].filter((id) => id !== undefined);
   return {
     "aria-describedby": ids.length === 0 ? undefined : ids.join(" "),
     "aria-invalid": error === undefined ? undefined : ("true" as const),
+    // Of several the browser takes the first.
+    autofocus: autofocus || error !== undefined,
   };
 }
 

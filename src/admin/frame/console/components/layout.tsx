@@ -13,21 +13,31 @@ export function IssueButton({ query = "" }: { readonly query?: string }) {
 
 export interface NoticeProps {
   readonly kind: "good" | "warning" | "bad";
+  /** The answer to what somebody did is read out, and gets the focus when the page opens; by default a `bad` one is. */
+  readonly isAnswer?: boolean;
   readonly children?: Child;
 }
 
-/** A sentence that stands out. A `bad` one is read out and gets the focus when the page opens. */
-export function Notice({ kind, children }: NoticeProps) {
-  const isBad = kind === "bad";
+/** A sentence that stands out. */
+export function Notice({ kind, isAnswer = kind === "bad", children }: NoticeProps) {
   return (
     <div
       class={`notice ${kind}`}
-      role={isBad ? "alert" : undefined}
-      tabindex={isBad ? -1 : undefined}
-      autofocus={isBad}
+      role={isAnswer ? (kind === "bad" ? "alert" : "status") : undefined}
+      tabindex={isAnswer ? -1 : undefined}
+      autofocus={isAnswer}
     >
       {children}
     </div>
+  );
+}
+
+/** Says what the last change has done, if there was one. */
+export function DoneNotice({ done }: { readonly done: Child }) {
+  return done === undefined ? null : (
+    <Notice kind="good" isAnswer>
+      {done}
+    </Notice>
   );
 }
 
@@ -36,6 +46,8 @@ interface CopyableProps {
   readonly text: string;
   /** What the button says, such as `Copy the key`. */
   readonly label: string;
+  /** The page is about this text, so the button gets the focus. */
+  readonly autofocus?: boolean;
 }
 
 /** An identifier with a button that copies it. The page's script `copy` shows the button. */
@@ -52,13 +64,13 @@ export function Id({ id }: { readonly id: string }) {
 }
 
 /** A text to copy: one click selects it. The page's script `copy` shows the button. */
-export function Copyable({ id, text, label }: CopyableProps) {
+export function Copyable({ id, text, label, autofocus }: CopyableProps) {
   return (
     <div class="copyable">
       <code id={id} class="key">
         {text}
       </code>
-      <button type="button" data-copies={id} hidden>
+      <button type="button" data-copies={id} autofocus={autofocus} hidden>
         {label}
       </button>
       <span role="status" />
