@@ -82,12 +82,29 @@ for (const script of [true, false]) {
   });
 }
 
-test("the button of the box is shown to the keyboard, and works without script", async () => {
+test("the button of the box is in sight at every width, and sends the text with the mouse", async () => {
+  for (const width of [320, 1280])
+    await admin.visitAs("viewer", { path: "/overview", script: false, width }, async (page) => {
+      const button = page.getByRole("search").getByRole("button", { name: "Find" });
+      const [{ x = 0, width: shown = 0 } = {}, input] = await Promise.all([
+        button.boundingBox().then((found) => found ?? {}),
+        box(page).boundingBox(),
+      ]);
+      // Beside the field, and not behind it or cut.
+      expect(x).toBeGreaterThanOrEqual((input?.x ?? 0) + (input?.width ?? 0) - 1);
+      expect(x + shown).toBeLessThanOrEqual(width);
+      await box(page).fill("order-17");
+      await button.click();
+      await page.waitForURL("**/console/keys/key_*");
+    });
+});
+
+test("the button of the box works with the keyboard, without script", async () => {
   await admin.visitAs("viewer", { path: "/overview", script: false }, async (page) => {
     await box(page).fill("order-17");
     const button = page.getByRole("search").getByRole("button");
     await tabTo(page, button);
-    expect((await button.boundingBox())?.width).toBeGreaterThan(40);
+    expect((await button.boundingBox())?.width).toBeGreaterThan(24);
     await page.keyboard.press("Enter");
     await page.waitForURL("**/console/keys/key_*");
     await page.getByText("ada.king@example.org").first().waitFor();

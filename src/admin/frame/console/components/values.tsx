@@ -98,7 +98,7 @@ export function State({ of }: { readonly of: KeySummary }) {
       {of.obstacles.every((obstacle) => obstacle === "too_many_requests") && (
         <span class="state active">active</span>
       )}
-      {isInOverlap(of) && <span class="state expired">rotated</span>}
+      {isInOverlap(of) && <span class="state warning">rotated</span>}
       {describeObstacles(of).map(({ obstacle, words, details }) => (
         <>
           {" "}
