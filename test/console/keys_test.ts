@@ -114,7 +114,7 @@ describe("The list of 60 keys", () => {
       await page.getByRole("button", { name: "Show", exact: true }).click();
       await page.getByText("No key meets these conditions.").waitFor();
       await takeScreenshots(page, "keys-none");
-      await page.getByRole("link", { name: "Show all" }).click();
+      await page.getByRole("link", { name: "Show all keys" }).click();
       await page.getByRole("link", { name: "Next page" }).waitFor();
       expect(await emailsOf(page)).toHaveLength(50);
     });

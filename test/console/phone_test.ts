@@ -55,6 +55,37 @@ describe("On a phone", () => {
     });
   });
 
+  test("a long name of an operator takes no second row of the frame", async () => {
+    await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+      await page.setViewportSize(PHONE);
+      const top = page.locator("header.top");
+      const { height } = (await top.boundingBox()) ?? {};
+      await page.evaluate(`document.querySelector(".who b").textContent = "${"long".repeat(16)}"`);
+      expect((await top.boundingBox())?.height).toBe(height);
+    });
+  });
+
+  test("no number of a panel is broken, and a button stands without the name of its column", async () => {
+    await admin.visitAs("admin", { path: "/overview", script: false }, async (page) => {
+      await page.setViewportSize(PHONE);
+      // Each line of text is its own box.
+      const broken =
+        await page.evaluate(`[...document.querySelectorAll(".small td.number")].filter((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell.firstChild);
+        return /^[0-9,]+$/.test(cell.firstChild.textContent) && range.getClientRects().length > 1;
+      }).map((cell) => cell.textContent)`);
+      expect(broken).toEqual([]);
+    });
+    await admin.visitAs("admin", { path: "/access", script: false }, async (page) => {
+      await page.setViewportSize(PHONE);
+      const label = await page.evaluate(
+        'getComputedStyle(document.querySelector("td:has(> form)"), "::before").display',
+      );
+      expect(label).toBe("none");
+    });
+  });
+
   test("the columns by which the keys sort are links above the cards", async () => {
     await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
       await page.setViewportSize(PHONE);
@@ -81,6 +112,10 @@ describe("On a phone", () => {
         await page.waitForURL(/nobody/);
         await page.getByText(/^Conditions: (search|account)$/).waitFor();
         expect(await form.isVisible()).toBe(false);
+        if (name === "keys" || name === "accounts") {
+          await page.getByRole("link", { name: `Show all ${name}` }).click();
+          await page.locator("tbody tr").first().waitFor();
+        }
       });
     },
   );

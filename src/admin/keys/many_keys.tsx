@@ -271,7 +271,7 @@ function Changed({ by, ids, next }: { by: KeyAction; ids: readonly string[]; nex
       <input type="hidden" name="id" value={ids.join(" ")} />
       <div class="actions">
         {opposite && (
-          <button type="submit" formaction={`/console/keys/many?open=${opposite.name}`}>
+          <button type="submit" class="quiet" formaction={`/console/keys/many?open=${opposite.name}`}>
             {`${opposite.label} ${these}…`}
           </button>
         )}

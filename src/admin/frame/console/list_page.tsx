@@ -142,7 +142,9 @@ async function listPage<Entries extends WithAfter, Row>(
         {rows.length > 0 ? (
           (list.around?.(table, visit, { entered, total: page.total }) ?? table)
         ) : isRefusal(found) ? null : (
-          <p class="empty">{isEmpty ? list.none(visit) : noneMeets}</p>
+          <p class="empty">
+            {isEmpty ? list.none(visit) : noneMeets} {!isEmpty && <a href={path}>{`Show all ${noun}s`}</a>}
+          </p>
         )}
         <Pages path={path} conditions={entered} page={page} toAfter={list.toAfter}>
           {csv && rows.length > 0 && (

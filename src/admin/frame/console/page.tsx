@@ -116,7 +116,7 @@ function Menu({ session, menu, path }: Place & { readonly session: Session }) {
       </nav>
       <form class="who" method="post" action="/console/logout">
         <span>
-          <b>{session.operator}</b> <span class="muted">{session.role}</span>
+          <b title={session.operator}>{session.operator}</b> <span class="muted">{session.role}</span>
         </span>
         <button type="submit" class="quiet">
           Log out
