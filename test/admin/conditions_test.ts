@@ -78,7 +78,7 @@ describe("the console", () => {
         expect(answer.status).toBe(400);
         expect(answer.headers.get("content-type")).toStartWith("text/html");
         expect(answer.text).toMatch(
-          new RegExp(`Nothing is shown: (.*; )?${name} (must|is not known|may be sent)`),
+          new RegExp(`Nothing is shown: (.*; )?${name.replaceAll("_", " ")} (must|is not known|may be sent)`),
         );
         expect(answer.text).not.toContain("<table");
         // Such as "No key meets these conditions".
@@ -105,6 +105,11 @@ describe("the console", () => {
       const answer = await client.send(path, { cookie });
       expect([answer.status, answer.text.includes("grace@example.org")]).toEqual([200, true]);
     }
+  });
+
+  test("GET /keys names a condition in words", async () => {
+    const { text } = await client.send("/keys?expiring_within=30days", { cookie });
+    expect(text).toContain("Nothing is shown: expiring within must be a whole number from 0 to 36500");
   });
 
   test("GET /audit names the actions that it knows", async () => {

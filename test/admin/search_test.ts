@@ -145,6 +145,7 @@ describe("POST /search", () => {
     const { text } = await search("nobody & <b>");
     expect(text).toContain("Nothing was found for <bdi>nobody &amp; &lt;b&gt;</bdi>");
     expect(text).toContain("You can search:");
+    expect(text).toContain("<li>a whole key</li>");
     expect(text).toContain("order 47 for ORDER-4711");
     expect(await client.send("/search", { cookie, form: { q: "  " } })).toMatchObject({
       status: 303,

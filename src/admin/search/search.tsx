@@ -189,10 +189,16 @@ function Group<Row>({ list: { title, path, columns }, visit, rows, query }: Grou
 
 /** Says what can be searched. */
 function Help({ may }: Visit) {
+  const named = may("admin") ? "a model or an operator" : "a model";
   return (
-    <p>
-      {`You can search: ${SEARCHED}; a whole key; a part of the name of a model${may("admin") ? " or an operator" : ""}.`}
-      {" The start of a key is known if version 0.4 or later issued it."}
-    </p>
+    <>
+      <p>You can search:</p>
+      <ul>
+        {[...SEARCHED.split("; "), "a whole key", `a part of the name of ${named}`].map((what) => (
+          <li>{what}</li>
+        ))}
+      </ul>
+      <p>The start of a key is known if version 0.4 or later issued it.</p>
+    </>
   );
 }

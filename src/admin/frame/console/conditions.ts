@@ -31,16 +31,18 @@ export function readConditions<const Entries extends v.ObjectEntries>(
   const { after, before, ...entered } = Object.fromEntries(given.filter(([name]) => name in entries));
   if (!isRefusal(read)) return { entered, values: read };
   const { code, fields = [] } = read;
-  const why = fields.map(({ error }) => error).join("; ");
+  const why = fields.map(({ field, error }) => error.replace(field, toWords(field))).join("; ");
   return { entered, values: refuse(code, `Nothing is shown: ${why}`, { fields }) };
 }
 
 /** Names the conditions in words, each with its text: `expiring within`, `90`. The order of a list is no condition. */
 export function nameConditions(entered: Asked<v.ObjectEntries>["entered"]) {
   return Object.entries(entered).flatMap(([name, text]) =>
-    name === "sort" ? [] : [[name.replaceAll("_", " "), text] as const],
+    name === "sort" ? [] : [[toWords(name), text] as const],
   );
 }
+
+const toWords = (name: string) => name.replaceAll("_", " ");
 
 /** Returns the name, the text and the error of a condition, for its field in the form. */
 export function fieldOf({ entered, values }: Asked<v.ObjectEntries>, name: string) {
