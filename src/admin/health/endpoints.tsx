@@ -62,8 +62,8 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
         ]}
         rows={endpoints}
       />
-      <p>
-        {endpoint !== undefined && <a href="/console/health#requests">Show all endpoints</a>}{" "}
+      <p class="actions">
+        {endpoint !== undefined && <a href="/console/health#requests">Show all endpoints</a>}
         <a href="/console/activity?by=endpoint">Show activity by endpoint</a>
       </p>
     </>
