@@ -215,7 +215,8 @@ function refuseExport(
     });
   if (row.maxMachines === null) return undefined;
   if (machine === undefined) {
-    const fields = [{ field: "fingerprint", error: NAME_MACHINE }];
+    const hint = `It must be ${FINGERPRINT.expects}`;
+    const fields = [{ field: "fingerprint", error: NAME_MACHINE, hint }];
     return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
   }
   if (!row.isPlaceRefused) return undefined;

@@ -36,6 +36,7 @@ describe("Issue a key", () => {
       await expectAccessible(page);
       await tabTo(page, page.getByLabel("E-mail of the account"));
       await page.keyboard.type("Ada@example.org");
+      expect(await page.getByLabel("Tier").locator('option[value=""]').allTextContents()).toEqual(["choose"]);
       await tabTo(page, page.getByLabel("Tier"));
       await page.keyboard.type("com");
       await tabTo(page, page.getByRole("button", { name: "Issue the key" }));

@@ -12,6 +12,7 @@ import {
   type Verified,
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
+import { setPlaces } from "../support/machines.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
@@ -422,6 +423,18 @@ test("An export that does not reach the service is sent by the browser itself, s
     expect((await download).suggestedFilename()).toBe(`${key.id}.license`);
   };
   await visit("editor", key, act, { expectedFaults: [/ERR_FAILED/] });
+});
+
+test("The form of a license file says which fingerprint it needs if the license counts machines", async () => {
+  const key = await admin.issue();
+  await setPlaces(admin.database, key.licenseUuid, { maxMachines: 2 });
+  const act = async (page: Page) => {
+    await change(page, "license", {}, "Download the file");
+    await page.locator("#license .notice").getByText("the license counts machines").waitFor();
+    const error = page.locator("#license-fingerprint-error");
+    expect(await error.textContent()).toBe("It must be 8 to 200 printable ASCII characters");
+  };
+  await visit("editor", key, act, { expectedFaults: [/status of 400/] });
 });
 
 test("The form of a license file says until when it is valid and why, and refuses more days than are left", async () => {

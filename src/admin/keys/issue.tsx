@@ -132,12 +132,7 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
             hint="A new account is made for a new e-mail."
             required
           />
-          <Select
-            {...field("tier")}
-            label="Tier"
-            choices={[{ value: "", label: "Choose a tier" }, ...TIER_CHOICES]}
-            required
-          />
+          <Select {...field("tier")} label="Tier" choices={TIER_CHOICES} required />
           <TextField {...field("name")} label="Name (optional)" />
           <TextField {...field("organization")} label="Organization (optional)" />
           <TextField

@@ -56,7 +56,7 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
   noun: "machine",
   noneMeets: "No machine meets these conditions.",
   none: () =>
-    "No machine was activated yet. A license counts machines when it has a number of places: the form of its key sets it.",
+    "No machine was activated yet. A license counts machines if it has a machine limit: “Change machines” on the page of its key sets one.",
 };
 
 function Fields(asked: Asked<typeof ENTRIES>) {
