@@ -124,7 +124,7 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
     body: (
       <>
         {refused && <RefusalNotice refusal={refused.refusal} may={may} isOfForm />}
-        <form method="post" action="/console/keys/issue" novalidate>
+        <form method="post" action="/console/keys/issue" novalidate data-kept="">
           <TextField
             {...field("email")}
             label="E-mail of the account"

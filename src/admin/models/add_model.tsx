@@ -59,7 +59,7 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
       <>
         <NoAddress visit={visit} />
         {refused && <RefusalNotice refusal={refused.refusal} may={may} isOfForm />}
-        <form method="post" action={`/console${ADD_PATH}`} data-uploads-after novalidate>
+        <form method="post" action={`/console${ADD_PATH}`} data-uploads-after novalidate data-kept="">
           <TextField
             {...field("name")}
             autofocus={refused === undefined}

@@ -11,6 +11,7 @@ import copy from "./browser/copy.client.js" with { type: "text" };
 import enter from "./browser/enter.client.js" with { type: "text" };
 import find from "./browser/find.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
+import keep from "./browser/keep.client.js" with { type: "text" };
 import many from "./browser/many.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
 import select from "./browser/select.client.js" with { type: "text" };
@@ -36,6 +37,7 @@ const SCRIPTS = {
   enter,
   find,
   issued,
+  keep,
   many,
   refresh,
   select,

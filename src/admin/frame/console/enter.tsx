@@ -30,7 +30,7 @@ export function enterPage(options: EnterOptions): Page {
   const field = { name: "code", label: "Login code", hint: HINT, error, autofocus: true };
   return {
     title: "Log in",
-    script: "enter",
+    script: ["enter", "keep"],
     isNarrow: true,
     ...(refusal && { code: refusal.code }),
     body: (

@@ -55,7 +55,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <link rel="stylesheet" href={stylePath} />
-        {[session ? ["find" as const] : [], script ?? []].flat().map((name) => (
+        {[session ? (["find", "keep"] as const) : [], script ?? []].flat().map((name) => (
           <script type="module" src={scriptPath(name)} />
         ))}
       </head>

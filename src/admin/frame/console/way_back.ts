@@ -11,14 +11,14 @@ const PAGE = /^\/console\/(?!(?:enter|callback|logout|assets)(?:\/|$))(?:[\w./+-
 const ANY_ORIGIN = "http://console.invalid";
 
 /**
- * Returns the address, which anybody may have written, if it is that of a page of the console: a path with its query.
+ * Returns the address, which anybody may have written, if it is that of a page of the console, or of a part of it.
  * For any other text it returns the address of the first page. A text that a browser would read in another way than it
  * is written, such as one with `..` or a backslash, is no address.
  */
 export function wayBackOf(text: string): string {
   if (text.length > MOST_OF_ADDRESS) return FIRST_PAGE;
-  const { pathname = "", search = "" } = URL.parse(text, ANY_ORIGIN) ?? {};
-  return pathname + search === text && PAGE.test(pathname) ? text : FIRST_PAGE;
+  const { pathname = "", search = "", hash = "" } = URL.parse(text, ANY_ORIGIN) ?? {};
+  return pathname + search + hash === text && PAGE.test(pathname) ? text : FIRST_PAGE;
 }
 
 /** Returns the address of the page that a request asks for, or of the page whose form it sends. */

@@ -66,6 +66,7 @@ function ActionForm<Thing>({
         action={`/console${address}/${name}`}
         novalidate
         data-download={isDownload ? "" : undefined}
+        data-kept={isFinal ? undefined : ""}
       >
         <Title>{label}</Title>
         {refusal && (

@@ -1,0 +1,429 @@
+/** What was typed into a form is still there after a login that the end of the session needed, and never otherwise. */
+import { describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { Role } from "../../src/operators/mod.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
+import { useForAll } from "../support/use.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole } from "./support/console.ts";
+
+const MINUTE_MS = 60_000;
+const REFUSED = [/status of 400/];
+
+const admin = useForAll(startConsole);
+
+const url = (path: string) => `${admin.url}/console${path}`;
+const kept = async (page: Page) => {
+  // By then the scripts of the page ran.
+  await page.waitForLoadState();
+  return await page.evaluate<string | null>("sessionStorage.getItem('kept')");
+};
+const idle = (minutes = 40) => admin.clock.advance(minutes * MINUTE_MS);
+const newCode = (name: string, role: Role) => createConsoleClient(admin).newCode(name, role);
+const notice = (page: Page) => page.getByText("Filled in again");
+
+const emailOf = (page: Page) => page.getByLabel("E-mail of the account");
+const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true }).waitFor();
+
+/** Types a code into the page of the login. */
+async function logIn(page: Page, code: string) {
+  await page.getByLabel("Login code").fill(code);
+  await page.getByRole("button", { name: "Log in" }).click();
+}
+
+async function fillIssueForm(page: Page) {
+  await emailOf(page).fill("Ada+1@example.org");
+  await page.getByLabel("Tier").selectOption("commercial");
+  await page.getByLabel("Name (optional)").fill(`Ada "& <b>Löwe</b>`);
+  await page.getByLabel("test", { exact: true }).check();
+  await page.getByLabel("Never", { exact: false }).first().check();
+}
+
+/** Expects that the form is as it is for everybody who opens it. */
+async function expectUntouched(page: Page) {
+  await page.goto(url("/keys/issue"));
+  await heading(page, "Issue a key");
+  expect(await emailOf(page).inputValue()).toBe("");
+  expect(await page.getByLabel("Tier").inputValue()).toBe("");
+  expect(await page.getByLabel("live", { exact: true }).isChecked()).toBe(true);
+  expect(await notice(page).count()).toBe(0);
+  expect(await kept(page)).toBeNull();
+}
+
+/** Opens the form of an action of a key, and types a reason. */
+async function typeReason(page: Page, action: string, reason: string) {
+  await page.locator(`#${action} summary`).click();
+  await page.locator(`#${action}`).getByLabel("Reason").fill(reason);
+}
+
+const visitKey = (
+  key: IssuedKey,
+  act: (page: Page) => Promise<void>,
+  expectedFaults: readonly RegExp[] = [],
+) => admin.visitAs("admin", { path: `/keys/${key.id}`, expectedFaults }, act);
+
+describe("After the end of the session", () => {
+  test("a form that is sent is filled in again, and then issues the key", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await fillIssueForm(page);
+      idle();
+      await page.getByRole("button", { name: "Issue the key" }).click();
+      await page.getByText("Your session has ended: log in again.").waitFor();
+      await takeScreenshots(page, "enter-ended");
+      await expectAccessible(page);
+      await logIn(page, await admin.code());
+      await notice(page).waitFor();
+      await takeScreenshots(page, "kept-issue");
+      await expectAccessible(page);
+      expect(page.url()).toBe(url("/keys/issue"));
+      expect(await emailOf(page).inputValue()).toBe("Ada+1@example.org");
+      expect(await page.getByLabel("Name (optional)").inputValue()).toBe(`Ada "& <b>Löwe</b>`);
+      expect(await page.getByLabel("test", { exact: true }).isChecked()).toBe(true);
+      expect(await page.getByLabel("Never", { exact: false }).first().isChecked()).toBe(true);
+      // It is filled in once.
+      expect(await kept(page)).toBeNull();
+      await page.getByRole("button", { name: "Issue the key" }).click();
+      await heading(page, "Key issued");
+      expect(await page.locator("main").textContent()).toContain("commercial, test");
+      expect(await kept(page)).toBeNull();
+      await expectUntouched(page);
+    });
+  });
+
+  test("the form of an action is open and filled in again after a login by a link in the same tab", async () => {
+    const key = await admin.issue({ tier: "free" });
+    await visitKey(key, async (page) => {
+      await typeReason(page, "suspend", "invoice 4711 is late");
+      idle();
+      await page.getByRole("button", { name: "Suspend the key" }).click();
+      await page.getByLabel("Login code").waitFor();
+      await page.goto(url(`/enter#${await admin.code()}`));
+      await notice(page).waitFor();
+      await takeScreenshots(page, "kept-suspend");
+      await expectAccessible(page);
+      const form = page.locator("#suspend");
+      expect(await form.getAttribute("open")).not.toBeNull();
+      expect(await form.getByLabel("Reason").inputValue()).toBe("invoice 4711 is late");
+      await page.getByRole("button", { name: "Suspend the key" }).click();
+      await page.getByText("invoice 4711 is late").first().waitFor();
+      expect(page.url()).toContain(`/keys/${key.id}?done=`);
+    });
+  });
+
+  test("a page that is loaded anew is filled in again, also after a code that does not work", async () => {
+    const visit = { path: "/keys/issue", expectedFaults: [/status of 401/] };
+    await admin.visitAs("admin", visit, async (page) => {
+      await fillIssueForm(page);
+      idle();
+      await page.reload();
+      await logIn(page, "00");
+      await page.getByText("This code does not work").waitFor();
+      await logIn(page, await admin.code());
+      await notice(page).waitFor();
+      expect(await emailOf(page).inputValue()).toBe("Ada+1@example.org");
+    });
+  });
+
+  test("a form that was refused before is filled in again on the page that it belongs to", async () => {
+    const key = await admin.issue({ tier: "free" });
+    const act = async (page: Page) => {
+      const form = page.locator("#limit");
+      await form.locator("summary").click();
+      await form.getByRole("textbox").first().fill("many");
+      await form.getByLabel("Reason").fill("asked by mail");
+      await form.getByRole("button").click();
+      await form.locator(".notice.bad").waitFor();
+      await form.getByLabel("Reason").fill("asked by phone");
+      idle();
+      await form.getByRole("button").click();
+      await logIn(page, await admin.code());
+      await notice(page).waitFor();
+      expect(new URL(page.url()).pathname).toBe(`/console/keys/${key.id}`);
+      expect(await form.getByRole("textbox").first().inputValue()).toBe("many");
+      expect(await form.getByLabel("Reason").inputValue()).toBe("asked by phone");
+    };
+    await visitKey(key, act, REFUSED);
+  });
+});
+
+test("A form that needs a fresh login is filled in again after it, by the same operator without a question", async () => {
+  await newCode("vera", "viewer");
+  await admin.visitAs("admin", { path: "/access/operators/vera" }, async (page) => {
+    idle(6);
+    await page.reload();
+    const form = page.locator("#role");
+    await form.locator("summary").click();
+    await form.getByLabel("Role").selectOption("editor");
+    await form.getByLabel("Reason").fill("works in support now");
+    await form.getByRole("link", { name: "Log in again" }).click();
+    await page.getByText("This needs a login of the last five minutes.").waitFor();
+    await logIn(page, await admin.code());
+    await notice(page).waitFor();
+    expect(await form.getByLabel("Role").inputValue()).toBe("editor");
+    await form.getByRole("button", { name: "Change the role" }).click();
+    await page.getByText("The operator has another role.").waitFor();
+  });
+});
+
+describe("Nothing is filled in", () => {
+  /** Types into the form, lets the session end, and opens the page again. */
+  async function typeAndEnd(page: Page) {
+    await fillIssueForm(page);
+    idle();
+    await page.reload();
+    await page.getByLabel("Login code").waitFor();
+    expect(await kept(page)).toContain("Ada");
+  }
+
+  test("for another operator, and then not for the first one either", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await typeAndEnd(page);
+      await logIn(page, await newCode("emil", "editor"));
+      await expectUntouched(page);
+      idle();
+      await page.reload();
+      await logIn(page, await admin.code());
+      await expectUntouched(page);
+    });
+  });
+
+  test("after a logout", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await fillIssueForm(page);
+      expect(await kept(page)).toContain("Ada");
+      await page.getByRole("button", { name: "Log out" }).click();
+      await page.getByText("You are logged out.").waitFor();
+      expect(await kept(page)).toBeNull();
+      await logIn(page, await admin.code());
+      await expectUntouched(page);
+    });
+  });
+
+  test("after an hour, and then the tab has forgotten it", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await typeAndEnd(page);
+      await page.clock.setFixedTime(Date.now() + 60 * MINUTE_MS);
+      await logIn(page, await admin.code());
+      await expectUntouched(page);
+    });
+  });
+
+  test("after an hour on the page of the login, which forgets it by itself", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await page.clock.install();
+      await typeAndEnd(page);
+      await page.clock.runFor(59 * MINUTE_MS);
+      expect(await kept(page)).toContain("Ada");
+      await page.clock.runFor(MINUTE_MS);
+      expect(await kept(page)).toBeNull();
+    });
+  });
+
+  for (const [how, shown, leave] of [
+    [
+      "was refused",
+      ".notice.bad",
+      (page: Page) => page.getByRole("button", { name: "Issue the key" }).click(),
+    ],
+    [
+      "was cancelled",
+      "h1:text-is('Keys')",
+      (page: Page) => page.getByRole("link", { name: "Cancel" }).click(),
+    ],
+    [
+      "was left",
+      "h1:text-is('Overview')",
+      (page: Page) => page.getByRole("link", { name: "Overview" }).click(),
+    ],
+  ] as const)
+    test(`after a form ${how}`, async () => {
+      const expectedFaults = how === "was refused" ? REFUSED : [];
+      await admin.visitAs("admin", { path: "/keys/issue", expectedFaults }, async (page) => {
+        await emailOf(page).fill("ada");
+        await leave(page);
+        await page.locator(shown).first().waitFor();
+        expect(await kept(page)).toBeNull();
+        await page.goto(url("/keys/issue"));
+        idle();
+        await page.reload();
+        await logIn(page, await admin.code());
+        await expectUntouched(page);
+      });
+    });
+
+  test("after Escape or Cancel closed the form of an action", async () => {
+    const key = await admin.issue({ tier: "free" });
+    await visitKey(key, async (page) => {
+      for (const close of [
+        () => page.keyboard.press("Escape"),
+        () => page.locator("#suspend").getByRole("link", { name: "Cancel" }).click(),
+      ]) {
+        await typeReason(page, "suspend", "invoice 4711");
+        expect(await kept(page)).toContain("4711");
+        await close();
+        expect(await kept(page)).toBeNull();
+      }
+    });
+  });
+
+  test("if another page of the console was opened after the login", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await typeAndEnd(page);
+      await page.goto(url("/enter"));
+      await logIn(page, await admin.code());
+      await heading(page, "Overview");
+      await expectUntouched(page);
+    });
+  });
+});
+
+describe("The tab keeps", () => {
+  test("no key, token or code that was typed, however it is written", async () => {
+    const key = await admin.issue({ tier: "free" });
+    const hex = "0123456789abcdef".repeat(2);
+    await visitKey(key, async (page) => {
+      for (const secret of [
+        key.apiKey,
+        `it is ${key.apiKey.toUpperCase()}, revoke it`,
+        hex,
+        hex.replaceAll(/(.{4})/g, "$1 - "),
+        await admin.token(),
+      ]) {
+        await typeReason(page, "suspend", secret);
+        expect(await kept(page)).not.toBeNull();
+        expect(new URLSearchParams((await kept(page)) ?? "").get("values")).toBe("");
+        await page.keyboard.press("Escape");
+      }
+    });
+  });
+
+  test("nothing of a form that erases or ends something for good, of the search box and of the login", async () => {
+    const key = await admin.issue({ email: "erased@example.org", tier: "free" });
+    await visitKey(key, async (page) => {
+      await typeReason(page, "revoke", "leaked");
+      expect(await kept(page)).toBeNull();
+      await page.locator("#find").fill("erased@example.org");
+      expect(await kept(page)).toBeNull();
+      await page.goto(url(`/accounts/${key.userId}/erasure`));
+      const form = page.locator("#erase");
+      if ((await form.getAttribute("open")) === null) await form.locator("summary").click();
+      await form.getByLabel("Reason").fill("asked for it");
+      await form.getByLabel("to confirm").fill("erased@example.org");
+      expect(await kept(page)).toBeNull();
+      idle();
+      await form.getByRole("button").click();
+      await page.getByLabel("Login code").pressSequentially("abc");
+      expect(await kept(page)).toBeNull();
+      await logIn(page, await admin.code());
+      await heading(page, "Erase erased@example.org");
+      expect(await form.getByLabel("Reason").inputValue()).toBe("");
+    });
+  });
+});
+
+describe("Foreign content in the storage of the tab", () => {
+  const asked = (key: IssuedKey, values: string, more: Record<string, string> = {}) =>
+    `${new URLSearchParams({
+      form: url(`/keys/${key.id}/suspend`),
+      operator: "olga",
+      at: `${Date.now()}`,
+      asked: "",
+      values,
+      ...more,
+    })}`;
+
+  test("fills only fields of the form, and only as text", async () => {
+    const key = await admin.issue({ tier: "free" });
+    const html = `"><img src=x onerror="document.title='run'">`;
+    await visitKey(key, async (page) => {
+      const before = await page.locator("#suspend form").evaluate("form => form.outerHTML");
+      const values = new URLSearchParams([
+        ["reason", html],
+        ["repeat", "x"],
+        ["code", "x"],
+        ["action", "https://evil.example"],
+        ["__proto__", "x"],
+        ["unknown", html],
+      ]);
+      const record = asked(key, `${values}`);
+      await page.evaluate((text) => sessionStorage.setItem("kept", text), record);
+      await page.reload();
+      await notice(page).waitFor();
+      expect(await page.locator("#suspend").getByLabel("Reason").inputValue()).toBe(html);
+      expect(await page.title()).not.toBe("run");
+      await page.evaluate("document.querySelector('#suspend [role=status]').remove()");
+      expect(await page.locator("#suspend form").evaluate("form => form.outerHTML")).toEqual(before);
+      expect(await page.getByText("onerror").count()).toBe(0);
+    });
+  });
+
+  test("changes no choice to a value that the form does not have, and no hidden field", async () => {
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      const values = new URLSearchParams({ tier: "emperor", mode: "none", email: "ada@example.org" });
+      const record = new URLSearchParams({
+        form: url("/keys/issue"),
+        operator: "olga",
+        at: `${Date.now()}`,
+        asked: "",
+        values: `${values}`,
+      });
+      await page.evaluate((text) => sessionStorage.setItem("kept", text), `${record}`);
+      await page.reload();
+      await notice(page).waitFor();
+      expect(await page.getByLabel("Tier").inputValue()).toBe("");
+      expect(await page.getByLabel("live", { exact: true }).isChecked()).toBe(true);
+    });
+  });
+
+  test("without the form, the operator, the time or the login that it needs changes nothing, and is removed", async () => {
+    const key = await admin.issue({ tier: "free" });
+    const later = `${Date.now() + 2 * 60 * MINUTE_MS}`;
+    const contents = [
+      "",
+      "{",
+      "null",
+      '{"form":{},"values":[]}',
+      "<script>document.title='run'</script>",
+      "%",
+      "a".repeat(100_000),
+      asked(key, "reason=x", { form: "https://evil.example/suspend" }),
+      asked(key, "reason=x", { form: url("/search") }),
+      asked(key, "reason=x", { form: url("/logout") }),
+      asked(key, "reason=x", { form: url(`/keys/${key.id}/revoke`) }),
+      asked(key, "reason=x", { operator: "emil" }),
+      asked(key, "reason=x", { operator: "" }),
+      asked(key, "reason=x", { at: later }),
+      asked(key, "reason=x", { at: "0" }),
+      asked(key, "reason=x", { at: "NaN" }),
+      asked(key, "reason=x", { at: "Infinity" }),
+      asked(key, "reason=x").replace("asked=", "other="),
+    ];
+    await visitKey(key, async (page) => {
+      for (const content of contents) {
+        await page.evaluate((text) => sessionStorage.setItem("kept", text), content);
+        await page.reload();
+        expect([content.slice(0, 200), await notice(page).count(), await kept(page)]).toEqual([
+          content.slice(0, 200),
+          0,
+          null,
+        ]);
+        expect(await page.locator("details[open]").count()).toBe(0);
+      }
+      expect(await page.title()).not.toBe("run");
+    });
+  });
+});
+
+test("Without script the login leads back to the page, whose form is empty", async () => {
+  await admin.visitAs("admin", { path: "/keys/issue", script: false }, async (page) => {
+    await fillIssueForm(page);
+    idle();
+    await page.getByRole("button", { name: "Issue the key" }).click();
+    await logIn(page, await admin.code());
+    await heading(page, "Issue a key");
+    expect(await emailOf(page).inputValue()).toBe("");
+    expect(page.url()).toBe(url("/keys/issue"));
+  });
+});
