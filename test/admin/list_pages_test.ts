@@ -63,7 +63,8 @@ function createKit(admin: TestAdmin) {
   async function read(path: string): Promise<Page> {
     const { status, text } = await send(path);
     expect({ path, status }).toEqual({ path, status: 200 });
-    const [, caption = "", body = ""] = /.*<caption>(.*?)<\/caption>(.*?)<\/table>/s.exec(text) ?? [];
+    const [, caption = "", body = ""] =
+      /.*<caption>(?:<span[^>]*>)?(.*?)<.*?caption>(.*?)<\/table>/s.exec(text) ?? [];
     const [, nav = ""] = /<nav class="pages"[^>]*>(.*?)<\/nav>/s.exec(text) ?? [];
     const links = [...nav.matchAll(/<a href="\/console([^"]*)">([^<]*)</g)].map(
       ([, href = "", label = ""]) => [label, href.replaceAll("&amp;", "&")],

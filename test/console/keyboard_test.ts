@@ -1,9 +1,9 @@
 /** Where the focus is, for people who use the console without a mouse, in a real browser. */
-import { describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
-import { startConsole } from "./support/console.ts";
+import { startConsole, tabTo } from "./support/console.ts";
 
 const REFUSED = [/status of 400/];
 
@@ -58,6 +58,67 @@ describe("The focus", () => {
       await focusOn(page, "#add-type[aria-invalid]");
       expect(await page.locator("#add-type-error").textContent()).toBe("It must be chosen");
       expect(await page.locator("[aria-invalid]").count()).toBe(5);
+    });
+  });
+});
+
+describe("A list of two pages", () => {
+  beforeAll(async () => {
+    for (let n = 0; n < 52; n++) await admin.issue({ email: `user${n}@example.org`, tier: "enterprise" });
+  });
+
+  for (const script of [false, true])
+    test(`has a link past its rows, to the selection and to the pages, ${script ? "with" : "without"} script`, async () => {
+      for (const [role, path, skip, first] of [
+        ["editor", "/keys?tier=enterprise", "Skip to the selection and the pages", "[name=all]"],
+        ["viewer", "/keys?tier=enterprise", "Skip to the pages", ".pages a"],
+        ["viewer", "/accounts", "Skip to the pages", ".pages a"],
+      ] as const)
+        await admin.visitAs(role, { path, script }, async (page) => {
+          const link = page.getByRole("link", { name: skip, exact: true });
+          await tabTo(page, link);
+          await expect(link.boundingBox()).resolves.toMatchObject({ y: 4 });
+          await page.keyboard.press("Enter");
+          await page.keyboard.press("Tab");
+          if (script && role === "editor") await page.keyboard.press("Tab");
+          await focusOn(page, first);
+          if (script && role === "editor") await expectAccessible(page);
+        });
+    });
+
+  test("puts the focus on the count after a change of the conditions, the order or the page, not when it opens", async () => {
+    for (const script of [false, true])
+      await admin.visitAs("editor", { path: "/keys?tier=enterprise", script }, async (page) => {
+        await page.getByText(/^1 to 50 of 52 keys, newest first/).waitFor();
+        expect(await page.locator("main :focus").count()).toBe(0);
+        for (const [act, text] of [
+          [
+            () => page.getByRole("button", { name: "Show", exact: true }).press("Enter"),
+            "1 to 50 of 52 keys, newest",
+          ],
+          [
+            () => page.getByRole("link", { name: "Expires" }).press("Enter"),
+            "1 to 50 of 52 keys, soonest expiry",
+          ],
+          [() => page.getByRole("link", { name: "Next page" }).press("Enter"), "51 to 52 of 52 keys"],
+        ] as const) {
+          await act();
+          await page.locator(":focus", { hasText: text }).waitFor();
+          expect(await page.evaluate("scrollY")).toBe(0);
+        }
+        await page.keyboard.press("Tab");
+        await focusOn(page, ".skip-link");
+        await page.goto(`${admin.url}/console/keys?search=nobody`);
+        await page.getByRole("button", { name: "Show", exact: true }).press("Enter");
+        await page.locator(":focus", { hasText: "No key meets these conditions." }).waitFor();
+      });
+  });
+
+  test("has no conditions if only its order was changed", async () => {
+    await admin.visitAs("editor", { path: "/keys?sort=oldest" }, async (page) => {
+      await page.getByText(/ oldest first; used by/).waitFor();
+      expect(await page.getByText("that meet the conditions").count()).toBe(0);
+      expect(await page.locator("a", { hasText: "Show all" }).count()).toBe(0);
     });
   });
 });

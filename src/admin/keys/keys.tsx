@@ -28,7 +28,7 @@ import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/cons
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { renderOrder } from "../frame/console/components/list.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
-import { type Asked, fieldOf } from "../frame/console/conditions.ts";
+import { type Asked, fieldOf, nameConditions } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List, Listed } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -102,19 +102,20 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
-  around: (table, { may }, list) => (may("keys:manage") ? <SelectKeys {...list} table={table} /> : table),
+  around: ({ may }) =>
+    may("keys:manage") ? (table, list) => <SelectKeys {...list} table={table} /> : undefined,
   csv: renderKeysCsv,
 };
 
 /** The form around the table, which selects some keys, or all that meet the conditions. */
 function SelectKeys({ entered, total, table }: Listed & { readonly table: Child }) {
   const keys = total === undefined ? "keys" : counted(total, "key");
-  const which = Object.keys(entered).length === 0 ? keys : `${keys} that meet the conditions`;
+  const which = nameConditions(entered).length === 0 ? keys : `${keys} that meet the conditions`;
   return (
     <form class="selects" method="post" action="/console/keys/many">
       {table}
       <input type="hidden" name="conditions" value={String(new URLSearchParams(entered))} />
-      <div class="actions">
+      <div class="actions" id="selection" tabindex={-1}>
         {total !== undefined && total > MOST_KEYS ? (
           <span class="hint">{`To select all, narrow the conditions to ${renderCount(MOST_KEYS)} keys`}</span>
         ) : (

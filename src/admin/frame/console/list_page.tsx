@@ -11,7 +11,15 @@ import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { splitMark, streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Notice } from "./components/layout.tsx";
-import { Pages, type Readable, readPage, renderOrder, renderPlace, toAddress } from "./components/list.tsx";
+import {
+  type PageOfList,
+  Pages,
+  type Readable,
+  readPage,
+  renderOrder,
+  renderPlace,
+  toAddress,
+} from "./components/list.tsx";
 import { type Column, Table } from "./components/table.tsx";
 import { Foreign } from "./components/values.tsx";
 import { type Asked, nameConditions, readConditions } from "./conditions.ts";
@@ -65,8 +73,8 @@ export interface List<Entries extends WithAfter, Row> {
   readonly noneMeets: string;
   /** Says that the list is empty. */
   none(visit: Visit): Child;
-  /** Puts the table into a form that does something with its rows. */
-  around?(table: Child, visit: Visit, list: Listed): Child;
+  /** Returns what puts the table into a form that does something with selected rows, if the role may do it. */
+  around?(visit: Visit): ((table: Child, list: Listed) => Child) | undefined;
   /** What stands beside the title. */
   beside?(visit: Visit): Child;
   /** Renders the rows of all pages for a download. */
@@ -84,7 +92,7 @@ export function listRoutes<Entries extends WithAfter, Row>(
     : [first, page(`${path}.csv`, scope, (visit) => listCsv(list, visit))];
 }
 
-const NO_PAGE = { rows: [], isFirst: true, total: 0, skipped: 0 } as const;
+const NO_PAGE: PageOfList<never> = { rows: [], isFirst: true, total: 0, skipped: 0 };
 
 /** Shows the list, or why it cannot be downloaded, above the form in which its conditions can be changed. */
 async function listPage<Entries extends WithAfter, Row>(
@@ -101,13 +109,26 @@ async function listPage<Entries extends WithAfter, Row>(
     isRefusal(found) || isRefusal(values) ? NO_PAGE : await readPage(found, values, positionIn(list));
   const { rows } = page;
   const path = `/console${list.path}`;
-  const isFiltered = Object.keys(entered).length > 0;
-  const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
   const set = nameConditions(entered).map(([words]) => words);
+  const isFiltered = set.length > 0;
+  const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
   const sort = entered.sort ?? order;
   const named = `${renderPlace(noun, page)}, ${renderOrder(sort)}`;
-  const caption = sumUp === undefined ? named : `${named}; ${sumUp(rows)}`;
-  const toPath = (sort: string) => toAddress(path, { ...entered, sort });
+  const toPath = (sort: string) => `${toAddress(path, { ...entered, sort })}#rows`;
+  const around = list.around?.(visit);
+  const skipTo = around ? "selection" : (page.first ?? page.last) && "pages";
+  const caption = (
+    <>
+      <span id="rows" tabindex={-1}>
+        {sumUp === undefined ? named : `${named}; ${sumUp(rows)}`}
+      </span>
+      {skipTo && (
+        <a class="skip-link" href={`#${skipTo}`}>
+          {`Skip to the ${around ? "selection and the pages" : "pages"}`}
+        </a>
+      )}
+    </>
+  );
   const table = <Table caption={caption} columns={columns(visit)} rows={rows} order={{ sort, toPath }} />;
   return {
     title: list.title,
@@ -122,7 +143,7 @@ async function listPage<Entries extends WithAfter, Row>(
             <summary>{["Conditions", set.join(", ")].filter(Boolean).join(": ")}</summary>
             <form
               class={list.hasManyFields ? "filters many" : "filters"}
-              action={path}
+              action={`${path}#rows`}
               aria-label="Conditions"
             >
               {Fields(asked)}
@@ -140,9 +161,9 @@ async function listPage<Entries extends WithAfter, Row>(
         )}
         {note}
         {rows.length > 0 ? (
-          (list.around?.(table, visit, { entered, total: page.total }) ?? table)
+          (around?.(table, { entered, total: page.total }) ?? table)
         ) : isRefusal(found) ? null : (
-          <p class="empty">
+          <p class="empty" id="rows" tabindex={-1}>
             {isEmpty ? list.none(visit) : noneMeets} {!isEmpty && <a href={path}>{`Show all ${noun}s`}</a>}
           </p>
         )}

@@ -10,7 +10,7 @@ import { RefusalNotice } from "../remedies.tsx";
 import { formIdOf, toOpenForm } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
-import { Notice } from "./layout.tsx";
+import { DoneNotice } from "./layout.tsx";
 
 interface ActionsProps<Thing> {
   readonly actions: readonly Action<Thing>[];
@@ -119,9 +119,5 @@ interface DoneProps {
  */
 export function Done({ query, sentences }: DoneProps) {
   const [word = ""] = (query.get("done") ?? "").split(".");
-  return Object.hasOwn(sentences, word) ? (
-    <Notice kind="good" isAnswer>
-      {sentences[word]}
-    </Notice>
-  ) : null;
+  return <DoneNotice done={Object.hasOwn(sentences, word) ? sentences[word] : undefined} />;
 }

@@ -101,12 +101,12 @@ interface PagesProps<Row> {
   readonly children?: Child;
 }
 
-/** The links to the first, the previous and the next page, and others. */
+/** The links to the first, the previous and the next page, and others. The count of rows has the id `rows`. */
 export function Pages<Row>({ path, conditions = {}, page, toAfter, children }: PagesProps<Row>) {
   const { isFirst, first, last } = page;
-  const at = (place: Place) => toAddress(path, { ...conditions, ...place });
+  const at = (place: Place) => `${toAddress(path, { ...conditions, ...place })}#rows`;
   return (
-    <nav class="pages" aria-label="Pages">
+    <nav class="pages" id="pages" tabindex={-1} aria-label="Pages">
       {!isFirst && <a href={at({})}>First page</a>}
       {first && <a href={at({ before: toAfter(first) })}>Previous page</a>}
       {last && <a href={at({ after: toAfter(last) })}>Next page</a>}

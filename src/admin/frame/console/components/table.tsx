@@ -16,7 +16,7 @@ export function numeric<Row>(label: string, cell: Column<Row>["cell"]): Column<R
 }
 
 export interface TableProps<Row> {
-  readonly caption: string;
+  readonly caption: Child;
   /** The first column names the row. */
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
