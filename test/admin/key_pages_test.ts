@@ -255,3 +255,25 @@ test("A page says after a change only the change and whether the key works", asy
   expect(wordsOf(notice)).toContain("The key works");
   expect(wordsOf(notice)).not.toContain("demo");
 });
+
+test("A key for an e-mail with an account says which licenses the account has now", async () => {
+  const email = "twice@example.org";
+  const issue = (tier: string) =>
+    client.send("/keys/issue", { cookie, form: { email, tier, mode: "live", never: "yes" } });
+  expect((await issue("free")).text).not.toContain("existing account");
+  const { text } = await issue("commercial");
+  expect(wordsOf(text)).toContain(
+    "Added to an existing account, which now has 2 licenses: commercial, free. Show the account",
+  );
+  expect(text).toMatch(/<a href="\/console\/accounts\/usr_\w+">Show the account/);
+});
+
+test("A key that replaces another names it in the message for the customer, and its account, tier and expiry", async () => {
+  const key = await admin.issue({ email: "lost@example.org", expiresAt: NEVER_EXPIRES });
+  await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.id } });
+  const { text } = await client.send(`/keys/${key.id}/replace`, { cookie, form: {} });
+  const hint = `svc_live_${key.apiKey.slice(9, 13)}…${key.apiKey.slice(-4)}`;
+  expect(text).toContain(`It replaces your key ${hint}, which no longer works.`);
+  const [, issued = ""] = wordsOf(text).split("What was issued");
+  for (const part of ["lost@example.org", "research, live", "Expires never"]) expect(issued).toContain(part);
+});

@@ -1,13 +1,15 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { toDay } from "../../calendar.ts";
-import { type IssueRequest, issueKey } from "../../keys/mod.ts";
+import { parseId } from "../../ids.ts";
+import { type IssueRequest, issueKey, listKeys } from "../../keys/mod.ts";
 import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import { parseForm, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
@@ -26,6 +28,9 @@ import {
   TIER_CHOICES,
 } from "./license_fields.tsx";
 import { NewKey } from "./new_key.tsx";
+
+/** The most keys of an account whose licenses are named. */
+const MOST_LISTED = 20;
 
 /** The fields of the form. Their rules are those of the API. */
 const ENTRIES = {
@@ -77,6 +82,10 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
   if (isRefusal(issued)) return formPage(visit, {}, { action: "issue", form, refusal: issued });
   const { maxMachines = null, seatMinutes = null } = request;
+  const accountUuid = parseId("usr", issued.userId);
+  const filter = { accountUuid, newestFirst: true, limit: MOST_LISTED };
+  const keys = await listKeys(options.database, { now, filter });
+  const tiers = [...new Map(keys.map(({ licenseId, tier }) => [licenseId, tier])).values()];
   const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
   return {
     title: "Key issued",
@@ -85,6 +94,13 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
     body: (
       <>
         <NewKey {...issued} {...request} publicUrl={options.publicUrl} />
+        {tiers.length > 1 && (
+          <Notice kind="warning">
+            {`Added to an existing account, which now has ${keys.length < MOST_LISTED ? "" : "at least "}`}
+            {`${tiers.length} licenses: ${tiers.join(", ")}. `}
+            <a href={`/console/accounts/${issued.userId}`}>Show the account</a>
+          </Notice>
+        )}
         <h2>What was issued</h2>
         <Facts
           facts={[

@@ -12,8 +12,8 @@ interface Props {
   readonly mode: KeyMode;
   /** The expiry of the license. */
   readonly expiresAt: Date;
-  /** Until when the key works that this one replaces. */
-  readonly oldWorksUntil?: Date | undefined;
+  /** The key that this one replaces; without a time it works no more. */
+  readonly old?: { readonly hint: string; readonly worksUntil?: Date | undefined };
   readonly publicUrl: string | undefined;
 }
 
@@ -42,13 +42,14 @@ export function NewKey(props: Props) {
 }
 
 /** Returns the text for the customer, with a command that tries the key. */
-function toMessage({ apiKey, tier, mode, expiresAt, oldWorksUntil, publicUrl = NO_URL }: Props): string {
+function toMessage({ apiKey, tier, mode, expiresAt, old, publicUrl = NO_URL }: Props): string {
   const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
   const until = isEndless ? "it does not expire" : `it works until ${toDay(expiresAt)}`;
+  const oldEnds = old?.worksUntil ? `works until ${toTimestamp(old.worksUntil)}` : "no longer works";
   return [
     `This is your API key (${tier}, ${mode}; ${until}):`,
     apiKey,
-    ...(oldWorksUntil ? [`Your old key works until ${toTimestamp(oldWorksUntil)}.`] : []),
+    ...(old ? [`It replaces your key ${old.hint}, which ${oldEnds}.`] : []),
     "To try it:",
     `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
     "Keep it secret: anyone who has it can use your quota.",

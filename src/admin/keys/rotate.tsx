@@ -10,7 +10,7 @@ import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Id, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { Ago, KeyLink } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Day, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
@@ -85,13 +85,16 @@ function showSuccessor(
           id={id}
           apiKey={apiKey}
           expiresAt={old.licenseExpiresAt}
-          oldWorksUntil={oldWorksUntil}
+          old={{ hint: old.hint, worksUntil: oldWorksUntil }}
           publicUrl={visit.options.publicUrl}
         />
         <h2>What was issued</h2>
         <Facts
           facts={[
             ["New key id", <Id id={id} />],
+            ["Account", <AccountLink id={old.userId} email={old.email} />],
+            ["Tier, mode", `${old.tier}, ${old.mode}`],
+            ["Expires", <Day at={old.licenseExpiresAt} now={now} />],
             ["Old key", <KeyLink id={old.id} text={old.hint} />],
             oldWorksUntil !== undefined && ["The old key works until", <Ago at={oldWorksUntil} now={now} />],
           ]}
