@@ -38,7 +38,8 @@ export interface KeySummary extends Places, Obstructed {
   readonly lastUsedAt: Date | null;
   /** The key that replaced this one; null for a key that was not rotated. */
   readonly replacedBy: string | null;
-  readonly replacedAt: Date | null;
+  /** When it was rotated, if its overlap is not over; null otherwise. */
+  readonly overlapsSince: Date | null;
   /** The value that sorts the list, for positions; null in the order of creation. */
   readonly sortedBy: string | null;
   /** All reasons for which the service refuses the key now; empty for a key that works. */
@@ -115,7 +116,8 @@ async function select(
              ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt",
              ${filter.by === undefined ? sql`null` : toPlace(sql, filter.by, valueOfKey(sql, filter.by))} as "sortedBy",
              k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
-             (select n.created_at from keys n where n.id = k.replaced_by) as "replacedAt",
+             (select n.created_at from keys n where n.id = k.replaced_by and k.state <> 'revoked'
+                 and ${keyEnd(sql)} > ${now}::timestamptz) as "overlapsSince",
              coalesce(busy.refused, 0) as "refusedLastHour",
              case when busy.refused > 0 then busy.requests else 0 end as "requestsLastHour",
              to_char(r.day, 'YYYY-MM-DD') as "runsOutOn",

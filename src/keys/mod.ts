@@ -52,7 +52,6 @@ export { findMostRefused, type RefusedKey } from "./most_refused.ts";
 export {
   describeObstacles,
   describeRefused,
-  isInOverlap,
   MUST_WAIT,
   OBSTACLES,
   type Obstacle,

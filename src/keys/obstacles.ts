@@ -46,16 +46,6 @@ export function findObstacles(key: Obstructed, now: Date): readonly Obstacle[] {
   return obstacles;
 }
 
-interface Replaceable extends Pick<Obstructed, "state"> {
-  readonly replacedBy: string | null;
-  readonly obstacles: readonly Obstacle[];
-}
-
-/** Tells whether a key was rotated and is still in its overlap: it ends soon, also if its license is renewed. */
-export function isInOverlap({ state, replacedBy, obstacles }: Replaceable): boolean {
-  return replacedBy !== null && state !== "revoked" && state !== "expired" && !obstacles.includes("replaced");
-}
-
 type RefusedCounts = Pick<Obstructed, "refusedLastHour" | "requestsLastHour">;
 
 type Refused = RefusedCounts & {

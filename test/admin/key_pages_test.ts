@@ -218,7 +218,7 @@ describe("A rotated key in its overlap", () => {
     const [today, end] = [0, 2].map((days) =>
       new Date(admin.clock.nowMs() + days * DAY_MS).toISOString().slice(0, 10),
     );
-    expect(wordsOf(text)).toContain(`Rotated on ${today} : this key ends on ${end} .`);
+    expect(wordsOf(text)).toContain(`Rotated on ${today}: this key ends on ${end}.`);
     const [, replacement] =
       /href="\/console\/keys\/(key_\w+)">Show the key that replaced it/.exec(text) ?? [];
     expect(text).not.toContain("notice good");

@@ -2,7 +2,7 @@
 /** The actions that the page of a key offers. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { isInOverlap, type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
+import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import { changeLicense, type LicenseChange, monthlyLimitOf, oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
@@ -98,7 +98,7 @@ export const renew: KeyAction = action({
 
 /** Says which keys of a license a renewal changes. */
 function renewedOf(key: KeySummary): string {
-  return isInOverlap(key) && key.expiresAt < key.licenseExpiresAt
+  return key.overlapsSince && key.expiresAt < key.licenseExpiresAt
     ? `This key still ends on ${toDay(key.expiresAt)}; the key that replaced it is renewed.`
     : FOR_ALL_KEYS;
 }

@@ -2,16 +2,11 @@
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
 import { describeActor } from "../../audit/mod.ts";
-import {
-  isInOverlap,
-  type KeyExplanation,
-  type KeySummary,
-  type Obstacle,
-  sentenceOf,
-} from "../../keys/mod.ts";
+import { toDay } from "../../calendar.ts";
+import { type KeyExplanation, type Obstacle, sentenceOf } from "../../keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { DoneNotice, Notice } from "../frame/console/components/layout.tsx";
-import { Ago, Day, Foreign } from "../frame/console/components/values.tsx";
+import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { changeLimit, renew, resume } from "./actions.tsx";
@@ -30,9 +25,8 @@ interface Props extends WhyProps {
 
 /** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
 export function Why({ explanation, visit, done }: Props) {
-  const { obstacles } = explanation.key;
-  const ending = isInOverlap(explanation.key) && <Ending of={explanation.key} />;
-  if (obstacles.length === 0 && !ending) {
+  const { obstacles, overlapsSince, expiresAt } = explanation.key;
+  if (obstacles.length === 0 && overlapsSince === null) {
     return (
       <Notice kind="good" isAnswer={done !== undefined}>
         {done !== undefined && <p>{done}</p>}
@@ -52,7 +46,12 @@ export function Why({ explanation, visit, done }: Props) {
       <Notice kind="warning">
         <b>{renderVerdict(obstacles)}</b>
         <ul>
-          {ending}
+          {overlapsSince && (
+            <li>
+              {`Rotated on ${toDay(overlapsSince)}: this key ends on ${toDay(expiresAt)}. `}
+              <WayOut explanation={explanation} obstacle="replaced" visit={visit} />
+            </li>
+          )}
           {obstacles.map((obstacle) => (
             <li>
               {obstacle === explanation.key.state && explanation.since !== null ? (
@@ -74,20 +73,6 @@ function renderVerdict([first]: readonly Obstacle[]): string {
   return first === "too_many_requests"
     ? "The service refuses some requests with this key."
     : "The service refuses this key.";
-}
-
-/** Says until when a rotated key works. */
-function Ending({ of: key }: { readonly of: KeySummary }) {
-  return (
-    <li>
-      Rotated on <Day at={key.replacedAt ?? key.createdAt} />: this key ends on <Day at={key.expiresAt} />.{" "}
-      <ReplacementLink {...key} />
-    </li>
-  );
-}
-
-function ReplacementLink({ replacedBy }: Pick<KeySummary, "replacedBy">) {
-  return replacedBy && <a href={`/console/keys/${replacedBy}`}>Show the key that replaced it</a>;
 }
 
 /** Says since when the key has its state, and who changed the state. */
@@ -126,5 +111,7 @@ function WayOut({ explanation, obstacle, visit }: WhyProps & { readonly obstacle
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined && isOffered(action, { of: explanation, visit }))
     return <a href={toOpenForm(`/console/keys/${key.id}`, action.name)}>{label}</a>;
-  return (obstacle === "revoked" || obstacle === "replaced") && <ReplacementLink {...key} />;
+  const isEnded = obstacle === "revoked" || obstacle === "replaced";
+  if (!isEnded || key.replacedBy === null) return null;
+  return <a href={`/console/keys/${key.replacedBy}`}>Show the key that replaced it</a>;
 }

@@ -3,7 +3,7 @@
 import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
 import { NEAR_QUOTA_PERCENT } from "../../../../figures/mod.ts";
-import { describeObstacles, isInOverlap, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
+import { describeObstacles, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
 import { percentUsed } from "../../../../licensing/mod.ts";
 import { renderCount } from "../../../../render_count.ts";
 import { escapeControls } from "../../../../text/mod.ts";
@@ -98,7 +98,7 @@ export function State({ of }: { readonly of: KeySummary }) {
       {of.obstacles.every((obstacle) => obstacle === "too_many_requests") && (
         <span class="state active">active</span>
       )}
-      {isInOverlap(of) && <span class="state warning">rotated</span>}
+      {of.overlapsSince && <span class="state warning">rotated</span>}
       {describeObstacles(of).map(({ obstacle, words, details }) => (
         <>
           {" "}
