@@ -7,6 +7,11 @@ export function oneOfThese(known: readonly string[]) {
   return v.union([v.picklist(known), v.string()]);
 }
 
+/** Adds a description for the OpenAPI documents to a schema. */
+export function described<Schema extends v.GenericSchema>(schema: Schema, text: string) {
+  return v.pipe(schema, v.description(text));
+}
+
 /** Returns the schema of a whole number. */
 export function count(least = 0) {
   return v.pipe(v.number(), v.safeInteger(), v.minValue(least));

@@ -3,7 +3,7 @@
  * headers and errors. No function here knows a route.
  */
 
-export { count, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
+export { count, described, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
 export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";

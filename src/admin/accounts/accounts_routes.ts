@@ -16,7 +16,7 @@ import {
 import { isRefusal, refuse } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
-import { count, identifier, timestamp } from "../../wire/mod.ts";
+import { count, described, identifier, timestamp } from "../../wire/mod.ts";
 import { changeOf, MONTH_ENTRY, REASON, SEARCH_FIELD } from "../frame/api/fields.ts";
 import { findSearch } from "../frame/api/find_search.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
@@ -28,9 +28,9 @@ const ACCOUNT = titled("Account", {
   email: v.string(),
   name: v.string(),
   organization: v.string(),
-  keys: v.pipe(count(), v.description("The number of its keys, including revoked keys")),
+  keys: described(count(), "The number of its keys, including revoked keys"),
   created_at: timestamp(),
-  erasure: v.pipe(
+  erasure: described(
     v.nullable(
       v.object({
         began_at: v.nullable(timestamp()),
@@ -39,9 +39,7 @@ const ACCOUNT = titled("Account", {
         events_erased_at: v.nullable(timestamp()),
       }),
     ),
-    v.description(
-      "Null for a person's account. `events_erased_at` is the time since when no event of the account has texts or metadata",
-    ),
+    "Null for a person's account. `events_erased_at` is the time since when no event of the account has texts or metadata",
   ),
 });
 
@@ -112,7 +110,7 @@ export const ACCOUNT_ROUTES = [
         email: v.string(),
         name: v.string(),
         organization: v.string(),
-        changed: v.pipe(v.boolean(), v.description("False if the account had these values already")),
+        changed: described(v.boolean(), "False if the account had these values already"),
       }),
       description: "The account's values after the change",
     },
@@ -159,9 +157,9 @@ export const ACCOUNT_ROUTES = [
     success: {
       schema: v.object({
         id: identifier("usr"),
-        erased: v.pipe(v.boolean(), v.description("False if keys are left: repeat the request")),
-        changed: v.pipe(v.boolean(), v.description("False if the account was erased before")),
-        keys_revoked: v.pipe(count(), v.description("The keys that this request revoked")),
+        erased: described(v.boolean(), "False if keys are left: repeat the request"),
+        changed: described(v.boolean(), "False if the account was erased before"),
+        keys_revoked: described(count(), "The keys that this request revoked"),
       }),
       description: "The account is erased, or some of its keys are revoked",
     },

@@ -12,7 +12,7 @@ import {
 import { TIMESTAMP } from "../../calendar.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema, parsedField, wordField } from "../../rule.ts";
-import { count, timestamp } from "../../wire/mod.ts";
+import { count, described, timestamp } from "../../wire/mod.ts";
 import { route, titled } from "../frame/api/route.ts";
 
 /** The conditions that the API and the console have. */
@@ -31,10 +31,10 @@ export const ACTIVITY_CONDITIONS = {
 } as const;
 
 const ACTIVITY_ROW = titled("Activity", {
-  at: v.pipe(timestamp(), v.description("The beginning of the hour, day or month")),
-  endpoint: v.optional(v.pipe(v.string(), v.description("Only by endpoint"))),
-  code: v.optional(v.pipe(v.string(), v.description("Only by code; `OK` for an answer without an error"))),
-  reason: v.optional(v.pipe(v.string(), v.description("Only by reason: why a key was refused"))),
+  at: described(timestamp(), "The beginning of the hour, day or month"),
+  endpoint: v.optional(described(v.string(), "Only by endpoint")),
+  code: v.optional(described(v.string(), "Only by code; `OK` for an answer without an error")),
+  reason: v.optional(described(v.string(), "Only by reason: why a key was refused")),
   http_requests: count(1),
 });
 

@@ -4,7 +4,7 @@ import { completeQuery, findEndpointHours, findHours } from "../../activity/mod.
 import { toTimestamp } from "../../calendar.ts";
 import { listProcesses } from "../../processes/mod.ts";
 import { VERSION } from "../../version.ts";
-import { count, FAILURE_CODES, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, described, FAILURE_CODES, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { findKeysOfHours } from "../activity/refused_keys.tsx";
 import { route, titled } from "../frame/api/route.ts";
 
@@ -20,7 +20,7 @@ const HOUR_OF_ENDPOINT = titled("EndpointHour", {
   endpoint: v.string(),
   http_requests: count(1),
   refused: count(),
-  failed: v.pipe(count(), v.description("With a status of 500 or more")),
+  failed: described(count(), "With a status of 500 or more"),
 });
 
 const UNUSUAL_HOUR = titled("UnusualHour", {
@@ -28,20 +28,15 @@ const UNUSUAL_HOUR = titled("UnusualHour", {
   code: v.string(),
   http_requests: count(),
   kind: oneOfThese(["high", "low"]),
-  lowest: v.pipe(count(), v.description("Of the same hour of the 28 days before")),
+  lowest: described(count(), "Of the same hour of the 28 days before"),
   highest: count(),
-  most_refused: v.pipe(
+  most_refused: described(
     v.array(v.object({ id: identifier("key"), refused: count(1) })),
-    v.description(
-      "At most three keys with at least a tenth of these refusals each; only with `RATE_LIMIT_EXCEEDED` and `high`",
-    ),
+    "At most three keys with at least a tenth of these refusals each; only with `RATE_LIMIT_EXCEEDED` and `high`",
   ),
 });
 
-const MS = v.pipe(
-  v.nullable(v.number()),
-  v.description("Of its requests since its start; null before the first"),
-);
+const MS = described(v.nullable(v.number()), "Of its requests since its start; null before the first");
 /** Without its address: to watch a process, nobody needs to know where it listens. */
 const PROCESS = titled("Process", {
   host: v.string(),
@@ -60,11 +55,11 @@ export const getStatus = route("GET /status", "status:read", {
     "seconds old, and makes no request to other hosts. A finding that is not `ok` has a remedy.",
   success: {
     schema: v.object({
-      ok: v.pipe(v.boolean(), v.description("False if a finding is `fail`")),
+      ok: described(v.boolean(), "False if a finding is `fail`"),
       version: v.string(),
       checked_at: timestamp(),
       findings: v.array(FINDING),
-      hours: v.pipe(v.array(HOUR_OF_ENDPOINT), v.description("The last 24 hours, by endpoint")),
+      hours: described(v.array(HOUR_OF_ENDPOINT), "The last 24 hours, by endpoint"),
       unusual_hours: v.array(UNUSUAL_HOUR),
       processes: v.array(PROCESS),
     }),

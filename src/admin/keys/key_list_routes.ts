@@ -22,7 +22,7 @@ import {
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wholeNumber, wordField } from "../../rule.ts";
-import { timestamp } from "../../wire/mod.ts";
+import { described, timestamp } from "../../wire/mod.ts";
 import {
   ACCOUNT_FIELD,
   EXTERNAL_ID_FIELD,
@@ -74,11 +74,9 @@ export const KEY_CONDITIONS = {
     }),
   ),
   sort: v.optional(
-    v.pipe(
+    described(
       wordField(KEY_SORTS),
-      v.description(
-        `The order. most_used and latest_used are those of the stored figures, with the first ${MOST_SORTED} keys alone`,
-      ),
+      `The order. most_used and latest_used are those of the stored figures, with the first ${MOST_SORTED} keys alone`,
     ),
   ),
   external_id: v.optional(EXTERNAL_ID_FIELD),
@@ -91,15 +89,13 @@ export const KEY_CONDITIONS = {
     }),
   ),
   refused_now: v.optional(
-    v.pipe(
+    described(
       YES,
-      v.description(
-        "Only keys that are refused now and not revoked: suspended, expired, quota used up by the stored figures, or too many requests in the last hour",
-      ),
+      "Only keys that are refused now and not revoked: suspended, expired, quota used up by the stored figures, or too many requests in the last hour",
     ),
   ),
   all_places_taken: v.optional(
-    v.pipe(YES, v.description("Only keys without a free place for a machine, by the stored figures")),
+    described(YES, "Only keys without a free place for a machine, by the stored figures"),
   ),
 } as const;
 
@@ -136,9 +132,9 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
   success: {
     schema: v.object({
       ...pageOf(KEY).entries,
-      as_of: v.pipe(
+      as_of: described(
         v.optional(timestamp()),
-        v.description("With a condition by the stored figures: when they were counted"),
+        "With a condition by the stored figures: when they were counted",
       ),
     }),
     description: "A page of keys",

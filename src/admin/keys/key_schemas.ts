@@ -3,26 +3,26 @@
 import * as v from "valibot";
 import { MOST_PLACES, OBSTACLES } from "../../keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
-import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { PLACES } from "../frame/api/fields.ts";
 import { titled } from "../frame/api/route.ts";
 
 const MODE = v.picklist(MODES);
 const STATE = oneOfThese(LISTED_STATES);
-const LIMIT = v.pipe(v.nullable(count()), v.description("Inferences a month; null means unlimited"));
-const EXTERNAL_ID = v.pipe(v.nullable(v.string()), v.description("Your own name for the license"));
+const LIMIT = described(v.nullable(count()), "Inferences a month; null means unlimited");
+const EXTERNAL_ID = described(v.nullable(v.string()), "Your own name for the license");
 
-const REFUSED_NOW = v.pipe(
+const REFUSED_NOW = described(
   v.array(oneOfThese(OBSTACLES)),
-  v.description("All reasons for which the key is refused now; empty for a key that works"),
+  "All reasons for which the key is refused now; empty for a key that works",
 );
 
 /** A key, without the key itself. */
 export const KEY = titled("Key", {
   id: identifier("key"),
-  key: v.pipe(
+  key: described(
     v.string(),
-    v.description("The prefix, and the first and the last four characters as far as they are known"),
+    "The prefix, and the first and the last four characters as far as they are known",
   ),
   user_id: identifier("usr"),
   license_id: identifier("lic"),
@@ -35,36 +35,31 @@ export const KEY = titled("Key", {
   state: STATE,
   monthly_limit: LIMIT,
   ...PLACES,
-  used: v.pipe(count(), v.description("Inferences of this month")),
+  used: described(count(), "Inferences of this month"),
   expires_at: timestamp(),
   created_at: timestamp(),
-  last_used_at: v.pipe(v.nullable(timestamp()), v.description("Exact to the minute; null: never used")),
-  replaced_by: v.pipe(v.nullable(identifier("key")), v.description("The key that replaced it by rotation")),
+  last_used_at: described(v.nullable(timestamp()), "Exact to the minute; null: never used"),
+  replaced_by: described(v.nullable(identifier("key")), "The key that replaced it by rotation"),
   refused_now: REFUSED_NOW,
-  requests_last_hour: v.pipe(
+  requests_last_hour: described(
     count(),
-    v.description("Of the last hour, counted from its first refusal for too many requests on; 0 without one"),
+    "Of the last hour, counted from its first refusal for too many requests on; 0 without one",
   ),
-  refused_last_hour: v.pipe(
-    count(),
-    v.description("How many of them were refused, because there were too many"),
-  ),
-  runs_out_on: v.pipe(
+  refused_last_hour: described(count(), "How many of them were refused, because there were too many"),
+  runs_out_on: described(
     v.nullable(v.string()),
-    v.description(
-      "The day, UTC, on which the quota is used up before it resets, at the rate of the last seven days that are over, by the stored figures",
-    ),
+    "The day, UTC, on which the quota is used up before it resets, at the rate of the last seven days that are over, by the stored figures",
   ),
-  places_taken: v.pipe(
+  places_taken: described(
     v.nullable(count()),
-    v.description(`The machines that hold a place, at most ${MOST_PLACES}; null: they are not counted`),
+    `The machines that hold a place, at most ${MOST_PLACES}; null: they are not counted`,
   ),
 });
 
 /** A key that was just issued, with the key itself. */
 export const ISSUED_KEY = titled("IssuedKey", {
   id: identifier("key"),
-  api_key: v.pipe(v.string(), v.description("The key itself. It is not stored: show it once")),
+  api_key: described(v.string(), "The key itself. It is not stored: show it once"),
   user_id: identifier("usr"),
   license_id: identifier("lic"),
   email: v.string(),
@@ -76,7 +71,7 @@ export const ISSUED_KEY = titled("IssuedKey", {
 
 const SUCCESSOR = {
   id: identifier("key"),
-  api_key: v.pipe(v.string(), v.description("The new key itself. It is not stored: show it once")),
+  api_key: described(v.string(), "The new key itself. It is not stored: show it once"),
   replaces: identifier("key"),
 } as const;
 
@@ -99,7 +94,7 @@ export const EXPLANATION = titled("KeyExplanation", {
   tier: v.picklist(TIERS),
   mode: MODE,
   state: STATE,
-  since: v.pipe(v.nullable(timestamp()), v.description("Since when it has this state")),
+  since: described(v.nullable(timestamp()), "Since when it has this state"),
   change: v.nullable(
     v.object({
       at: timestamp(),
@@ -119,9 +114,9 @@ export const EXPLANATION = titled("KeyExplanation", {
     resets_at: timestamp(),
   }),
   ...PLACES,
-  limits: v.pipe(
+  limits: described(
     v.record(v.string(), v.nullable(count())),
-    v.description("Requests a minute for each endpoint; null means unlimited"),
+    "Requests a minute for each endpoint; null means unlimited",
   ),
   last_used_at: v.nullable(timestamp()),
   refusals: v.array(
@@ -141,7 +136,7 @@ export const USAGE_BY_DAY = titled("UsageByDay", {
   month: v.string(),
   monthly_limit: LIMIT,
   used: count(),
-  imported: v.pipe(count(), v.description("Units without a day, that were imported with a key")),
+  imported: described(count(), "Units without a day, that were imported with a key"),
   days: v.array(v.object({ day: v.string(), used: count() })),
 });
 
@@ -153,12 +148,12 @@ const licenseFields = {
   tier: v.picklist(TIERS),
   monthly_limit: LIMIT,
   ...PLACES,
-  used: v.pipe(count(), v.description("Inferences of this month")),
+  used: described(count(), "Inferences of this month"),
   expires_at: timestamp(),
   created_at: timestamp(),
-  keys: v.pipe(
+  keys: described(
     v.array(v.object({ id: identifier("key"), mode: MODE, state: STATE })),
-    v.description("The newest key first, at most 100"),
+    "The newest key first, at most 100",
   ),
 };
 
@@ -168,5 +163,5 @@ export const LICENSE = titled("License", licenseFields);
 /** A license after a change. */
 export const CHANGED_LICENSE = titled("ChangedLicense", {
   ...licenseFields,
-  changed: v.pipe(v.boolean(), v.description("False if the license already had these values")),
+  changed: described(v.boolean(), "False if the license already had these values"),
 });

@@ -9,22 +9,19 @@ import {
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../signed_licenses/mod.ts";
-import { identifier, timestamp } from "../../wire/mod.ts";
+import { described, identifier, timestamp } from "../../wire/mod.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
 const EXPORTED_LICENSE = titled("ExportedLicense", {
-  license: v.pipe(v.string(), v.description("A compact JWS")),
-  file: v.pipe(v.string(), v.description("The content of the file for the customer")),
-  kid: v.pipe(v.string(), v.description("The key that signed it")),
-  jti: v.pipe(v.string(), v.description("The id of this signed license")),
+  license: described(v.string(), "A compact JWS"),
+  file: described(v.string(), "The content of the file for the customer"),
+  kid: described(v.string(), "The key that signed it"),
+  jti: described(v.string(), "The id of this signed license"),
   expires_at: timestamp(),
-  machine_id: v.pipe(
-    v.nullable(identifier("mch")),
-    v.description("The machine, if the license counts machines"),
-  ),
-  warning: v.pipe(v.nullable(v.string()), v.description("Says until when the machine keeps its place")),
+  machine_id: described(v.nullable(identifier("mch")), "The machine, if the license counts machines"),
+  warning: described(v.nullable(v.string()), "Says until when the machine keeps its place"),
 });
 
 export const exportLicense = route("POST /keys/:id/license", "keys:issue", {
@@ -37,7 +34,7 @@ export const exportLicense = route("POST /keys/:id/license", "keys:issue", {
   path: keyFor("export license"),
   body: v.strictObject({
     days: v.optional(
-      v.pipe(numberField(EXPORT_DAYS), v.description("How many days the license is valid")),
+      described(numberField(EXPORT_DAYS), "How many days the license is valid"),
       USUAL_EXPORT_DAYS,
     ),
     fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),

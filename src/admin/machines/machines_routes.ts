@@ -13,18 +13,16 @@ import {
 } from "../../machines/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
-import { identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT_FIELD, REASON } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-const TEXT = v.pipe(v.nullable(v.string()), v.description("As the client sent it; null if it sent none"));
-const STATE = v.pipe(
+const TEXT = described(v.nullable(v.string()), "As the client sent it; null if it sent none");
+const STATE = described(
   oneOfThese(MACHINE_STATES),
-  v.description(
-    "`released`: not active any more, but its place stays taken until the last license that was signed for it has ended",
-  ),
+  "`released`: not active any more, but its place stays taken until the last license that was signed for it has ended",
 );
 
 const MACHINE = titled("Machine", {
@@ -35,32 +33,26 @@ const MACHINE = titled("Machine", {
   name: TEXT,
   platform: TEXT,
   state: STATE,
-  activated_at: v.pipe(timestamp(), v.description("Since when it holds its place, or held its last one")),
-  last_seen_at: v.pipe(timestamp(), v.description("Its last activation or heartbeat")),
-  active_until: v.pipe(
+  activated_at: described(timestamp(), "Since when it holds its place, or held its last one"),
+  last_seen_at: described(timestamp(), "Its last activation or heartbeat"),
+  active_until: described(
     v.nullable(timestamp()),
-    v.description(
-      "When its seat ends without a heartbeat; null if only a release ends it, or if it is not active",
-    ),
+    "When its seat ends without a heartbeat; null if only a release ends it, or if it is not active",
   ),
-  taken_until: v.pipe(
+  taken_until: described(
     v.nullable(timestamp()),
-    v.description(
-      "When its place becomes free by itself; null if only a release frees it, or if it holds none",
-    ),
+    "When its place becomes free by itself; null if only a release frees it, or if it holds none",
   ),
 });
 
 const RELEASED_MACHINE = titled("ReleasedMachine", {
   id: identifier("mch"),
   state: STATE,
-  taken_until: v.pipe(
+  taken_until: described(
     v.nullable(timestamp()),
-    v.description(
-      "Until when its place stays taken, because a license was signed for it; null if it is free",
-    ),
+    "Until when its place stays taken, because a license was signed for it; null if it is free",
   ),
-  changed: v.pipe(v.boolean(), v.description("False if it was released before")),
+  changed: described(v.boolean(), "False if it was released before"),
 });
 
 export const MACHINE_ROUTES = [

@@ -17,7 +17,7 @@ import {
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
 import { type NumberRule, numberField, parsedField } from "../../rule.ts";
-import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
@@ -68,24 +68,24 @@ const MODEL = titled("Model", {
   name: v.string(),
   ...ofVersion,
   requires_license: oneOfThese(TIERS),
-  owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
-  download_url: v.pipe(v.nullable(v.string()), v.description("Null if the service hosts the file")),
+  owner: described(v.nullable(identifier("usr")), "Null for a public model"),
+  download_url: described(v.nullable(v.string()), "Null if the service hosts the file"),
   checksum: CHECKSUM,
   metadata: v.record(v.string(), v.unknown()),
 });
 
 const REGISTERED_MODEL = titled("RegisteredModel", {
   name: v.string(),
-  listed_version: v.pipe(v.nullable(v.string()), v.description("Null if clients do not see the model")),
-  owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
+  listed_version: described(v.nullable(v.string()), "Null if clients do not see the model"),
+  owner: described(v.nullable(identifier("usr")), "Null for a public model"),
   versions: v.array(
     v.object({
       ...ofVersion,
-      hosted: v.pipe(v.boolean(), v.description("False if the file is at another address")),
-      awaits_file: v.pipe(v.boolean(), v.description("True until the file is uploaded")),
+      hosted: described(v.boolean(), "False if the file is at another address"),
+      awaits_file: described(v.boolean(), "True until the file is uploaded"),
       requires_license: oneOfThese(TIERS),
       added_at: timestamp(),
-      retired_at: v.pipe(v.nullable(timestamp()), v.description("Null for a version that is not retired")),
+      retired_at: described(v.nullable(timestamp()), "Null for a version that is not retired"),
     }),
   ),
 });

@@ -3,19 +3,16 @@
 import * as v from "valibot";
 import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../figures/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
-import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { route } from "../frame/api/route.ts";
 
 const CUSTOMER = { user_id: identifier("usr"), email: v.string(), organization: v.string() };
 const LICENSE = { license_id: identifier("lic"), ...CUSTOMER, tier: oneOfThese(TIERS) };
 
-const ALL_LICENSES = v.pipe(
-  count(),
-  v.description("The number of all these licenses; `data` has at most a hundred"),
-);
+const ALL_LICENSES = described(count(), "The number of all these licenses; `data` has at most a hundred");
 
 function figure<Fields extends v.ObjectEntries>(description: string, fields: Fields) {
-  return v.pipe(v.nullable(v.object({ as_of: timestamp(), ...fields })), v.description(description));
+  return described(v.nullable(v.object({ as_of: timestamp(), ...fields })), description);
 }
 
 export const getFigures = route("GET /figures", "usage:read", {
@@ -27,11 +24,9 @@ export const getFigures = route("GET /figures", "usage:read", {
     "seconds, and at least twenty times the duration of the first. Each figure is exact at its `as_of`.",
   success: {
     schema: v.object({
-      as_of: v.pipe(
+      as_of: described(
         v.nullable(timestamp()),
-        v.description(
-          "When the oldest figure was counted; null if they are not computed yet: ask again in a minute",
-        ),
+        "When the oldest figure was counted; null if they are not computed yet: ask again in a minute",
       ),
       keys: figure("Keys by tier and state", {
         data: v.array(
@@ -57,17 +52,17 @@ export const getFigures = route("GET /figures", "usage:read", {
         "The licenses whose quota is used up before the month ends, at the rate of the last seven days that are over",
         {
           licenses: ALL_LICENSES,
-          data: v.pipe(
+          data: described(
             v.array(
               v.object({
                 ...LICENSE,
                 monthly_limit: count(1),
                 used: count(),
-                used_a_day: v.pipe(count(), v.description("The mean of the seven days")),
-                day: v.pipe(v.string(), v.description("When the quota is used up: a day, UTC")),
+                used_a_day: described(count(), "The mean of the seven days"),
+                day: described(v.string(), "When the quota is used up: a day, UTC"),
               }),
             ),
-            v.description("Enterprise first, and then those that run out first"),
+            "Enterprise first, and then those that run out first",
           ),
         },
       ),
@@ -88,12 +83,12 @@ export const getFigures = route("GET /figures", "usage:read", {
             licenses: count(1),
             places: count(1),
             taken: count(),
-            full: v.pipe(count(), v.description("The licenses whose places are all taken")),
+            full: described(count(), "The licenses whose places are all taken"),
           }),
         ),
-        data: v.pipe(
+        data: described(
           v.array(v.object({ ...LICENSE, max_machines: count(1), used: count(1) })),
-          v.description("At most a hundred licenses whose places are all taken, the oldest first"),
+          "At most a hundred licenses whose places are all taken, the oldest first",
         ),
       }),
     }),

@@ -15,7 +15,7 @@ import {
   renderUsageDays,
   USAGE_NAMES,
 } from "../../usage/mod.ts";
-import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
@@ -29,10 +29,10 @@ const USAGE = titled("Usage", {
   email: v.string(),
   organization: v.string(),
   tier: oneOfThese(TIERS),
-  monthly_limit: v.pipe(v.nullable(count()), v.description("Null means unlimited")),
-  used: v.pipe(count(), v.description("The units of the month")),
-  external_id: v.pipe(v.nullable(v.string()), v.description("The operator's own name for the license")),
-  mode: v.pipe(v.string(), v.description("`live`, `test`, or `live+test` for a license with both")),
+  monthly_limit: described(v.nullable(count()), "Null means unlimited"),
+  used: described(count(), "The units of the month"),
+  external_id: described(v.nullable(v.string()), "The operator's own name for the license"),
+  mode: described(v.string(), "`live`, `test`, or `live+test` for a license with both"),
 });
 
 export const listUsageRoute = route("GET /usage", "usage:read", {
@@ -82,7 +82,7 @@ export function streamMonth(
   return streamCsv({ name: `usage-${toMonthText(month)}`, parts, hasMark }, { options, actor });
 }
 
-const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));
+const day = (description: string) => described(v.nullable(v.string()), description);
 const ofUse = {
   tier: v.optional(oneOfThese(TIERS)),
   mode: v.optional(oneOfThese([...MODES, "live+test"])),
@@ -113,16 +113,16 @@ export const listUsageByDay = route("GET /usage/daily", "usage:read", {
       from: v.string(),
       to: v.string(),
       by: v.nullable(v.picklist(USAGE_NAMES)),
-      as_of: v.pipe(
+      as_of: described(
         v.nullable(timestamp()),
-        v.description("Use that was received before this time is counted; null before the first count"),
+        "Use that was received before this time is counted; null before the first count",
       ),
       exact_until: day("The days before are exact"),
       filled_from: day("The days before are not counted yet; null if all are"),
       data: v.array(v.object({ day: v.string(), ...ofUse })),
-      imported: v.pipe(
+      imported: described(
         v.array(v.object({ month: v.string(), ...ofUse })),
-        v.description("Units without a day, that were imported with keys; counted when a day is over"),
+        "Units without a day, that were imported with keys; counted when a day is over",
       ),
     }),
     description: "The use by day",

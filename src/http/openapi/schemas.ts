@@ -6,7 +6,15 @@ import * as v from "valibot";
 import type { Brand } from "../../brand.ts";
 import { keyPattern } from "../../keys/mod.ts";
 import { featuresOf, TIERS } from "../../licensing/mod.ts";
-import { CLIENT_CODES, count, identifier, oneOfThese, timestamp, toWireCode } from "../../wire/mod.ts";
+import {
+  CLIENT_CODES,
+  count,
+  described,
+  identifier,
+  oneOfThese,
+  timestamp,
+  toWireCode,
+} from "../../wire/mod.ts";
 import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
@@ -26,28 +34,28 @@ export function createSchemas(brand: Brand) {
     ),
   );
   const license = {
-    license_type: v.pipe(v.picklist(TIERS), v.description("The tier")),
-    features: v.pipe(v.array(oneOfThese(features)), v.description("The features of the tier")),
+    license_type: described(v.picklist(TIERS), "The tier"),
+    features: described(v.array(oneOfThese(features)), "The features of the tier"),
   };
 
   const Quota = v.object({
-    monthly_limit: v.pipe(v.nullable(count()), v.description("The month's allowance; null means unlimited")),
-    used: v.pipe(count(), v.description("Inferences of this month")),
-    remaining: v.pipe(v.nullable(count()), v.description("The rest of the allowance; null means unlimited")),
-    resets_at: v.pipe(timestamp(), v.description("The first second of the next month, UTC")),
+    monthly_limit: described(v.nullable(count()), "The month's allowance; null means unlimited"),
+    used: described(count(), "Inferences of this month"),
+    remaining: described(v.nullable(count()), "The rest of the allowance; null means unlimited"),
+    resets_at: described(timestamp(), "The first second of the next month, UTC"),
   });
   const Model = v.object({
-    name: v.pipe(v.string(), v.description("Unique in the registry")),
+    name: described(v.string(), "Unique in the registry"),
     version: v.string(),
     type: v.pipe(v.string(), v.examples([...brand.modelTypes])),
     paradigm: v.pipe(v.string(), v.examples(["motor_imagery", "p300", "ssvep", "erp"])),
     n_features: count(1),
     n_classes: count(2),
     size_mb: v.pipe(v.number(), v.minValue(0), v.description("Megabytes")),
-    download_url: v.pipe(v.string(), v.description("The file's address; a link of this service expires")),
+    download_url: described(v.string(), "The file's address; a link of this service expires"),
     checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
-    requires_license: v.pipe(v.picklist(TIERS), v.description("The lowest tier that may load it")),
-    metadata: v.pipe(v.record(v.string(), v.unknown()), v.description("Free-form; {} if there is none")),
+    requires_license: described(v.picklist(TIERS), "The lowest tier that may load it"),
+    metadata: described(v.record(v.string(), v.unknown()), "Free-form; {} if there is none"),
   });
   const health = {
     timestamp: timestamp(),
@@ -55,21 +63,18 @@ export function createSchemas(brand: Brand) {
     database: v.picklist(["connected", "disconnected"]),
   };
   const machine = {
-    machine_id: v.pipe(
-      v.nullable(identifier("mch")),
-      v.description("Null if the license does not count machines"),
-    ),
-    expires_at: v.pipe(
+    machine_id: described(v.nullable(identifier("mch")), "Null if the license does not count machines"),
+    expires_at: described(
       v.nullable(timestamp()),
-      v.description("When the seat ends without a heartbeat; null if only a release ends the activation"),
+      "When the seat ends without a heartbeat; null if only a release ends the activation",
     ),
   };
   const places = v.object({
-    limit: v.pipe(v.nullable(count(1)), v.description("Null if the license does not count machines")),
+    limit: described(v.nullable(count(1)), "Null if the license does not count machines"),
     used: count(),
   });
   const error = {
-    error: v.pipe(v.string(), v.description("A sentence for people")),
+    error: described(v.string(), "A sentence for people"),
     code: oneOfThese([...new Set(CLIENT_CODES.map(toWireCode))]),
   };
 
@@ -84,8 +89,8 @@ export function createSchemas(brand: Brand) {
       valid: v.literal(true),
       user_id: identifier("usr"),
       email: v.string(),
-      name: v.pipe(v.string(), v.description("The account's e-mail if no name was given")),
-      organization: v.pipe(v.string(), v.description("Empty if there is none")),
+      name: described(v.string(), "The account's e-mail if no name was given"),
+      organization: described(v.string(), "Empty if there is none"),
       ...license,
       quota: Quota,
       expires_at: timestamp(),
@@ -93,10 +98,10 @@ export function createSchemas(brand: Brand) {
     Refresh: v.object({ valid: v.literal(true), ...license, quota: Quota, expires_at: timestamp() }),
     Quota,
     License: v.object({
-      license: v.pipe(v.string(), v.description("A compact JWS: three parts, joined by points")),
+      license: described(v.string(), "A compact JWS: three parts, joined by points"),
       expires_at: timestamp(),
-      refresh_after: v.pipe(timestamp(), v.description("When to ask for the next license")),
-      kid: v.pipe(v.string(), v.description("The key that signed the license")),
+      refresh_after: described(timestamp(), "When to ask for the next license"),
+      kid: described(v.string(), "The key that signed the license"),
     }),
     PublicKeys: v.object({
       keys: v.array(v.looseObject({ kty: text, crv: text, x: text, kid: text, use: text, alg: text })),
@@ -104,8 +109,8 @@ export function createSchemas(brand: Brand) {
     Revocation: v.object({ revoked: v.literal(true), message: v.string() }),
     RepositoryToken: v.object({
       success: v.literal(true),
-      [`${brand.installerHost}_token`]: v.pipe(v.string(), v.description("Read-only; treat it as opaque")),
-      expires_at: v.pipe(v.nullable(timestamp()), v.description("Null for a token that does not expire")),
+      [`${brand.installerHost}_token`]: described(v.string(), "Read-only; treat it as opaque"),
+      expires_at: described(v.nullable(timestamp()), "Null for a token that does not expire"),
       message: v.string(),
     }),
     Activation: v.object({ ...machine, machines: places }),
@@ -125,7 +130,7 @@ export function createSchemas(brand: Brand) {
     NoPlace: v.object({ ...error, machines: places }),
     NotConfigured: v.object({
       ...error,
-      message: v.pipe(v.string(), v.description("The same text as `error`")),
+      message: described(v.string(), "The same text as `error`"),
     }),
   };
 }

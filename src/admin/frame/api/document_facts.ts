@@ -1,7 +1,14 @@
 /** The facts that the OpenAPI document states about all operations, such as their codes and their headers. */
 import * as v from "valibot";
 import type { Code } from "../../../refusal.ts";
-import { COMMON_CONDITIONS, COMMON_HEADERS, header, type Json, optionalNumber } from "../../../wire/mod.ts";
+import {
+  COMMON_CONDITIONS,
+  COMMON_HEADERS,
+  described,
+  header,
+  type Json,
+  optionalNumber,
+} from "../../../wire/mod.ts";
 import type { Route } from "./route.ts";
 
 /** The condition under which each code is answered. */
@@ -103,13 +110,13 @@ export const IDEMPOTENCY_KEY: Json = {
 
 /** The body of every refusal. */
 export const ERROR = v.object({
-  error: v.pipe(v.string(), v.description("A sentence for people")),
-  code: v.pipe(v.string(), v.description("For programs; later versions may add codes")),
+  error: described(v.string(), "A sentence for people"),
+  code: described(v.string(), "For programs; later versions may add codes"),
   details: v.optional(
-    v.pipe(
+    described(
       v.array(v.object({ field: v.string(), error: v.string() })),
-      v.description("The parameters or fields that are wrong"),
+      "The parameters or fields that are wrong",
     ),
   ),
-  id: v.optional(v.pipe(v.string(), v.description("The identifier of the thing that exists already"))),
+  id: v.optional(described(v.string(), "The identifier of the thing that exists already")),
 });

@@ -16,6 +16,7 @@ import {
   TOO_MANY_MATCH,
 } from "../../../licensing/mod.ts";
 import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../rule.ts";
+import { described } from "../../../wire/mod.ts";
 
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
@@ -37,7 +38,7 @@ export const EXPIRY_FIELD = parsedField(EXPIRY);
 
 /** Returns the schema of a number or null; the description says what null means. */
 function numberOrNull(rule: NumberRule, description: string) {
-  return v.pipe(v.nullable(numberField(rule)), v.description(description));
+  return described(v.nullable(numberField(rule)), description);
 }
 
 /** The monthly limit of a license; null means the tier's own. */
