@@ -19,7 +19,7 @@ const MAX_DAYS = { hour: 31, day: 400, month: Number.POSITIVE_INFINITY } as cons
  * count of zero. Refuses a span that is empty or too long for its step.
  */
 export async function findActivity(
-  database: Pick<Database, "query">,
+  database: Pick<Database, "read">,
   query: ActivityQuery,
 ): Promise<ActivityCount[] | Refusal> {
   const { from, to, step } = query;
@@ -32,10 +32,10 @@ export async function findActivity(
 
 /** As {@linkcode findActivity}, for a span that is known to be right. */
 export async function countAnswers(
-  database: Pick<Database, "query">,
+  database: Pick<Database, "read">,
   { from, to, by, step }: ActivityQuery,
 ): Promise<ActivityCount[]> {
-  return await database.query<ActivityCount>(
+  return await database.read<ActivityCount>(
     (sql) => sql`
       select ${step === "month" ? sql`date_trunc('month', begins_at, 'UTC')` : sql`begins_at`} as at,
              ${sql(by)} collate "C" as name, sum(count)::bigint as count
@@ -44,7 +44,6 @@ export async function countAnswers(
          and (${by !== "reason"}::boolean or (reason <> '' and code <> 'OK'))
        group by 1, 2
        order by 1, 2`,
-    { isRead: true },
   );
 }
 
@@ -63,11 +62,11 @@ export interface HourOfEndpoint {
  * the codes of answers with a status of 500 or more.
  */
 export async function findEndpointHours(
-  database: Pick<Database, "query">,
+  database: Pick<Database, "read">,
   { from, to }: Pick<ActivityQuery, "from" | "to">,
   failures: readonly string[],
 ): Promise<readonly HourOfEndpoint[]> {
-  return await database.query<HourOfEndpoint>(
+  return await database.read<HourOfEndpoint>(
     (sql) => sql`
       select hour as at, endpoint, sum(count)::bigint as requests,
              coalesce(sum(count) filter (where code <> 'OK' and not is_failure), 0)::bigint as refused,
@@ -77,7 +76,6 @@ export async function findEndpointHours(
        where hour >= ${goBack(from, "hour", 0)}::timestamptz and hour < ${to}::timestamptz
        group by hour, endpoint
        order by endpoint collate "C", hour`,
-    { isRead: true },
   );
 }
 
@@ -90,10 +88,9 @@ const days = (sql: Sql) =>
   sql`select day::timestamp at time zone 'UTC' as begins_at, endpoint, code, reason, count from activity_days`;
 
 /** Finds the first hour that was counted; undefined if none was. */
-export async function findFirstHour(database: Pick<Database, "query">): Promise<Date | undefined> {
-  const [row] = await database.query<{ first: Date | null }>(
+export async function findFirstHour(database: Pick<Database, "read">): Promise<Date | undefined> {
+  const [row] = await database.read<{ first: Date | null }>(
     (sql) => sql`select min(hour) as first from activity_hours`,
-    { isRead: true },
   );
   return row?.first ?? undefined;
 }

@@ -29,7 +29,7 @@ export interface UnusualOptions {
 
 /** Finds counts by hour, compares them with those of the four weeks before, and finds the first hour of the table. */
 export async function findHours(
-  database: Pick<Database, "query">,
+  database: Pick<Database, "read">,
   query: ActivityQuery,
   now: Date,
 ): Promise<FoundHours> {

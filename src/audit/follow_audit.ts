@@ -67,7 +67,7 @@ export async function followAudit(
 ): Promise<AuditPart | Refusal> {
   const [, identity, xid = "", id = "0"] = AUDIT_POSITION.exec(after ?? "") ?? [];
   const position = { xid: xid === "" ? null : xid, id };
-  const answers = await database.query<Answer>(
+  const answers = await database.read<Answer>(
     (sql) => sql`
       with page as (${selectPage(sql, { filter, limit, position })})
       select md5(concat_ws(' ', server_identity(), (select oid from pg_database where datname = current_database()),
@@ -81,7 +81,6 @@ export async function followAudit(
              page.*
         from (select) once left join page on true
        order by page.xid::xid8 nulls first, page.id`,
-    { isRead: true },
   );
   const [first] = answers;
   if (first === undefined) throw new Error("The statement returns at least one row");

@@ -49,13 +49,12 @@ export async function listAudit(
   for (const isNext of partsAfter(after, isNewestFirst)) {
     const left = limit - rows.length;
     if (left === 0) break;
-    const found = await database.query<(typeof rows)[number]>(
+    const found = await database.read<(typeof rows)[number]>(
       (sql) => sql`
         select xid::text as transaction, ${columns(sql)} from audit
          where ${isOnPage(sql, { filter, limit: left, isNext: isNext(sql), isNewestFirst })}
          order by ${orderOf(sql, { isNewestFirst })}
          limit ${left}::bigint`,
-      { isRead: true },
     );
     rows.push(...found);
   }
@@ -85,11 +84,10 @@ export async function countAudit(
  * only that of a demo did, and it has fewer rows.
  */
 export async function countImport(database: Database, xid: string): Promise<number | undefined> {
-  const [row] = await database.query<{ rows: number; imported: number }>(
+  const [row] = await database.read<{ rows: number; imported: number }>(
     (sql) => sql`
       select count(*) as rows, count(*) filter (where action = 'key.import') as imported
         from (select action from audit where xid = ${xid}::text::xid8 limit ${MOST_COUNTED + 1}::bigint) as row`,
-    { isRead: true },
   );
   return row?.rows === row?.imported ? row?.imported : undefined;
 }

@@ -19,17 +19,16 @@ export interface LastBackup {
 
 /** Finds what is known of the last backup. The alert rule ClavigerBackupOverdue is the same rule. */
 export async function findLastBackup(
-  database: Pick<Database, "query">,
+  database: Pick<Database, "read">,
   { now, overdueHours }: { readonly now: Date; readonly overdueHours: number },
 ): Promise<LastBackup> {
-  const [row] = await database.query<LastBackup>(
+  const [row] = await database.read<LastBackup>(
     (sql) => sql`
       select *, ${now}::timestamptz not between since - interval '1 hour' and "dueAt" as "isOverdue"
         from (select taken_at as "takenAt", verified_at as "verifiedAt",
                      coalesce(taken_at, (select min(applied_at) from schema_migrations)) as since
                 from (select) as always left join last_backup on true) as last,
              lateral (select since + ${overdueHours}::integer * interval '1 hour' as "dueAt") as next`,
-    { isRead: true },
   );
   if (row === undefined) throw new Error("The statement returns one row");
   return row;

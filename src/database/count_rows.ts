@@ -10,10 +10,9 @@ export async function countRows(
   rows: (sql: Sql) => Fragment,
   { most = MOST_COUNTED }: { readonly most?: number | undefined } = {},
 ): Promise<number> {
-  const [row] = await database.query<{ count: number }>(
+  const [row] = await database.read<{ count: number }>(
     (sql) => sql`
       select count(*)::integer as count from (select from (${rows(sql)}) as row limit ${most + 1}::bigint) as counted`,
-    { isRead: true },
   );
   return row?.count ?? 0;
 }

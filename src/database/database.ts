@@ -41,6 +41,8 @@ export interface Database extends AsyncDisposable {
     build: (sql: Sql) => postgres.PendingQuery<Row[]> | postgres.PendingQuery<postgres.Row[]>,
     options?: QueryOptions,
   ): Promise<Row[]>;
+  /** Runs one statement that only reads, with {@linkcode QueryOptions.isRead}. */
+  read: Database["query"];
   /** Opens new connections for all further statements. Running statements may finish on the old connections. */
   renew(): void;
   stats(): {
@@ -163,6 +165,9 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
           reject(new DatabaseUnavailable("deadline"));
         }, deadlineMs);
       });
+    },
+    read(build, options) {
+      return this.query(build, { ...options, isRead: true });
     },
     renew() {
       if (!closed) pools.renew();

@@ -11,15 +11,14 @@ export interface DatabaseFacts {
 }
 
 /** Returns facts about the database server, in one statement. */
-export async function measureDatabase(database: Pick<Database, "query">): Promise<DatabaseFacts> {
-  const [row] = await database.query<DatabaseFacts>(
+export async function measureDatabase(database: Pick<Database, "read">): Promise<DatabaseFacts> {
+  const [row] = await database.read<DatabaseFacts>(
     (sql) => sql`
       select split_part(current_setting('server_version'), ' ', 1) as version,
              pg_database_size(current_database()) as "sizeBytes",
              pg_postmaster_start_time() as "startedAt",
              (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections,
              current_setting('max_connections')::int as "maxConnections"`,
-    { isRead: true },
   );
   if (row === undefined) throw new Error("The statement returns one row");
   return row;

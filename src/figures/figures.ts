@@ -131,7 +131,7 @@ export type FigureName = (typeof FIGURES)[number];
 
 /** Reads the last stored figures; undefined before all of them were computed for the first time. */
 export async function readFigures(database: Database): Promise<Figures | undefined> {
-  const stored = await database.query<StoredFigure>(
+  const stored = await database.read<StoredFigure>(
     (sql) => sql`
       select name, as_of as "asOf", value,
              (select json_agg(json_build_object('uuid', a.id, 'email', a.email, 'organization', a.organization))
@@ -139,7 +139,6 @@ export async function readFigures(database: Database): Promise<Figures | undefin
                where a.id in (select (row ->> 'account')::uuid from jsonb_array_elements(value -> 'rows') as row)
              ) as accounts
         from figures`,
-    { isRead: true },
   );
   const named = new Map(stored.map((figure) => [figure.name, figure]));
   const [keys, consumers, nearQuota, runsOut, expiring, unused, machines] = SHOWN_FIGURES.map((name) =>

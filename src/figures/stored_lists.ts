@@ -101,11 +101,10 @@ interface Length {
 }
 
 async function readLengths(database: Database): Promise<readonly Length[]> {
-  return await database.query<Length>(
+  return await database.read<Length>(
     (sql) => sql`
       select name, as_of as "asOf", (value ->> 'keys')::bigint as keys,
              case name when 'unused' then value -> 'rows' end as rows
         from figures`,
-    { isRead: true },
   );
 }

@@ -57,7 +57,7 @@ const STATE_AFTER: Readonly<Record<string, KeyState>> = {
 };
 
 async function findLastChange(database: Database, keyUuid: string): Promise<StateChange | undefined> {
-  const [change] = await database.query<StateChange>(
+  const [change] = await database.read<StateChange>(
     (sql) => sql`
       -- Materialized: otherwise the planner may read the whole log backwards, for the order and the limit.
       with mine as materialized (
@@ -68,7 +68,6 @@ async function findLastChange(database: Database, keyUuid: string): Promise<Stat
        where action in ('key.issue', 'key.import', 'key.resume', 'key.suspend', 'key.revoke')
        order by id desc
        limit 1`,
-    { isRead: true },
   );
   return change;
 }

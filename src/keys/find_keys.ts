@@ -22,7 +22,7 @@ export async function findKeysByHash(
   nowMs: number,
 ): Promise<Map<string, KeyRecord>> {
   const month = monthOf(nowMs);
-  const rows = await database.query<Row>(
+  const rows = await database.read<Row>(
     (sql) => sql`
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
              a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
@@ -33,7 +33,6 @@ export async function findKeysByHash(
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${month.firstDay}::date
        where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::bytea[])`,
-    { isRead: true },
   );
   return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
 }

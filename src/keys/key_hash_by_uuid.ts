@@ -14,9 +14,8 @@ export function createKeyHashByUuid(database: Database) {
   const known = new LRUCache<string, Promise<KeyHash | null>>({ max: MAX_KEYS });
 
   async function find(keyUuid: string): Promise<KeyHash | null> {
-    const [row] = await database.query<{ hash: string }>(
+    const [row] = await database.read<{ hash: string }>(
       (sql) => sql`select encode(hash, 'hex') as hash from keys where id = ${keyUuid}::uuid`,
-      { isRead: true },
     );
     return row === undefined ? null : parseKeyHash(row.hash);
   }

@@ -190,9 +190,8 @@ export async function findHints(
   database: Database,
   uuids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  const rows = await database.query<{ uuid: string; hint: string }>(
+  const rows = await database.read<{ uuid: string; hint: string }>(
     (sql) => sql`select id as uuid, hint from keys where id = any(${toTextArray(uuids)}::uuid[])`,
-    { isRead: true },
   );
   return new Map(rows.map(({ uuid, hint }) => [toId("key", uuid), toShownHint(uuid, hint)]));
 }

@@ -29,7 +29,7 @@ export async function findMostRefused(
   { now, restriction }: Reading,
 ): Promise<readonly (readonly RefusedKey[])[]> {
   if (times.length === 0) return [];
-  const rows = await database.query<{ nth: number; uuid: string; refused: number }>(
+  const rows = await database.read<{ nth: number; uuid: string; refused: number }>(
     (sql) => sql`
       select nth, most.key_id as uuid, most.refused
         from unnest(${toTextArray(times.map(({ from }) => from.toISOString()))}::timestamptz[],
@@ -44,7 +44,6 @@ export async function findMostRefused(
                 group by key_id having sum(refused::float8) > 0 and sum(refused::float8) * 10 >= count
                 order by 2 desc, 1 limit 3) as most
        order by nth, most.refused desc, uuid`,
-    { isRead: true },
   );
   const uuids = [...new Set(rows.map(({ uuid }) => uuid))];
   const keys = uuids.length === 0 ? [] : await listKeys(database, { now, filter: { uuids, restriction } });

@@ -112,7 +112,7 @@ export interface RefusalCount {
 
 /** Lists the reasons for which a key was refused, the latest refusal first. */
 export async function listRefusals(database: Database, keyUuid: string): Promise<RefusalCount[]> {
-  return await database.query<RefusalCount>(
+  return await database.read<RefusalCount>(
     (sql) => sql`
       select code, nullif(reason, '') as reason, last_at as "lastAt", count
         from refusals
@@ -120,6 +120,5 @@ export async function listRefusals(database: Database, keyUuid: string): Promise
        order by last_at desc, code collate "C", reason collate "C"
        -- A bound, in case an earlier or later version records other codes: this version has at most ten rows a key.
        limit 50`,
-    { isRead: true },
   );
 }

@@ -110,18 +110,15 @@ export async function findEmails(
   database: Database,
   uuids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  const rows = await database.query<Pick<Account, "uuid" | "email">>(
+  const rows = await database.read<Pick<Account, "uuid" | "email">>(
     (sql) => sql`select id as uuid, email from accounts where id = any(${toTextArray(uuids)}::uuid[])`,
-    { isRead: true },
   );
   return new Map(rows.filter((row) => !isErased(row)).map(({ uuid, email }) => [toId("usr", uuid), email]));
 }
 
 /** Tells whether an account has that e-mail, by one index look-up. */
 export async function hasAccount(database: Database, email: string): Promise<boolean> {
-  const rows = await database.query((sql) => sql`select from accounts where email = ${email}`, {
-    isRead: true,
-  });
+  const rows = await database.read((sql) => sql`select from accounts where email = ${email}`);
   return rows.length > 0;
 }
 

@@ -26,11 +26,10 @@ export async function refuseTakenExternalId(
   what: string,
   { externalId, restriction = UNRESTRICTED, otherwise }: TakenExternalId,
 ): Promise<Refusal> {
-  const [license] = await database.query<{ uuid: string; isShown: boolean }>(
+  const [license] = await database.read<{ uuid: string; isShown: boolean }>(
     (sql) => sql`
       select l.id as uuid, exists (select from keys k where license_id = l.id and ${allowsRow(sql, restriction)}) as "isShown"
         from licenses l where external_id = ${externalId ?? null}::text`,
-    { isRead: true },
   );
   if (license === undefined && otherwise !== undefined) return otherwise;
   return refuse("ALREADY_EXISTS", `Cannot ${what}: another license has this external id`, {

@@ -47,7 +47,7 @@ export async function findLicense(
   uuid: string,
   { now, restriction = UNRESTRICTED }: Reading,
 ): Promise<LicenseSummary | undefined> {
-  const [row] = await database.query<Row>(
+  const [row] = await database.read<Row>(
     (sql) => sql`
       select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
@@ -62,7 +62,6 @@ export async function findLicense(
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
        where l.id = ${uuid}::uuid`,
-    { isRead: true },
   );
   if (row === undefined || row.keys.length === 0) return undefined;
   const { accountUuid, keys, monthlyLimit, ...rest } = row;

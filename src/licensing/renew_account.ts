@@ -26,11 +26,10 @@ export async function findRenewable(
   accountUuid: string,
   { now }: { readonly now: Date },
 ): Promise<Renewable> {
-  const [row] = await database.query<Renewable>(
+  const [row] = await database.read<Renewable>(
     (sql) => sql`
       with old as (${selectRenewable(sql, accountUuid, now)})
       select count(*) as licenses, ${versionOf(sql)} as version from old`,
-    { isRead: true },
   );
   return row ?? { licenses: 0, version: "" };
 }

@@ -81,11 +81,10 @@ export function isTaken(sql: Sql): Fragment {
 
 /** Counts the places of a license that are taken. */
 export async function countTaken(database: Database, licenseUuid: string): Promise<number> {
-  const [row] = await database.query<{ taken: number }>(
+  const [row] = await database.read<{ taken: number }>(
     (sql) => sql`
       select count(*)::integer as taken from machines m
        where m.license_id = ${licenseUuid}::uuid and ${isTaken(sql)}`,
-    { isRead: true },
   );
   return row?.taken ?? 0;
 }
@@ -157,7 +156,7 @@ async function select(
   filter: MachineFilter,
   isSelected: (sql: Sql) => Fragment,
 ): Promise<MachineSummary[]> {
-  const rows = await database.query<Row>(
+  const rows = await database.read<Row>(
     (sql) => sql`
       select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, state,
              m.activated_at as "activatedAt", m.last_seen_at as "lastSeenAt",
@@ -174,7 +173,6 @@ async function select(
                       else 'ended' end as state) s
        where ${isSelected(sql)}
        order by m.id ${filter.newestFirst ? sql`desc` : sql``}`,
-    { isRead: true },
   );
   return rows.map(({ uuid, accountUuid, licenseUuid, ...rest }) => ({
     id: toId("mch", uuid),

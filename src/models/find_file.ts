@@ -73,7 +73,7 @@ function idOf({ name, version }: Wanted): string {
 }
 
 async function findFiles(database: Database, ids: readonly string[]): Promise<FoundVersion[]> {
-  return await database.query<FoundVersion>(
+  return await database.read<FoundVersion>(
     (sql) => sql`
       select m.name, v.version, f.sha256, f.size_bytes as "sizeBytes", v.file_name as "fileName",
              m.owner_account_id as "ownerUuid",
@@ -84,6 +84,5 @@ async function findFiles(database: Database, ids: readonly string[]): Promise<Fo
          -- Not a version that waits for its file: it would stay in the cache without the file.
          and coalesce(v.file, v.download_url) is not null
         left join model_files f on f.sha256 = v.file`,
-    { isRead: true },
   );
 }

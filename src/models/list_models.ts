@@ -46,7 +46,7 @@ export async function selectListed(
   database: Database,
   { chosen, known = [] }: { readonly chosen: (sql: Sql) => Fragment; readonly known?: readonly string[] },
 ): Promise<ListedRow[]> {
-  return await database.query<ListedRow>(
+  return await database.read<ListedRow>(
     (sql) => sql`
       select m.id as uuid, v.id || '/' || v.xmin as "rowId",
              m.name, ${factColumns(sql)}, v.download_url as "downloadUrl", v.checksum,
@@ -56,7 +56,6 @@ export async function selectListed(
         join model_versions v on v.model_id = m.id and v.version = m.listed_version
         left join model_files f on f.sha256 = v.file
         ${chosen(sql)}`,
-    { isRead: true },
   );
 }
 

@@ -45,14 +45,13 @@ type Row = Omit<RegisteredModel, "owner" | "shown"> &
 export async function findRegistered(database: Database, name: string): Promise<FoundModel | undefined> {
   const [model] = isStorableText(name) ? await listRegistered(database, { name, limit: 1 }) : [];
   if (model === undefined) return undefined;
-  const versions = await database.query<ModelVersion>(
+  const versions = await database.read<ModelVersion>(
     (sql) => sql`
       select ${columns(sql)}
         from model_versions v left join model_files f on f.sha256 = v.file
        where v.model_id = ${model.uuid}::uuid
        order by v.id desc
        limit ${MAX_VERSIONS}::bigint`,
-    { isRead: true },
   );
   return { model, versions };
 }
@@ -87,7 +86,7 @@ export async function listRegistered(
   database: Database,
   { name, search, afterUuid, oldestFirst = false, limit }: Selection,
 ): Promise<RegisteredModel[]> {
-  const rows = await database.query<Row>(
+  const rows = await database.read<Row>(
     (sql) => sql`
       select m.id as uuid, m.name, m.listed_version as "listedVersion", a.id as "ownerUuid", a.email,
              (select count(*) from model_versions where model_id = m.id) as versions,
@@ -106,7 +105,6 @@ export async function listRegistered(
        order by ${search === undefined ? sql`` : sql`lower(m.name) = lower(${search}::text) desc,`}
                 m.id ${oldestFirst ? sql`` : sql`desc`}
        limit ${limit}::bigint`,
-    { isRead: true },
   );
   return rows.map(({ uuid, name, listedVersion, ownerUuid, email, versions, ...shown }) => ({
     uuid,

@@ -29,7 +29,7 @@ const LOST_AFTER_SECONDS = 300;
  * left out.
  */
 export async function listProcesses(database: Database): Promise<readonly ServingProcess[]> {
-  const rows = await database.query<Omit<ServingProcess, "isLost">>(
+  const rows = await database.read<Omit<ServingProcess, "isLost">>(
     (sql) => sql`
       select id as uuid, version, host, address, started_at as "startedAt",
              coalesce(rate_limits, 'process') as "rateLimits", p50_ms as "p50Ms", p95_ms as "p95Ms",
@@ -38,7 +38,6 @@ export async function listProcesses(database: Database): Promise<readonly Servin
        where seen_at > now() - interval '1 day'
        order by seen_at desc
        limit ${MAX_LISTED}`,
-    { isRead: true },
   );
   return rows.map((row) => ({ ...row, isLost: row.seenSecondsAgo >= LOST_AFTER_SECONDS }));
 }

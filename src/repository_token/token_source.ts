@@ -27,9 +27,8 @@ export function createTokenSource(options: {
   const { database, secrets, clock } = options;
   return {
     async current() {
-      const [row] = await database.query<{ sealed: string; expiresAt: Date | null }>(
+      const [row] = await database.read<{ sealed: string; expiresAt: Date | null }>(
         (sql) => sql`select sealed, expires_at as "expiresAt" from installer_token`,
-        { isRead: true },
       );
       if (row === undefined) return refuse("NOT_CONFIGURED", NOT_SET);
       if (row.expiresAt !== null && row.expiresAt <= clock.now()) return refuse("NOT_CONFIGURED", OVER);

@@ -28,14 +28,13 @@ export interface SigningKey {
 }
 
 /** Lists the keys that are not retired, the oldest first. */
-export async function listSigningKeys(database: Pick<Database, "query">): Promise<SigningKey[]> {
-  return await database.query<SigningKey>(
+export async function listSigningKeys(database: Pick<Database, "read">): Promise<SigningKey[]> {
+  return await database.read<SigningKey>(
     (sql) => sql`
       select kid, public_key as "publicKey", sealed, ${stateOf(sql)} as state
         from signing_keys
        where retired_at is null
        order by generation`,
-    { isRead: true },
   );
 }
 

@@ -27,10 +27,9 @@ export async function eraseTexts({
 
 /** Returns the month whose events are being read now, such as `2026-05`; undefined if none is. */
 export async function findErasedMonth(database: Database): Promise<string | undefined> {
-  const [row] = await database.query<{ month: string | null }>(
+  const [row] = await database.read<{ month: string | null }>(
     (sql) =>
       sql`select replace(substring(place from '[0-9]{4}_[0-9]{2}$'), '_', '-') as month from erasure_sweep`,
-    { isRead: true },
   );
   return row?.month ?? undefined;
 }

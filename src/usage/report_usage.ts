@@ -58,7 +58,7 @@ export async function findUsageByMonth(
   last: Month,
 ): Promise<UseOfMonth[]> {
   const first = last.index - MONTHS + 1;
-  const rows = await database.query<UseOfMonth>(
+  const rows = await database.read<UseOfMonth>(
     (sql) => sql`
       select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
         from licenses l
@@ -71,7 +71,6 @@ export async function findUsageByMonth(
                                   order by license_id, month offset 0) u
        where l.account_id = ${accountUuid}::uuid
        group by u.month`,
-    { isRead: true },
   );
   const found = new Map(rows.map(({ month, used }) => [month, used]));
   return Array.from({ length: MONTHS }, (_, index) => {
@@ -129,7 +128,7 @@ export async function listUsage(
   month: Month,
   part: UsagePart = {},
 ): Promise<MonthOfUse[]> {
-  const rows = await database.query<Omit<MonthOfUse, "licenseId" | "userId"> & { accountUuid: string }>(
+  const rows = await database.read<Omit<MonthOfUse, "licenseId" | "userId"> & { accountUuid: string }>(
     (sql) => sql`
       select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.organization, l.tier,
              ${modesOfLicense(sql)} as mode,
@@ -140,7 +139,6 @@ export async function listUsage(
        cross join lateral (select * from licenses where id = u.license_id offset 0) l
        cross join lateral (select * from accounts where id = l.account_id offset 0) a
        order by u.license_id ${part.newestFirst ? sql`desc` : sql``}`,
-    { isRead: true },
   );
   return rows.map(({ accountUuid, ...rest }) => ({
     licenseId: toId("lic", rest.licenseUuid),

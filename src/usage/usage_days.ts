@@ -39,7 +39,7 @@ export async function readUsageDays(
   database: Database,
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<UsageDays | undefined> {
-  const [row] = await database.query<UsageDays>(
+  const [row] = await database.read<UsageDays>(
     (sql) => sql`
       with period as (
         select day, is_imported, tier, mode, used from usage_days
@@ -55,7 +55,6 @@ export async function readUsageDays(
                                                          'used', used))
                          from period where is_imported), '[]') as imported
         from usage_days_progress`,
-    { isRead: true },
   );
   return row;
 }

@@ -180,10 +180,10 @@ describe("openDatabase()", () => {
     const write = timed(database.query(attempt));
     await cut();
     expect((await write).error).toBeInstanceOf(DatabaseUnavailable);
-    const read = database.query(attempt, { isRead: true });
+    const read = database.read(attempt);
     await cut();
     expect(await read).toMatchObject([{ number: 3 }]);
-    const lost = timed(database.query(attempt, { isRead: true }));
+    const lost = timed(database.read(attempt));
     for (let i = 0; i < 2; i++) await cut();
     expect((await lost).error).toBeInstanceOf(DatabaseUnavailable);
     await close();
@@ -198,7 +198,7 @@ describe("openDatabase()", () => {
     // The pause is longer than the proxy remembers an idle connection.
     await Bun.sleep(1_100);
     // The pause is too short for a check by age: the read finds the first connection dead, and is repeated.
-    await database.query((sql) => sql`select 1 as one`, { isRead: true });
+    await database.read((sql) => sql`select 1 as one`);
     await use();
     expect(proxy.stats()).toMatchObject({ forgotten: 8, open: 8 });
     await database.close();
