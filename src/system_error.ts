@@ -41,3 +41,14 @@ export const NETWORK_REASONS = {
   ENOTFOUND: "there is no host of that name",
   EAI_AGAIN: "its name cannot be looked up",
 } as const satisfies Reasons;
+
+/** Returns the sentences for a certificate that no trusted authority signed: `sentence` says so, with the remedy. */
+export function whenNotTrusted(sentence: string): Reasons {
+  return {
+    DEPTH_ZERO_SELF_SIGNED_CERT: sentence,
+    SELF_SIGNED_CERT_IN_CHAIN: sentence,
+    UNABLE_TO_GET_ISSUER_CERT: sentence,
+    UNABLE_TO_GET_ISSUER_CERT_LOCALLY: sentence,
+    UNABLE_TO_VERIFY_LEAF_SIGNATURE: sentence,
+  };
+}

@@ -26,6 +26,7 @@ const rooms = [
   "figures",
   "shared_windows",
   "machines",
+  "identity",
 ];
 const ground = ["database", "limits", "secrets", "upkeep"];
 
@@ -58,6 +59,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   wire: ["database", "limits"],
   signed_licenses: ["licensing", "machines", "audit", ...ground],
   operators: ["licensing", "keys", "audit", ...ground],
+  identity: ["operators"],
   keys: ["licensing", "machines", "audit", "text", ...ground],
   usage: ["licensing", "text", ...ground],
   figures: ["licensing", "keys", "machines", ...ground],
@@ -72,7 +74,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   machines: ["licensing", "audit", ...ground],
   backup: ["audit", "models", "usage", "operators", "machines", "host", ...ground],
   installation: ["config", "tls", "database", "secrets"],
-  config: ["host", "tls", "bucket", "licensing", "repository_token", "database", "limits"],
+  config: ["host", "tls", "bucket", "licensing", "repository_token", "identity", "database", "limits"],
   upkeep: ["database"],
   database: ["host"],
   host: [],
@@ -102,6 +104,7 @@ const thingsMayImport: Readonly<Record<string, readonly string[]>> = {
 const packageOwners: Readonly<Record<string, readonly string[]>> = {
   postgres: ["database"],
   aws4fetch: ["bucket"],
+  "openid-client": ["identity"],
   hono: ["http", "admin"],
   "@hono/node-server": ["platform/node"],
   commander: ["cli"],

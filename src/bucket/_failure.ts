@@ -1,4 +1,4 @@
-import { NETWORK_REASONS, type Reasons } from "../system_error.ts";
+import { NETWORK_REASONS, type Reasons, whenNotTrusted } from "../system_error.ts";
 
 /** Thrown if the bucket does not do what was asked. The message names the bucket, and can end a sentence. */
 export class BucketFailure extends Error {
@@ -11,7 +11,6 @@ export class BucketFailure extends Error {
   }
 }
 
-const NOT_TRUSTED = "its certificate is not trusted; name its authority in CLAVIGER_MODELS_S3_CA_FILE";
 const FULL = "it is full; raise its quota, or free some space";
 
 /**
@@ -20,10 +19,7 @@ const FULL = "it is full; raise its quota, or free some space";
  */
 export const REASONS: Reasons = {
   ...NETWORK_REASONS,
-  DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
-  SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
+  ...whenNotTrusted("its certificate is not trusted; name its authority in CLAVIGER_MODELS_S3_CA_FILE"),
   ERR_SSL_WRONG_VERSION_NUMBER: "it does not speak TLS at this port; correct CLAVIGER_MODELS_S3",
   InvalidAccessKeyId: "it does not know the access key; check the file of the credentials",
   SignatureDoesNotMatch: "the secret key is wrong; check the file of the credentials",

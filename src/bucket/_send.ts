@@ -1,10 +1,8 @@
-/** Sends a request to the server of a bucket. Uses `node:` modules: on Bun and on Node they accept a CA from a file. */
+/** Sends a request to the server of a bucket. */
 import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { type IncomingMessage, request as requestHttp } from "node:http";
-import { request as requestHttps } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AwsV4Signer } from "aws4fetch";
+import { requestBounded } from "../request_bounded.ts";
 import { reasonOf } from "../system_error.ts";
 import { BucketFailure, REASONS } from "./_failure.ts";
 
@@ -66,30 +64,13 @@ async function exchange(
   asked: BucketRequest,
 ) {
   const { method, url, body = new Uint8Array() } = asked;
-  const headers = { ...(await sign(access, asked)), "content-length": `${body.length}` };
+  const headers = await sign(access, asked);
   // A server that joins many parts sends nothing meanwhile.
   const limit = AbortSignal.timeout(method === "POST" ? 6 * limitMs : limitMs);
-  const options = {
-    method,
-    headers,
-    agent: false,
-    signal: signal ? AbortSignal.any([signal, limit]) : limit,
-    ...(ca !== undefined && { ca }),
-  };
+  const ended = signal ? AbortSignal.any([signal, limit]) : limit;
   try {
-    const sent = (url.startsWith("https:") ? requestHttps : requestHttp)(url, options);
-    // An error after the answer has begun is one of the answer, too.
-    sent.on("error", () => {});
-    sent.end(body);
-    const [response] = (await once(sent, "response")) as [IncomingMessage];
-    const chunks: Buffer[] = [];
-    let leftBytes = ANSWER_LIMIT_BYTES;
-    for await (const chunk of response) {
-      chunks.push(chunk);
-      leftBytes -= chunk.length;
-      if (leftBytes < 0) throw new Error("its answer is too long");
-    }
-    return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
+    const bounds = { ca, signal: ended, limitBytes: ANSWER_LIMIT_BYTES };
+    return await requestBounded(url, { method, headers, body, ...bounds });
   } catch (error) {
     signal?.throwIfAborted();
     const why = limit.aborted ? "it does not answer in time" : reasonOf(error, REASONS);

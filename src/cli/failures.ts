@@ -2,10 +2,14 @@
 import type { Config } from "../config/mod.ts";
 import { causeOf, DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { codeOf, FILE_REASONS, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
-
-const NOT_TRUSTED =
-  "no trusted authority signed its certificate; name the authority's certificate with sslrootcert=FILE";
+import {
+  codeOf,
+  FILE_REASONS,
+  NETWORK_REASONS,
+  type Reasons,
+  reasonOf,
+  whenNotTrusted,
+} from "../system_error.ts";
 
 /** The reason why a server cannot be reached, by the system's or the driver's code. */
 const UNREACHABLE: Reasons = {
@@ -15,11 +19,9 @@ const UNREACHABLE: Reasons = {
   CONNECTION_CLOSED: "nothing listens there, or it closed the connection",
   CONNECTION_ENDED: "it closed the connection",
   CONNECT_TIMEOUT: "it does not answer",
-  DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
-  SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT: NOT_TRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
+  ...whenNotTrusted(
+    "no trusted authority signed its certificate; name the authority's certificate with sslrootcert=FILE",
+  ),
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host",
   CERT_HAS_EXPIRED: "its certificate has expired",
   deadline: "it does not answer in time",

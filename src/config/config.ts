@@ -13,6 +13,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { type ConfigSource, createReader, type Get, tellOrigin } from "./config_source.ts";
 import { readBucket, readSecret, readTls } from "./credentials.ts";
 import { readGitHubApp } from "./github_app.ts";
+import { readProvider } from "./provider.ts";
 import { SettingError } from "./setting_error.ts";
 import { settingOf } from "./settings.ts";
 
@@ -94,6 +95,8 @@ function read(source: ConfigSource) {
     adminUrl: get("CLAVIGER_ADMIN_URL"),
     /** How many minutes without a request end a session of the console. */
     sessionIdleMinutes: get("CLAVIGER_SESSION_IDLE"),
+    /** The provider at which operators log in; undefined if they log in with codes alone. */
+    provider: readProvider(get, source),
     /** The root secret that was given; undefined if it is kept in the data folder. */
     secret: readSecret(get, source),
     /** The GitHub App that mints repository tokens; undefined if the operator stores a token. */

@@ -148,6 +148,12 @@ export const API_URL: SettingRule<string> = {
   ending: () => "",
 };
 
+/** The value stays as it was written, because OpenID Connect compares issuers as texts. */
+export const ISSUER_URL: SettingRule<string> = {
+  ...API_URL,
+  parse: (text) => (API_URL.parse(text) === undefined ? undefined : text),
+};
+
 /** The value is the address without a slash at its end. Nothing in it needs to be encoded. */
 export const BUCKET_URL: SettingRule<string> = {
   expects:

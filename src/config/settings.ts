@@ -2,6 +2,7 @@
  * The table of all settings: name, default, allowed values and meaning. The settings are read, wrong values are refused,
  * and the manual's page of settings and the page of man(1) are written from it.
  */
+import { OIDC_ROLES } from "../identity/mod.ts";
 import { matching, oneOf, wholeNumber } from "../rule.ts";
 import { findNearest } from "./find_nearest.ts";
 import { SettingError } from "./setting_error.ts";
@@ -11,6 +12,7 @@ import {
   anyText,
   BUCKET_URL,
   DATABASE_URL,
+  ISSUER_URL,
   LOG_REQUESTS,
   listenAddress,
   MODEL_TYPES,
@@ -210,6 +212,34 @@ const TABLE = {
     default: "30",
     ...wholeNumber(1, 720),
     meaning: "how many minutes without a request end a session of the console that begins from now on",
+  },
+  CLAVIGER_OIDC_ISSUER: {
+    ...ISSUER_URL,
+    meaning:
+      "the OpenID provider at which operators log in to the console, by its issuer; it needs CLAVIGER_ADMIN_URL, whose path /console/callback the provider must allow",
+  },
+  CLAVIGER_OIDC_CLIENT_ID: {
+    ...matching(/^[\x21-\x7e]{1,255}$/, "1 to 255 printable ASCII characters without blanks"),
+    meaning: "the client id that the provider gave this service",
+  },
+  CLAVIGER_OIDC_CLIENT_SECRET_FILE: {
+    ...anyText("a file with the secret of the client"),
+    meaning:
+      "the file of the client's secret; a systemd credential named claviger-oidc-secret also works; it is read at each login",
+  },
+  CLAVIGER_OIDC_NAME: {
+    ...matching(/^[^\p{C}]{1,60}$/u, "1 to 60 characters"),
+    meaning: "what the login page calls the provider; without this setting its host name",
+  },
+  CLAVIGER_OIDC_ROLES: {
+    default: "admin=claviger-admin,editor=claviger-editor,viewer=claviger-viewer",
+    ...OIDC_ROLES,
+    meaning:
+      "the groups of the provider (claim groups) that may log in, each with its role; the highest role counts",
+  },
+  CLAVIGER_OIDC_CA_FILE: {
+    ...anyText("a file with certificates (PEM)"),
+    meaning: "the authorities that may sign the certificate of the provider, in place of those of the system",
   },
   CLAVIGER_EVENTS_KEPT: {
     default: "0",

@@ -20,6 +20,7 @@ import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
 import { askCertificate, askHealth, toHealthUrl } from "./ask_health.ts";
 import { examineOperators } from "./examine_operators.ts";
+import { examineProvider } from "./examine_provider.ts";
 import { findForeignFile } from "./find_foreign_file.ts";
 import {
   type Check,
@@ -60,6 +61,7 @@ const CHECKS: readonly Check<HostContext>[] = [
   { name: "clock", examine: examineClock },
   { name: "tls", examine: examineTls },
   { name: "github app", examine: examineApp },
+  { name: "login", examine: examineProvider },
   { name: "service", examine: examineService },
   { name: "operators", examine: examineOperators },
 ];

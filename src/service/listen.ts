@@ -40,6 +40,7 @@ export async function listen(
     ...LIMITS,
     publicUrl,
     createSigner,
+    provider: stores.provider,
     platform,
     clock,
     log,

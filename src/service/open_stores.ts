@@ -1,5 +1,6 @@
 import { refuseAdminListener } from "../config/mod.ts";
 import { migrate, migrations, openDatabase } from "../database/mod.ts";
+import { openProvider } from "../identity/mod.ts";
 import {
   type Installation,
   isSealed,
@@ -17,7 +18,7 @@ import type { StopOrder } from "./stop_order.ts";
 
 export type Stores = Exclude<Awaited<ReturnType<typeof openStores>>, Refusal>;
 
-/** Reads the App's key and the certificate, and opens the database and the root secret. */
+/** Reads the App's key, the secret for the identity provider and the certificate, and opens the database and the root secret. */
 export async function openStores(options: ServiceOptions, order: StopOrder) {
   const { config, clock, log } = options;
   const close = (installation: Installation) =>
@@ -28,6 +29,8 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
   if (unsafe !== undefined) return unsafe;
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
   if (isRefusal(app)) return app;
+  const provider = config.provider && openProvider(config.provider, { clock, log });
+  if (isRefusal(provider)) return provider;
   const tls = config.tls && readTlsIdentity(config.tls);
   if (isRefusal(tls)) return tls;
   const servedFiles = openServedFiles({ place: config, clock, log });
@@ -57,5 +60,5 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
   options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   order.add({ stop: () => pulseDatabase.close() });
-  return { app, tls, servedFiles, installation, pool, pulseDatabase, secrets };
+  return { app, provider, tls, servedFiles, installation, pool, pulseDatabase, secrets };
 }

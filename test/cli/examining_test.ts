@@ -70,6 +70,7 @@ describe("claviger config check", () => {
       expect.stringMatching(/^NAME +SOURCE +VALUE$/),
       expect.stringMatching(/^DATABASE_URL /),
       expect.stringMatching(/^ {2}free=\d+,/),
+      expect.stringMatching(/^ {2}admin=/),
     ]);
   });
 

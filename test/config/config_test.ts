@@ -88,6 +88,7 @@ test("readConfig() returns the defaults of the contract if nothing is set", () =
     metricsListen: undefined,
     adminListen: undefined,
     adminUrl: undefined,
+    provider: undefined,
     secret: undefined,
     gitHubApp: undefined,
     unseen: undefined,
@@ -294,9 +295,10 @@ test("readConfig() says where a refused setting was set: by a flag, in the envir
 });
 
 test("the tables above try a right value of every setting, and a wrong value of every setting that has one", () => {
-  // The settings of the GitHub App belong together, as those of TLS and of the bucket do: other tests try them.
+  // The settings of the GitHub App belong together, as those of the identity provider, of TLS and of the bucket do:
+  // other tests try them.
   const names = SETTINGS.map(({ name }) => name).filter(
-    (name) => !/^CLAVIGER_(GITHUB|TLS|MODELS_S3)_/.test(name),
+    (name) => !/^CLAVIGER_(GITHUB|OIDC|TLS|MODELS_S3)_/.test(name),
   );
   const tried = new Set(accepted.map(([name]) => name));
   expect(names.filter((name) => !tried.has(name))).toEqual(["CLAVIGER_SECRET_FILE"]);

@@ -69,6 +69,8 @@ export async function startAdmin(
   options: {
     readonly on?: TestDatabase;
     readonly clock?: TestClock;
+    /** By default one that is free. */
+    readonly port?: number;
     readonly admin?: Partial<AdminAppOptions>;
     /** By default a file of at most 1 MB may be uploaded. */
     readonly uploads?: Partial<UploadOptions>;
@@ -98,6 +100,7 @@ export async function startAdmin(
     trustedProxies: [],
     publicUrl: "https://licenses.example.org",
     adminUrl: undefined,
+    provider: undefined,
     isLoopback: true,
     isTls: false,
     limits: { validate: 100, models: 0 },
@@ -115,7 +118,7 @@ export async function startAdmin(
   });
   const listener = await bunPlatform.listen({
     host: "127.0.0.1",
-    port: 0,
+    port: options.port ?? 0,
     maxBodyBytes: Number.MAX_SAFE_INTEGER,
     idleTimeoutSeconds: 30,
     answer: app.fetch,

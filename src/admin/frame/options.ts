@@ -3,6 +3,7 @@ import type { Actor } from "../../audit/mod.ts";
 import type { Brand } from "../../brand.ts";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../database/mod.ts";
+import type { Provider } from "../../identity/mod.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
 import type { LicenseChanges } from "../../licensing/mod.ts";
 import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
@@ -36,6 +37,8 @@ export interface AdminOptions {
   readonly publicUrl: string | undefined;
   /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
   readonly adminUrl: string | undefined;
+  /** The identity provider at which operators log in; undefined if they log in with codes alone. */
+  readonly provider: Provider | undefined;
   readonly isLoopback: boolean;
   /** True if the listener serves https itself. */
   readonly isTls: boolean;

@@ -12,6 +12,7 @@ import containers from "./containers.md" with { type: "text" };
 import firstKey from "./first-key.md" with { type: "text" };
 import http from "./http.md" with { type: "text" };
 import keys from "./keys.md" with { type: "text" };
+import login from "./login.md" with { type: "text" };
 import machines from "./machines.md" with { type: "text" };
 import models from "./models.md" with { type: "text" };
 import monitoring from "./monitoring.md" with { type: "text" };
@@ -48,6 +49,7 @@ export const PAGES = [
   { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },
   { name: "operators", summary: "people, tokens, and the API for programs", text: operators },
   { name: "console", summary: "the console in the browser: open it, roles, pages", text: console },
+  { name: "login", summary: "people log in with your identity provider", text: login },
   { name: "monitoring", summary: "health, doctor, metrics and the log", text: monitoring },
   { name: "troubleshooting", summary: "what each error message means and what to do", text: troubleshooting },
   { name: "settings", summary: "every setting with its default", text: settings },

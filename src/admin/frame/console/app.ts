@@ -21,9 +21,10 @@ import { createLoginFailures } from "./login_failures.ts";
 import { mayUse, type Need } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
+import { createProviderLogin } from "./provider_login.tsx";
 import { refusalPage } from "./remedies.tsx";
 import { type ConsoleRoute, toOpenForm } from "./route.ts";
-import { requireSession } from "./session.ts";
+import { readSession, requireSession } from "./session.ts";
 import { createVisit } from "./visit.ts";
 import { wayBackOf } from "./way_back.ts";
 
@@ -32,6 +33,7 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
 /** Creates the app of `/console`. */
 export function createConsole(options: AdminOptions, things: readonly [Thing, ...Thing[]]): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>();
+  const { provider } = options;
   const menu = things.flatMap(({ label, pages: [{ path, scope }] }) =>
     label === null ? [] : { label, path, scope },
   );
@@ -55,13 +57,22 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
   app.use(setHeaders(options));
   app.get("/assets/:name", serveAsset);
   app.use(refuseForeignForms(options, showRefusal));
-  app.get("/enter", (c) => {
+  app.get("/enter", async (c) => {
     const { ended, done, fresh, to = "" } = c.req.query();
     const isLoggedOut = done === "logged-out";
     const why = { hasEnded: ended !== undefined, needsFreshProof: fresh !== undefined, isLoggedOut };
-    return show(c, enterPage({ ...why, to: wayBackOf(to) }));
+    // Only the provider knows who will log in, so the page tells beforehand whose session ends.
+    const loggedIn = provider && (await readSession(c, options, { extends: false }))?.operator;
+    return show(c, enterPage({ ...why, provider, loggedIn, to: wayBackOf(to) }));
   });
-  app.post("/enter", logIn(options, createLoginFailures(options), show));
+  const failures = createLoginFailures(options);
+  app.post("/enter", logIn(options, failures, show));
+  if (provider !== undefined) {
+    const login = createProviderLogin(provider, options, { failures, show });
+    app.get("/enter/provider", login.begin);
+    app.get("/callback", login.callback);
+    app.get("/enter/leave", login.leave);
+  }
   app.use(requireSession(options, showRefusal));
   app.get("/", (c) => c.redirect(`/console${things[0].pages[0].path}`, 303));
   for (const route of all) {

@@ -1,4 +1,5 @@
 /** @jsxImportSource hono/jsx */
+import type { Provider } from "../../../identity/mod.ts";
 import { MOST_OF_CODE } from "../../../operators/mod.ts";
 import type { Refusal } from "../../../refusal.ts";
 import { describe, Field } from "./components/form.tsx";
@@ -11,38 +12,65 @@ const HINT =
 interface EnterOptions {
   /** The address of the page to which the login leads. */
   readonly to: string;
+  /** The identity provider, if people can log in there. */
+  readonly provider: Pick<Provider, "name"> | undefined;
   /** Why the last code did not work. */
   readonly refusal?: Refusal;
+  /** Why the login at the provider did not work. */
+  readonly providerRefusal?: Refusal;
   /** Whether the browser has the cookie of a session that ended. */
   readonly hasEnded?: boolean;
   /** Whether the page that asks for the login needs a fresh proof of who the operator is. */
-  readonly needsFreshProof?: boolean;
+  readonly needsFreshProof?: boolean | undefined;
   /** Whether the operator has just logged out. */
   readonly isLoggedOut?: boolean;
-  /** Given if the login would end a session: the operator of that session, and the code that was entered. */
+  /** The operator of the session that a login ends. */
+  readonly loggedIn?: string | undefined;
+  /** Given to ask before that session ends: its operator, and the code that was entered. */
   readonly replaces?: { readonly operator: string; readonly code: string };
 }
 
 /** The page on which an operator enters a login code. */
 export function enterPage(options: EnterOptions): Page {
-  const { to, refusal, replaces, hasEnded, needsFreshProof, isLoggedOut } = options;
+  const { provider, to, refusal, providerRefusal, replaces, hasEnded, needsFreshProof, isLoggedOut } =
+    options;
+  const ends = replaces?.operator ?? options.loggedIn;
+  const isAtProvider = provider !== undefined && replaces === undefined;
+  const failed = refusal ?? providerRefusal;
   const error = refusal && `${refusal.sentence}.`;
-  const field = { name: "code", label: "Login code", hint: HINT, error, autofocus: true };
+  const field = { name: "code", label: "Login code", hint: HINT, error, autofocus: !isAtProvider };
   return {
     title: "Log in",
     script: ["enter", "keep"],
     isNarrow: true,
-    ...(refusal && { code: refusal.code }),
+    ...(failed && { code: failed.code }),
     body: (
       <>
         {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}
         {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
         {needsFreshProof && <Notice kind="warning">This needs a login of the last five minutes.</Notice>}
-        {replaces && (
+        {providerRefusal && <Notice kind="bad">{providerRefusal.sentence}.</Notice>}
+        {ends && (
           <Notice kind="warning">
-            <b>{replaces.operator}</b> is logged in with this browser. The login ends that session.{" "}
+            <b>{ends}</b> is logged in with this browser. The login ends that session.{" "}
             <a href={to}>Keep it</a>
           </Notice>
+        )}
+        {isAtProvider && (
+          <p>
+            <a
+              class="button"
+              href={`/console/enter/provider?${new URLSearchParams({ to, ...(needsFreshProof && { fresh: "1" }) })}`}
+              autofocus={failed === undefined}
+            >
+              Log in with {provider.name}
+            </a>
+          </p>
+        )}
+        {isAtProvider && isLoggedOut && (
+          <p>
+            <a href="/console/enter/leave">Log out of {provider.name}, too</a>
+          </p>
         )}
         <form method="post" action="/console/enter">
           <input type="hidden" name="to" value={to} />

@@ -27,7 +27,7 @@ export function logIn(
   failures: LoginFailures,
   show: (c: Context<AdminEnv>, page: Page) => Response | Promise<Response>,
 ): Handler<AdminEnv> {
-  const { clock, database } = options;
+  const { clock, database, provider } = options;
   const queue = createLookUpQueue({
     clock,
     find: (codes) => findOperatorsOfCodes(database, codes, { now: clock.now() }),
@@ -36,7 +36,7 @@ export function logIn(
   return async (c) => {
     const group = c.get("addressGroup");
     const form = await readForm(c.req.raw);
-    if (isRefusal(form)) return await show(c, enterPage({ to: FIRST_PAGE, refusal: form }));
+    if (isRefusal(form)) return await show(c, enterPage({ provider, to: FIRST_PAGE, refusal: form }));
     const to = wayBackOf(form.get("to") ?? "");
     const code = form.get("code") ?? "";
     const by = loginOf(c, options);
@@ -45,13 +45,13 @@ export function logIn(
     const replaced = operator ? await readSession(c, options, { extends: false }) : undefined;
     // A link must not end the session of a colleague at the same browser without a question.
     if (replaced && replaced.operator !== operator && form.get("replaces") !== replaced.operator) {
-      return await show(c, enterPage({ to, replaces: { operator: replaced.operator, code } }));
+      return await show(c, enterPage({ provider, to, replaces: { operator: replaced.operator, code } }));
     }
     const session = operator ? await redeemCode(database, code, by) : undefined;
     if (session === undefined) {
       const refusal = failures.count(group, WRONG_CODE);
       if (refusal.retryAfterSeconds) c.header("Retry-After", String(refusal.retryAfterSeconds));
-      return await show(c, enterPage({ to, refusal }));
+      return await show(c, enterPage({ provider, to, refusal }));
     }
     // After a new login the browser has no cookie for its earlier session.
     if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });

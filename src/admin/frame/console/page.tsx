@@ -15,6 +15,8 @@ export interface Page {
   /** True for a form or a message, which would be hard to read in a wide window. */
   readonly isNarrow?: true;
   readonly script?: Script | readonly Script[];
+  /** The address to which the browser goes on by itself. */
+  readonly goesTo?: string;
   /** What was searched. */
   readonly searched?: string;
   /** Set if the page says why a request was refused; it gives the status. */
@@ -37,7 +39,7 @@ export function renderPage(page: Page, place: Place): string {
 }
 
 function Frame({ page, place: { session, ...place } }: { readonly page: Page; readonly place: Place }) {
-  const { title, beside, body, isNarrow, script, searched } = page;
+  const { title, beside, body, isNarrow, script, searched, goesTo } = page;
   const content = (
     <>
       <div class="heading">
@@ -54,6 +56,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         <title>{`${title} – Claviger`}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
+        {goesTo && <meta http-equiv="refresh" content={`0; url=${goesTo}`} />}
         <link rel="stylesheet" href={stylePath} />
         {[session ? (["find", "keep"] as const) : [], script ?? []].flat().map((name) => (
           <script type="module" src={scriptPath(name)} />

@@ -29,7 +29,7 @@ export function requireSession(
   const madeUp = new WindowTable(MADE_UP_LIMIT, WINDOWS);
   return async (c, next) => {
     const isRefresh = c.req.method === "GET" && c.req.header(REFRESH_HEADER) !== undefined;
-    const cookie = getCookie(c, cookieOf(c, options).name);
+    const cookie = getCookie(c, sessionCookieOf(c, options).name);
     const session = await readSession(c, options, { extends: !isRefresh });
     if (session === undefined) {
       // A signed cookie without a session is that of an ended one: it may come often, from a page that was left open.
@@ -61,7 +61,7 @@ export async function readSession(
   options: AdminOptions,
   how: { readonly extends: boolean },
 ): Promise<Session | undefined> {
-  const value = digitsOf(getCookie(c, cookieOf(c, options).name) ?? "", options);
+  const value = digitsOf(getCookie(c, sessionCookieOf(c, options).name) ?? "", options);
   if (value === undefined) return undefined;
   return await findSession(options.database, value, { now: options.clock.now(), ...how });
 }
@@ -73,7 +73,7 @@ function digitsOf(cookie: string, options: AdminOptions): string | undefined {
 }
 
 /** Returns the operator of a session as the audit log names it. */
-export function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
+export function actorOf(c: Context<AdminEnv>, { operator }: Pick<Session, "operator">): Actor {
   return { kind: "operator", name: operator, request: c.get("requestId"), address: c.get("address") };
 }
 
@@ -85,13 +85,13 @@ export function loginOf(c: Context<AdminEnv>, { clock, sessionIdleMinutes }: Adm
 
 /** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */
 export function setSessionCookie(c: Context<AdminEnv>, options: AdminOptions, value: string): void {
-  const { name, attributes } = cookieOf(c, options);
+  const { name, attributes } = sessionCookieOf(c, options);
   setCookie(c, name, value + options.cookieSigner.sign([value]), attributes);
 }
 
 /** Deletes the session's cookie in the browser. */
 export function deleteSessionCookie(c: Context<AdminEnv>, options: AdminOptions): void {
-  const { name, attributes } = cookieOf(c, options);
+  const { name, attributes } = sessionCookieOf(c, options);
   deleteCookie(c, name, attributes);
 }
 
@@ -99,7 +99,7 @@ export function deleteSessionCookie(c: Context<AdminEnv>, options: AdminOptions)
  * Returns the name and the attributes of the cookie. The name contains the port that the browser uses, because browsers
  * send a cookie to every port of its host: two consoles behind two `ssh -L` must not replace each other's session.
  */
-function cookieOf(c: Context<AdminEnv>, options: AdminOptions) {
+export function sessionCookieOf(c: Context<AdminEnv>, options: AdminOptions) {
   const { protocol, port } = consoleOriginOf(c, options);
   const secure = protocol === "https:";
   const name = `claviger_${port === "" ? (secure ? 443 : 80) : port}`;

@@ -1,0 +1,152 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * The login at the identity provider. It begins and ends with links, because the page's policy allows no form that leads
+ * to another site. Between them the browser keeps what belongs to this login in a sealed cookie. That cookie is `Lax`:
+ * the answer of the provider comes from another site. For the same reason the browser would not send the new `Strict`
+ * cookie of the session after a redirect, so the answer is a page that goes on by itself.
+ */
+import type { Context } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import type { LoginState, Provider } from "../../../identity/mod.ts";
+import { WindowTable } from "../../../limits/mod.ts";
+import { endSession, endSessionsOf, loginIdentity, type Session } from "../../../operators/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { enterPage } from "./enter.tsx";
+import type { LoginFailures } from "./login_failures.ts";
+import type { Page } from "./page.tsx";
+import { actorOf, loginOf, readSession, sessionCookieOf, setSessionCookie } from "./session.ts";
+import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
+
+type Show = (c: Context<AdminEnv>, page: Page) => Response | Promise<Response>;
+
+/** Which page and which proof the login is for. */
+type Where = Pick<Parameters<typeof enterPage>[0], "to" | "needsFreshProof">;
+
+/** A login that has begun. */
+interface Begun extends LoginState {
+  readonly to: string;
+  /** The session that the browser had. */
+  readonly replaced?: Pick<Session, "id" | "operator">;
+  readonly expiresMs: number;
+}
+
+/** Logins that one group of addresses may begin in a minute. Each costs a request to the provider. */
+const BEGIN_LIMIT = 60;
+const WINDOWS = 10_000;
+const LIFE_SECONDS = 600;
+const CALLBACK = "/console/callback";
+const PURPOSE = "provider-login";
+
+const STRANGE = refuse(
+  "INVALID_TOKEN",
+  "This login did not begin in this browser, or it began more than ten minutes ago: log in again",
+);
+const FOREIGN = refuse("NOT_ALLOWED", "Another website led here: open the console and log in there");
+
+/** Creates the handlers of the login at the provider. */
+export function createProviderLogin(
+  provider: Provider,
+  options: AdminOptions,
+  { failures, show }: { readonly failures: LoginFailures; readonly show: Show },
+) {
+  const { clock, database, secrets } = options;
+  const begun = new WindowTable(BEGIN_LIMIT, WINDOWS);
+
+  function cookieOf(c: Context<AdminEnv>) {
+    const { name, attributes } = sessionCookieOf(c, options);
+    const prefix = attributes.secure ? "__Secure-" : "";
+    return {
+      name: `${prefix}${name.replace(/^__Host-/, "")}_login`,
+      attributes: { ...attributes, path: CALLBACK, sameSite: "Lax", maxAge: LIFE_SECONDS } as const,
+    };
+  }
+
+  /** Returns the login that this browser began, and forgets it. */
+  function takeBegun(c: Context<AdminEnv>): Begun | undefined {
+    const { name, attributes } = cookieOf(c);
+    const text = secrets.open(PURPOSE, getCookie(c, name) ?? "");
+    deleteCookie(c, name, attributes);
+    const login: Begun | undefined = text && JSON.parse(text);
+    return login && login.expiresMs > clock.nowMs() ? login : undefined;
+  }
+
+  function showRefusal(c: Context<AdminEnv>, providerRefusal: Refusal, where: Where) {
+    const { retryAfterSeconds } = providerRefusal;
+    if (retryAfterSeconds) c.header("Retry-After", String(retryAfterSeconds));
+    return show(c, enterPage({ provider, providerRefusal, ...where }));
+  }
+
+  async function finish(c: Context<AdminEnv>, { to, replaced, ...state }: Begun): Promise<Page | Refusal> {
+    const person = await provider.finish(new URL(c.req.url).searchParams, state);
+    if (isRefusal(person)) return person;
+    const by = loginOf(c, options);
+    const { role } = person;
+    if (role === undefined) {
+      await endSessionsOf(database, person, by);
+      const groups = provider.groups.join(", ");
+      return refuse(
+        "NOT_ALLOWED",
+        `${provider.name} has you in none of the groups that may log in: ${groups}`,
+      );
+    }
+    const session = await loginIdentity(database, { ...person, role }, by);
+    if (isRefusal(session)) return session;
+    // After a new login the browser has no cookie for its earlier session.
+    if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });
+    setSessionCookie(c, options, session.cookieValue);
+    return {
+      title: "You are logged in",
+      isNarrow: true,
+      goesTo: to,
+      body: (
+        <p>
+          <a href={to}>Go on as {session.operator}</a>
+        </p>
+      ),
+    };
+  }
+
+  return {
+    /** Leads to the provider. */
+    async begin(c: Context<AdminEnv>): Promise<Response> {
+      const to = wayBackOf(c.req.query("to") ?? "");
+      const isFresh = c.req.query("fresh") !== undefined;
+      const again = (refusal: Refusal) => showRefusal(c, refusal, { to, needsFreshProof: isFresh });
+      if (isForeign(c)) return await again(FOREIGN);
+      const { allowed, retryAfterSeconds } = begun.take(c.get("addressGroup"), clock.monotonicMs());
+      const wait = `Too many logins began at your address: wait ${retryAfterSeconds} seconds`;
+      if (!allowed) return await again(refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds }));
+      const login = await provider.begin(isFresh);
+      if (isRefusal(login)) return await again(login);
+      const session = await readSession(c, options, { extends: false });
+      const replaced = session && { id: session.id, operator: session.operator };
+      const expiresMs = clock.nowMs() + LIFE_SECONDS * 1_000;
+      const sealed = secrets.seal(PURPOSE, JSON.stringify({ ...login.state, to, replaced, expiresMs }));
+      const { name, attributes } = cookieOf(c);
+      setCookie(c, name, sealed, attributes);
+      return c.redirect(login.address, 303);
+    },
+    /** Takes the answer of the provider, which the browser brings. */
+    async callback(c: Context<AdminEnv>): Promise<Response> {
+      const login = takeBegun(c);
+      const answer = login === undefined ? STRANGE : await finish(c, login);
+      if (!isRefusal(answer)) return await show(c, answer);
+      // A provider that fails is nobody's failed login.
+      const isFailure = answer.code !== "SERVICE_UNAVAILABLE";
+      const refusal = isFailure ? failures.count(c.get("addressGroup"), answer) : answer;
+      return await showRefusal(c, refusal, { to: login?.to ?? FIRST_PAGE, needsFreshProof: login?.isFresh });
+    },
+    /** Leads to the logout of the provider, after that of the console. */
+    async leave(c: Context<AdminEnv>): Promise<Response> {
+      const logout = isForeign(c) ? FOREIGN : await provider.logoutAddress();
+      if (!isRefusal(logout)) return c.redirect(logout.address, 303);
+      return await showRefusal(c, logout, { to: FIRST_PAGE });
+    },
+  };
+}
+
+/** Tells whether another website led the browser here, which must not begin or end anything. */
+function isForeign(c: Context<AdminEnv>): boolean {
+  return !["same-origin", "none", undefined].includes(c.req.header("sec-fetch-site"));
+}

@@ -1,0 +1,28 @@
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/mod.ts";
+import { openProvider } from "../identity/mod.ts";
+import { silentLog } from "../log.ts";
+import { isRefusal } from "../refusal.ts";
+import { type CheckResult, fail, ok, requireReadable, skipUnseen, warn } from "./finding.ts";
+
+/** Asks the identity provider for its endpoints, and says which addresses must be entered there. */
+export async function examineProvider({
+  config,
+  clock,
+}: {
+  readonly config: Config;
+  readonly clock: Clock;
+}): Promise<CheckResult> {
+  const settings = config.provider;
+  if (settings === undefined) return ok("by links of commands alone");
+  if (settings.secretFile === undefined)
+    return skipUnseen(config) ?? fail("the secret of the client is missing", "see `claviger guide login`");
+  requireReadable(settings.secretFile);
+  const provider = openProvider(settings, { clock, log: silentLog });
+  if (isRefusal(provider)) return fail(provider.sentence, "correct the file, see `claviger guide login`");
+  const answer = await provider.examine();
+  if (isRefusal(answer))
+    return warn(`${answer.sentence}; links by command work`, "remove this cause, see `claviger guide login`");
+  const after = answer.hasLogout ? `, and ${provider.afterLogout} for after the logout` : "";
+  return ok(`${provider.name} answers; it must allow the redirect to ${provider.redirectUri}${after}`);
+}

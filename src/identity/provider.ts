@@ -1,0 +1,265 @@
+/**
+ * The login at the provider: authorization code flow with PKCE, state and nonce. `openid-client` checks the answers:
+ * state, `iss`, signature, audience, nonce and times of the ID token. It is loaded when somebody logs in, because it
+ * takes 5 MB. Nothing is kept between two logins, so that new keys of the provider and a new secret apply at once.
+ *
+ * https://openid.net/specs/openid-connect-core-1_0.html
+ */
+import type { ClientAuth, CustomFetchOptions, IDToken, UserInfoResponse } from "openid-client";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+import { ROLES, type Role } from "../operators/mod.ts";
+import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { requestBounded } from "../request_bounded.ts";
+import {
+  codeOf,
+  FILE_REASONS,
+  NETWORK_REASONS,
+  type Reasons,
+  reasonOf,
+  whenNotTrusted,
+} from "../system_error.ts";
+import type { ProviderSettings } from "./settings.ts";
+
+/** What the browser keeps between the start of a login and its end. It must be sealed. */
+export interface LoginState {
+  readonly state: string;
+  readonly nonce: string;
+  /** The secret of PKCE. */
+  readonly verifier: string;
+  /** Whether the person was to prove anew who they are. */
+  readonly isFresh: boolean;
+}
+
+export interface ProvenPerson {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly wantedName: string;
+  /** The highest role of the person's groups; undefined without a group that has a role. */
+  readonly role: Role | undefined;
+  /** When the person proved who they are, by the provider's clock but never in the future; 1970 if it does not say. */
+  readonly provedAt: Date;
+}
+
+export type Provider = ReturnType<typeof createProvider>;
+
+interface ProviderContext {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const LIMIT_MS = 5_000;
+const ANSWER_LIMIT_BYTES = 1024 * 1024;
+const SECRET_LIMIT_BYTES = 4_096;
+/** How far the clocks of the two hosts may differ, in seconds. */
+const CLOCK_TOLERANCE = 60;
+/** A fresh proof is at most this old, in seconds, as `refuseOldProof` of the operators wants it. */
+const FRESH_SECONDS = 300;
+/** OpenID Connect Core, section 2: a subject has at most 255 characters. */
+const MOST_OF_SUBJECT = 255;
+
+/** Thrown for a fault that concerns every login. The message follows the name of the provider. */
+class ProviderFailure extends Error {}
+
+/** Creates the client of the provider. Refuses files that cannot be read, which are read again at each login. */
+export function openProvider(settings: ProviderSettings, context: ProviderContext): Provider | Refusal {
+  try {
+    readFiles(settings);
+  } catch (error) {
+    return refuse("INVALID_REQUEST", `The identity provider ${settings.name} ${reasonOf(error)}`);
+  }
+  return createProvider(settings, context);
+}
+
+function createProvider(settings: ProviderSettings, { clock, log }: ProviderContext) {
+  const { name, issuer, clientId, adminUrl } = settings;
+  const redirectUri = `${adminUrl}/console/callback`;
+  const afterLogout = `${adminUrl}/console/enter?done=logged-out`;
+
+  /** Asks the provider for its endpoints. */
+  async function connect() {
+    const oidc = await import("openid-client");
+    const { secret, ca } = readFiles(settings);
+    const authenticate: ClientAuth = (server, ...rest) => {
+      // Basic is the standard's default.
+      const ways = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
+      const way = ways.includes("client_secret_basic") ? oidc.ClientSecretBasic : oidc.ClientSecretPost;
+      return way(secret)(server, ...rest);
+    };
+    const skew = (clock.nowMs() - Date.now()) / 1_000;
+    const metadata = { [oidc.clockTolerance]: CLOCK_TOLERANCE, [oidc.clockSkew]: Math.round(skew) };
+    const extensions = [
+      // The signature of an ID token is checked, too, although it comes from the provider itself.
+      oidc.enableNonRepudiationChecks,
+      ...(issuer.startsWith("http:") ? [oidc.allowInsecureRequests] : []),
+    ];
+    const config = await oidc
+      .discovery(new URL(issuer), clientId, metadata, authenticate, {
+        execute: extensions,
+        [oidc.customFetch]: (url, options) => fetchBounded(url, options, ca),
+      })
+      .catch((error) => {
+        throw failureIn(error) ?? new ProviderFailure(`is no OpenID provider with the issuer ${issuer}`);
+      });
+    return { oidc, config };
+  }
+
+  /** Runs a step of a login. Its failure becomes a refusal for the page. The log says more, but repeats no answer. */
+  async function run<Result>(step: () => Promise<Result | Refusal>): Promise<Result | Refusal> {
+    try {
+      return await step();
+    } catch (error) {
+      const failure = failureIn(error);
+      const refusal = failure
+        ? refuse("SERVICE_UNAVAILABLE", `${name} ${failure.message}`)
+        : await judge(error);
+      const fields = { reason: refusal.sentence, detail: failure ? undefined : codeOf(error) };
+      log.warn("nobody could log in at the identity provider", fields, { kind: { code: refusal.code } });
+      return refusal;
+    }
+  }
+
+  /** Says why nobody was logged in. The provider's own words are left out but for a code of its protocol. */
+  async function judge(error: unknown): Promise<Refusal> {
+    const oidc = await import("openid-client");
+    const isCoded =
+      error instanceof oidc.AuthorizationResponseError || error instanceof oidc.ResponseBodyError;
+    const code = isCoded && /^[a-z_]{1,60}$/.test(error.error) ? error.error : undefined;
+    if (code === "invalid_client" || error instanceof oidc.WWWAuthenticateChallengeError)
+      return refuse(
+        "SERVICE_UNAVAILABLE",
+        `${name} does not know this service: its CLAVIGER_OIDC_CLIENT_ID or the secret of the client is wrong`,
+      );
+    const why = code === undefined ? "its answer is not valid for this login" : `it answered ${code}`;
+    return refuse("INVALID_TOKEN", `${name} did not log you in: ${why}; try it again`);
+  }
+
+  return {
+    name,
+    /** What the administrator of the provider must enter there. */
+    redirectUri,
+    afterLogout,
+    groups: settings.roles.map(({ group }) => group),
+    /** Begins a login: returns the address to which the browser goes, and what the end of the login needs. */
+    begin: (isFresh: boolean) =>
+      run(async () => {
+        const { oidc, config } = await connect();
+        const state: LoginState = {
+          state: oidc.randomState(),
+          nonce: oidc.randomNonce(),
+          verifier: oidc.randomPKCECodeVerifier(),
+          isFresh,
+        };
+        const hasGroups = config.serverMetadata().scopes_supported?.includes("groups");
+        const address = oidc.buildAuthorizationUrl(config, {
+          redirect_uri: redirectUri,
+          scope: `openid profile${hasGroups ? " groups" : ""}`,
+          state: state.state,
+          nonce: state.nonce,
+          code_challenge: await oidc.calculatePKCECodeChallenge(state.verifier),
+          code_challenge_method: "S256",
+          // Asks for a new login also if the provider has a session.
+          ...(isFresh && { max_age: "0" }),
+        });
+        return { address: address.href, state };
+      }),
+    /** Ends a login: exchanges the code in the query of the callback for who the person is. */
+    finish: (query: URLSearchParams, { state, nonce, verifier, isFresh }: LoginState) =>
+      run(async (): Promise<ProvenPerson> => {
+        const { oidc, config } = await connect();
+        const tokens = await oidc.authorizationCodeGrant(config, new URL(`${redirectUri}?${query}`), {
+          expectedState: state,
+          expectedNonce: nonce,
+          pkceCodeVerifier: verifier,
+          idTokenExpected: true,
+          ...(isFresh && { maxAge: FRESH_SECONDS }),
+        });
+        const claims = tokens.claims();
+        if (claims === undefined) throw new ProviderFailure("sent no ID token");
+        const more =
+          claims.groups === undefined && config.serverMetadata().userinfo_endpoint !== undefined
+            ? await oidc.fetchUserInfo(config, tokens.access_token, claims.sub)
+            : {};
+        return toPerson({ ...more, ...claims });
+      }),
+    /** Returns the address at which the provider ends its own session; undefined if it has none. */
+    logoutAddress: () =>
+      run(async () => {
+        const { oidc, config } = await connect();
+        if (config.serverMetadata().end_session_endpoint === undefined)
+          return refuse("NOT_FOUND", `${name} offers no logout: close the browser to end its session`);
+        const asked = { client_id: clientId, post_logout_redirect_uri: afterLogout };
+        return { address: oidc.buildEndSessionUrl(config, asked).href };
+      }),
+    /** Asks the provider for its endpoints, for `doctor`. */
+    examine: () =>
+      run(async () => {
+        const { config } = await connect();
+        return { hasLogout: config.serverMetadata().end_session_endpoint !== undefined };
+      }),
+  };
+
+  function toPerson(claims: IDToken & Partial<UserInfoResponse>): ProvenPerson {
+    const { iss, sub, auth_time: provedSeconds, preferred_username: username } = claims;
+    if (sub.length > MOST_OF_SUBJECT) throw new ProviderFailure("sent a subject that is too long");
+    const groups = [claims.groups].flat();
+    const roles = settings.roles.filter(({ group }) => groups.includes(group)).map(({ role }) => role);
+    return {
+      issuer: iss,
+      subject: sub,
+      wantedName: typeof username === "string" ? username.slice(0, MOST_OF_SUBJECT) : "",
+      role: ROLES.findLast((role) => roles.includes(role)),
+      provedAt: new Date(Math.min(clock.nowMs(), (provedSeconds ?? 0) * 1_000)),
+    };
+  }
+}
+
+const REASONS: Reasons = {
+  ...NETWORK_REASONS,
+  ...whenNotTrusted("its certificate is not trusted; name its authority in CLAVIGER_OIDC_CA_FILE"),
+  CERT_HAS_EXPIRED: "its certificate has expired",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+};
+
+/** Reads the secret of the client and the authorities, at each login, because both can be replaced. */
+function readFiles({ secretFile, caFile }: ProviderSettings) {
+  const read = (path: string, limitBytes: number) => {
+    try {
+      return readRegularFile(path, limitBytes).trim();
+    } catch (error) {
+      throw new ProviderFailure(`cannot be asked: ${path}: ${reasonOf(error, FILE_REASONS)}`);
+    }
+  };
+  if (secretFile === undefined)
+    throw new ProviderFailure("cannot be asked: the secret of the client is missing");
+  return {
+    secret: read(secretFile, SECRET_LIMIT_BYTES),
+    ca: caFile && read(caFile, CERTIFICATES_LIMIT_BYTES),
+  };
+}
+
+/** Sends a request of the library, with bounds of time and size. */
+async function fetchBounded(
+  url: string,
+  { method, headers, body }: CustomFetchOptions,
+  ca: string | undefined,
+): Promise<Response> {
+  const limit = AbortSignal.timeout(LIMIT_MS);
+  const bytes = Buffer.from(body ? String(body) : "");
+  try {
+    const bounds = { ca, signal: limit, limitBytes: ANSWER_LIMIT_BYTES };
+    const answer = await requestBounded(url, { method, headers, body: bytes, ...bounds });
+    const text = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, `${value}`]);
+    return new Response(new Uint8Array(answer.body), { status: answer.status, headers: text });
+  } catch (error) {
+    const why = limit.aborted ? `not within ${LIMIT_MS / 1_000} s` : reasonOf(error, REASONS);
+    throw new ProviderFailure(`does not answer: ${why}`);
+  }
+}
+
+/** Finds our own error among the causes of one of the library. */
+function failureIn(error: unknown): ProviderFailure | undefined {
+  if (error instanceof ProviderFailure) return error;
+  return error instanceof Error ? failureIn(error.cause) : undefined;
+}

@@ -1,0 +1,296 @@
+/** Attacks on the login at the provider, with a provider that sends what no honest one would. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { listOperators, listSessions } from "../../src/operators/mod.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
+import { dumpText } from "../support/dump.ts";
+import { type Forgery, startForgingProvider } from "../support/forging_provider.ts";
+import { CLIENT, startConsoleWithProvider } from "../support/identity_provider.ts";
+import { useForAll } from "../support/use.ts";
+import { createProviderBrowser, type ProviderBrowser } from "./provider_browser.ts";
+
+const MINUTE_MS = 60_000;
+const NOT_VALID = "Example Staff did not log you in: its answer is not valid for this login; try it again";
+
+const admin = useForAll(() => startConsoleWithProvider(startForgingProvider));
+const client = createConsoleClient(admin);
+let codes = 0;
+
+beforeEach(() => admin.clock.advance(MINUTE_MS + 1_000));
+afterEach(() => admin.provider.forge({}));
+
+/** Begins a login; returns the address of the callback as the provider would answer. */
+async function begin(browser: ProviderBrowser, query = "") {
+  const answer = await browser.send(`${admin.url}/console/enter/provider${query}`);
+  expect(answer.status).toBe(303);
+  const asked = new URL(answer.headers.get("location") ?? "").searchParams;
+  admin.provider.expect(asked.get("nonce") ?? "");
+  const code = `code-${++codes}-${crypto.randomUUID()}`;
+  admin.provider.secrets.push(code, asked.get("state") ?? "", asked.get("nonce") ?? "");
+  const callback = new URL(`${admin.url}/console/callback`);
+  callback.search = `${new URLSearchParams({ code, state: asked.get("state") ?? "", iss: admin.provider.issuer })}`;
+  return { asked, callback };
+}
+
+/** Logs in with one thing that is wrong; returns the status and the text of the page. */
+async function attempt(forgery: Forgery, { query = "", change = (_callback: URL) => {} } = {}) {
+  const browser = createProviderBrowser(admin.url);
+  admin.provider.forge(forgery);
+  const { callback } = await begin(browser, query);
+  change(callback);
+  const answer = await browser.send(callback.href);
+  return { status: answer.status, text: await answer.text(), browser };
+}
+
+/** Expects that the library found this fault, and no other one. */
+async function expectRefused(detail: string, forgery: Forgery, how?: Parameters<typeof attempt>[1]) {
+  const sessions = await listSessions(admin.database, { now: admin.clock.now() });
+  const lines = admin.logLines.length;
+  const { status, text, browser } = await attempt(forgery, how);
+  expect([status, text.includes(NOT_VALID)]).toEqual([401, true]);
+  expect(await browser.open("/keys")).toBe(303);
+  expect(await listSessions(admin.database, { now: admin.clock.now() })).toEqual(sessions);
+  const logged = admin.logLines.slice(lines).join("");
+  expect(/"detail":"(\w+)"/.exec(logged)?.[1]).toBe(detail);
+}
+
+const CLAIM = "OAUTH_JWT_CLAIM_COMPARISON_FAILED";
+const TIME = "OAUTH_JWT_TIMESTAMP_CHECK_FAILED";
+const INVALID = "OAUTH_INVALID_RESPONSE";
+
+const soon = (seconds: number) => Math.floor(admin.clock.nowMs() / 1_000) + seconds;
+
+describe("An ID token is refused", () => {
+  const forged: readonly [string, string, Forgery | (() => Forgery)][] = [
+    ["of another client", CLAIM, { claims: { aud: "another-client" } }],
+    [
+      "of several clients, issued to another one",
+      CLAIM,
+      { claims: { aud: [CLIENT.id, "another-client"], azp: "another-client" } },
+    ],
+    ["with the nonce of another login", CLAIM, { claims: { nonce: "another" } }],
+    ["without a nonce", INVALID, { without: ["nonce"] }],
+    ["of another issuer", CLAIM, { claims: { iss: "https://login.example.org" } }],
+    ["without a subject", INVALID, { without: ["sub"] }],
+    ["that has expired", TIME, () => ({ claims: { exp: soon(-120) } })],
+    ["that is not valid yet", TIME, () => ({ claims: { nbf: soon(3_600) } })],
+    ["with alg none", INVALID, { signed: "not at all" }],
+    ["signed with the secret of the client", INVALID, { signed: "with the client secret" }],
+    ["signed by another key", INVALID, { signed: "by another key" }],
+  ];
+  for (const [what, detail, forgery] of forged)
+    test(what, () => expectRefused(detail, typeof forgery === "function" ? forgery() : forgery));
+
+  test("if groups come from another subject's information", () =>
+    expectRefused("OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED", {
+      without: ["groups"],
+      userinfo: { sub: "another", groups: ["licensing-admins"] },
+    }));
+
+  test("without a fresh proof, if one was asked for", async () => {
+    const query = "?fresh=1";
+    await expectRefused(INVALID, { without: ["auth_time"] }, { query });
+    await expectRefused(TIME, { claims: { auth_time: soon(-600) } }, { query });
+    expect((await attempt({ claims: { auth_time: soon(-10) } }, { query })).status).toBe(200);
+  });
+});
+
+describe("The answer of the provider is refused", () => {
+  test("with a state that was swapped, that is missing or there twice", async () => {
+    const changes = [
+      (callback: URL) => callback.searchParams.set("state", "another"),
+      (callback: URL) => callback.searchParams.delete("state"),
+      (callback: URL) => callback.searchParams.append("state", "another"),
+      (callback: URL) => callback.searchParams.append("code", "another"),
+    ];
+    for (const change of changes) await expectRefused(INVALID, {}, { change });
+  });
+
+  test("with another issuer, or without it", async () => {
+    const other = (callback: URL) => callback.searchParams.set("iss", "https://login.example.org");
+    await expectRefused(INVALID, {}, { change: other });
+    await expectRefused(INVALID, {}, { change: (callback) => callback.searchParams.delete("iss") });
+  });
+
+  test("in another browser, also in one that began a login of its own", async () => {
+    const [victim, attacker] = [createProviderBrowser(admin.url), createProviderBrowser(admin.url)];
+    const { callback } = await begin(attacker);
+    const exchanges = admin.provider.exchanges.length;
+    const stranger = await victim.send(callback.href);
+    expect([stranger.status, await stranger.text()]).toEqual([
+      401,
+      expect.stringContaining("did not begin in this browser"),
+    ]);
+    await begin(victim);
+    expect((await victim.send(callback.href)).status).toBe(401);
+    // No code was sent to the provider.
+    expect(admin.provider.exchanges).toHaveLength(exchanges);
+  });
+
+  test("a second time, and after ten minutes", async () => {
+    const browser = createProviderBrowser(admin.url);
+    const { callback } = await begin(browser);
+    expect((await browser.send(callback.href)).status).toBe(200);
+    expect((await browser.send(callback.href)).status).toBe(401);
+    const late = await begin(browser);
+    admin.clock.advance(10 * MINUTE_MS);
+    expect((await browser.send(late.callback.href)).status).toBe(401);
+  });
+
+  test("with a cookie that was made up", async () => {
+    const browser = createProviderBrowser(admin.url);
+    const { callback } = await begin(browser);
+    const [name = ""] = browser.cookies.keys();
+    const [session] = (await client.logIn("admin")).cookie.split("=").slice(1);
+    for (const value of ["", "x", session ?? "", JSON.stringify({ state: "x" })]) {
+      browser.cookies.set(name, { value, path: "/console/callback" });
+      expect((await browser.send(callback.href)).status).toBe(401);
+    }
+  });
+
+  test("that says that the person may not, without the provider's own words", async () => {
+    const refuse = (callback: URL) => {
+      callback.searchParams.delete("code");
+      callback.searchParams.set("error", "access_denied");
+      callback.searchParams.set("error_description", "Call +1 555 0100 now");
+    };
+    const { status, text } = await attempt({}, { change: refuse });
+    expect([status, text]).toEqual([401, expect.stringContaining("it answered access_denied; try it again")]);
+    expect(text).not.toContain("555");
+    const markup = (callback: URL) => callback.searchParams.set("error", "<b>you</b>");
+    expect((await attempt({}, { change: markup })).text).not.toContain("<b>you");
+  });
+});
+
+describe("A login", () => {
+  test("sends the verifier of PKCE whose challenge the provider got, and no secret in an address", async () => {
+    const browser = createProviderBrowser(admin.url);
+    const { asked, callback } = await begin(browser);
+    await browser.send(callback.href);
+    const { body, authorization } = admin.provider.exchanges.at(-1) ?? { body: new URLSearchParams() };
+    const digest = await crypto.subtle.digest("SHA-256", Buffer.from(body.get("code_verifier") ?? ""));
+    expect(asked.get("code_challenge_method")).toBe("S256");
+    expect(asked.get("code_challenge")).toBe(Buffer.from(digest).toString("base64url"));
+    expect(asked.get("redirect_uri")).toBe(`${admin.url}/console/callback`);
+    const basic = `${CLIENT.id}:${encodeURIComponent(CLIENT.secret).replaceAll("%20", "+")}`;
+    expect(authorization).toBe(`Basic ${Buffer.from(basic).toString("base64")}`);
+  });
+
+  test("at a provider whose clock is ahead proves nothing in the future", async () => {
+    const { status, browser } = await attempt({
+      claims: { sub: "ahead", auth_time: soon(3_600), iat: soon(50) },
+    });
+    expect(status).toBe(200);
+    admin.clock.advance(6 * MINUTE_MS);
+    const [role] = [await browser.send(`${admin.url}/console/access`)];
+    expect(role?.status).toBe(200);
+    const [row] = await admin.database.query<{ isFuture: boolean }>(
+      (sql) => sql`
+        select proved_at > created_at as "isFuture" from operator_sessions order by created_at desc limit 1`,
+    );
+    expect(row).toEqual({ isFuture: false });
+  });
+
+  test("of a subject under another issuer is another person", async () => {
+    await attempt({ claims: { sub: "same", preferred_username: "nina" } });
+    await admin.database.query(
+      (sql) => sql`update operators set issuer = 'https://login.example.org' where subject = 'same'`,
+    );
+    await attempt({ claims: { sub: "same", preferred_username: "nina" } });
+    const names = (await listOperators(admin.database)).map(({ name }) => name);
+    expect(names).toContain("nina");
+    expect(names).toContain("nina-2");
+  });
+
+  test("leads to no other site", async () => {
+    for (const to of [
+      "//evil.example",
+      "https://evil.example/",
+      "/console/../evil",
+      "/\\evil.example",
+      "javascript:alert(1)",
+    ]) {
+      const { text } = await attempt({}, { query: `?${new URLSearchParams({ to })}` });
+      expect([to, text.includes('content="0; url=/console/"')]).toEqual([to, true]);
+    }
+  });
+
+  test("does not begin or end because another website leads here", async () => {
+    for (const path of ["/enter/provider", "/enter/leave"]) {
+      const { status, headers } = await client.send(path, { headers: { "sec-fetch-site": "cross-site" } });
+      expect([status, headers.get("location"), headers.get("set-cookie")]).toEqual([403, null, null]);
+    }
+  });
+
+  test("takes no groups but texts", async () => {
+    const strange = [{ admin: true }, [["licensing-admins"]], "licensing-admins,support", 7, null, [{}]];
+    for (const groups of strange)
+      expect([groups, (await attempt({ claims: { groups } })).status]).toEqual([groups, 403]);
+    expect((await attempt({ claims: { groups: "licensing-admins" } })).status).toBe(200);
+  });
+});
+
+describe("A provider that fails", () => {
+  const failing: readonly [string, Forgery["instead"], string][] = [
+    ["without an answer", { path: "/token", answer: () => {} }, "does not answer: not within 5 s"],
+    [
+      "that closes the connection",
+      { path: "/jwks", answer: (response) => void response.destroy() },
+      "does not answer",
+    ],
+    [
+      "whose answer has no end",
+      {
+        path: "/token",
+        answer(response) {
+          const flood = setInterval(() => response.write("x".repeat(100_000)), 1);
+          response.on("close", () => clearInterval(flood));
+        },
+      },
+      "does not answer: its answer is too long",
+    ],
+    [
+      "that knows no such client",
+      {
+        path: "/token",
+        answer(response) {
+          response.writeHead(401, { "Content-Type": "application/json", "WWW-Authenticate": "Basic" });
+          response.end('{"error":"invalid_client"}');
+        },
+      },
+      "CLAVIGER_OIDC_CLIENT_ID or the secret of the client is wrong",
+    ],
+    [
+      "that leads elsewhere",
+      {
+        path: "/.well-known/openid-configuration",
+        answer: (response) => void response.writeHead(302, { Location: "http://127.0.0.1:1/" }).end(),
+      },
+      "is no OpenID provider with the issuer",
+    ],
+  ];
+  for (const [what, instead, sentence] of failing)
+    test(`${what} costs only this way of login, and the page says so`, async () => {
+      const browser = createProviderBrowser(admin.url);
+      const { callback } = await begin(browser);
+      admin.provider.forge({ ...(instead && { instead }) });
+      const beganMs = performance.now();
+      const answer = await browser.send(callback.href);
+      const text = await answer.text();
+      expect([answer.status, text.includes(sentence)]).toEqual([503, true]);
+      expect(performance.now() - beganMs).toBeLessThan(9_000);
+      expect(text).toContain("Login code");
+      const { cookie } = await client.logIn("viewer", "root");
+      expect(await client.isLoggedIn(cookie)).toBe(true);
+    }, 15_000);
+});
+
+test("No log line and no table has a code, a token, a state or a secret of the provider", async () => {
+  await attempt({});
+  await attempt({ claims: { nonce: "another" } });
+  await attempt({ signed: "not at all" });
+  const everything = `${admin.logLines.join("\n")}${await dumpText(admin.database)}`;
+  expect(everything.includes("mallory")).toBe(true);
+  expect(admin.provider.secrets.length).toBeGreaterThan(10);
+  for (const secret of [...admin.provider.secrets, CLIENT.secret])
+    expect([secret, everything.includes(secret)]).toEqual([secret, false]);
+});
