@@ -73,7 +73,7 @@ describe("A session", () => {
     for (const { cookie } of [left, removed]) {
       expect(await client.isLoggedIn(cookie)).toBe(false);
       expect((await client.send("/keys/issue", { cookie, form: ISSUE })).location).toBe(
-        "/console/enter?ended",
+        "/console/enter?ended&to=%2Fconsole%2F",
       );
     }
     expect(await client.countRows("keys")).toBe(before);

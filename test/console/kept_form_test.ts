@@ -41,10 +41,10 @@ async function fillIssueForm(page: Page) {
   await page.getByLabel("Never", { exact: false }).first().check();
 }
 
-/** Expects that the form is as it is for everybody who opens it. */
+/** Expects that the page shows the form as it is for everybody who opens it. */
 async function expectUntouched(page: Page) {
-  await page.goto(url("/keys/issue"));
   await heading(page, "Issue a key");
+  await page.waitForLoadState();
   expect(await emailOf(page).inputValue()).toBe("");
   expect(await page.getByLabel("Tier").inputValue()).toBe("");
   expect(await page.getByLabel("live", { exact: true }).isChecked()).toBe(true);
@@ -88,6 +88,7 @@ describe("After the end of the session", () => {
       await heading(page, "Key issued");
       expect(await page.locator("main").textContent()).toContain("commercial, test");
       expect(await kept(page)).toBeNull();
+      await page.goto(url("/keys/issue"));
       await expectUntouched(page);
     });
   });
@@ -197,6 +198,8 @@ describe("Nothing is filled in", () => {
       await page.getByText("You are logged out.").waitFor();
       expect(await kept(page)).toBeNull();
       await logIn(page, await admin.code());
+      await heading(page, "Overview");
+      await page.goto(url("/keys/issue"));
       await expectUntouched(page);
     });
   });
@@ -274,6 +277,7 @@ describe("Nothing is filled in", () => {
       await page.goto(url("/enter"));
       await logIn(page, await admin.code());
       await heading(page, "Overview");
+      await page.goto(url("/keys/issue"));
       await expectUntouched(page);
     });
   });
@@ -374,6 +378,38 @@ describe("Foreign content in the storage of the tab", () => {
       await notice(page).waitFor();
       expect(await page.getByLabel("Tier").inputValue()).toBe("");
       expect(await page.getByLabel("live", { exact: true }).isChecked()).toBe(true);
+    });
+  });
+
+  test("changes neither a hidden field nor a code, a file or a text to repeat", async () => {
+    const controls = `
+      <input type="hidden" name="hidden" value="own">
+      <input type="password" name="password" value="own">
+      <input type="file" name="file">
+      <input name="code" value="own"><input name="repeat" value="own"><input name="own" value="own">`;
+    await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
+      await page.route("**/keys/issue", async (route) => {
+        const answer = await route.fetch();
+        const body = (await answer.text()).replace(/data-kept=""[^>]*>/, (form) => form + controls);
+        await route.fulfill({ response: answer, body });
+      });
+      await page.reload();
+      await page.locator("[name=own]").fill("typed");
+      expect(new URLSearchParams((await kept(page)) ?? "").get("values")).toStartWith("own=typed&email=");
+      const names = ["hidden", "password", "file", "code", "repeat", "own"];
+      const values = new URLSearchParams(Object.fromEntries(names.map((name) => [name, "foreign"])));
+      const record = new URLSearchParams({
+        form: url("/keys/issue"),
+        operator: "olga",
+        at: `${Date.now()}`,
+        asked: "",
+        values: `${values}`,
+      });
+      await page.evaluate((text) => sessionStorage.setItem("kept", text), `${record}`);
+      await page.reload();
+      await notice(page).waitFor();
+      const shown = names.map((name) => page.locator(`[name=${name}]`).inputValue());
+      expect(await Promise.all(shown)).toEqual(["own", "own", "", "own", "own", "foreign"]);
     });
   });
 

@@ -7,7 +7,7 @@ import { findSession, type Login, type Session } from "../../../operators/mod.ts
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { consoleOriginOf } from "./origin.ts";
-import { askedPageOf, FIRST_PAGE } from "./way_back.ts";
+import { askedPageOf } from "./way_back.ts";
 
 /** The hexadecimal digits of a session in its cookie; the signature follows them. */
 const DIGITS = 64;
@@ -41,18 +41,13 @@ export function requireSession(
         const wait = `Too many wrong session cookies came from your address: wait ${retryAfterSeconds} seconds`;
         if (!allowed) return await show(c, refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds }));
       }
-      return c.redirect(enterAddressOf(askedPageOf(c, options), { hasEnded: Boolean(cookie) }), 303);
+      const to = encodeURIComponent(askedPageOf(c, options));
+      return c.redirect(`/console/enter?${cookie ? "ended&" : ""}to=${to}`, 303);
     }
     c.set("session", session);
     c.set("actor", actorOf(c, session));
     return await next();
   };
-}
-
-/** Returns the address of the login page that leads to a page. */
-function enterAddressOf(to: string, { hasEnded }: { readonly hasEnded: boolean }): string {
-  const query = [hasEnded ? "ended" : [], to === FIRST_PAGE ? [] : `to=${encodeURIComponent(to)}`].flat();
-  return ["/console/enter", ...(query.length === 0 ? [] : [query.join("&")])].join("?");
 }
 
 /** Finds the session of the browser. A cookie that this service did not sign costs no statement. */

@@ -50,7 +50,9 @@ function fillIn(/** @type {HTMLFormElement} */ form, /** @type {URLSearchParams}
   note.className = "notice good";
   note.role = "status";
   note.textContent = "Filled in again: check the form and send it.";
-  form.prepend(note);
+  const title = form.querySelector("h2, h3");
+  if (title) title.after(note);
+  else form.prepend(note);
   form.closest("details")?.setAttribute("open", "");
 }
 
