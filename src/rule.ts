@@ -66,13 +66,14 @@ export function someOf<const Word extends string>(words: readonly Word[]): Parsi
  * Returns the schema of a text that stands for a value; `more` are further keywords for the document. As with each of these
  * schemas, the name of the field comes before the message.
  */
-export function parsedField<Value>({ expects, keywords, parse }: Rule<Value>, more: Keywords = {}) {
+export function parsedField<Value>(rule: ParsingRule<Value> | Rule<Value>, more: Keywords = {}) {
+  const { expects, parse } = rule;
   const must = `must be ${expects}`;
   return v.pipe(
     v.string(must),
     v.check((text) => parse(text) !== undefined, must),
     // A description after the transformation would not be in the document.
-    inJsonSchema({ ...keywords, ...more }),
+    inJsonSchema({ ...("keywords" in rule && rule.keywords), ...more }),
     v.transform((text) => parse(text) as Value),
   );
 }

@@ -57,11 +57,7 @@ export const SOURCES_RULE: ParsingRule<readonly string[]> = {
 };
 
 /** Returns the restriction of a token with these scopes. */
-export function toRestriction({
-  scopes,
-  tiers,
-  mode,
-}: Pick<Token, "scopes"> & Omit<Restriction, "joins">): Restriction {
+export function toRestriction({ scopes, tiers, mode }: Restriction & Pick<Token, "scopes">): Restriction {
   return { tiers, mode, joins: scopes.includes("accounts:join") };
 }
 

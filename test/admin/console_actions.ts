@@ -1,4 +1,5 @@
 /** The pages with actions, and these actions with the paths of their forms. `to_many_test.ts` shows that none is missing. */
+import { ACCESS_PAGE } from "../../src/admin/access/access.tsx";
 import { OPERATOR_PAGE } from "../../src/admin/access/operator.tsx";
 import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
 import { ACCOUNT_PAGE } from "../../src/admin/accounts/account.tsx";
@@ -7,7 +8,16 @@ import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
 import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
 import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
 
-const PAGES = [KEY_PAGE, ACCOUNT_PAGE, ERASURE_PAGE, MACHINE_PAGE, MODEL_PAGE, OPERATOR_PAGE, TOKEN_PAGE];
+const PAGES = [
+  KEY_PAGE,
+  ACCOUNT_PAGE,
+  ERASURE_PAGE,
+  MACHINE_PAGE,
+  MODEL_PAGE,
+  ACCESS_PAGE,
+  OPERATOR_PAGE,
+  TOKEN_PAGE,
+];
 
 export const ACTIONS = PAGES.flatMap((page) =>
   page.actions.map(({ name, toMany, isDownload, needsFreshProof }) => ({

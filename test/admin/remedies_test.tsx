@@ -133,7 +133,7 @@ describe.each(NAMES)("The remedy %s", (name) => {
 
 /** What only a command or the API can do. */
 const WITHOUT_PAGE: readonly RemedyName[] = [
-  ...(["give_role", "issue_token", "extend_token", "require_commercial", "list_signing_keys"] as const),
+  ...(["give_role", "extend_token", "require_commercial", "list_signing_keys"] as const),
   ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];
 

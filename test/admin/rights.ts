@@ -105,6 +105,9 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "POST /access/operators/:name/role": "admin",
   "POST /access/operators/:name/remove": "admin",
   "GET /access/tokens/:name": "admin",
+  "POST /access/issue-token": "admin",
+  "POST /access/tokens/:name/renew": "admin",
+  "POST /access/tokens/:name/resume": "admin",
   "POST /access/tokens/:name/revoke": "admin",
   "POST /logout": "viewer",
 };

@@ -116,6 +116,22 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     const name = await makeOperator(admin);
     return { path: `/access/operators/${name}/remove`, form: { repeat: name } };
   },
+  "POST /access/issue-token": () => ({
+    path: "/access/issue-token",
+    form: { name: newName(), scopes: "keys:read", reason: "for the shop" },
+  }),
+  "POST /access/tokens/:name/renew": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    return { path: `/access/tokens/${name}/renew`, form: { reason: "found in a log" } };
+  },
+  "POST /access/tokens/:name/resume": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    // As a restore leaves it.
+    await admin.database.query((sql) => sql`update tokens set state = 'disabled' where name = ${name}`);
+    return { path: `/access/tokens/${name}/resume`, form: { reason: "is trusted" } };
+  },
   "POST /access/tokens/:name/revoke": async (admin) => {
     const name = newName();
     await admin.token({ name });

@@ -160,6 +160,99 @@ describe("Access of an admin", () => {
     expect(await operator("olga")).toMatchObject({ role: "admin" });
   });
 
+  test("issues a token with every option by keyboard alone, and shows it once", async () => {
+    await admin.visitAs("admin", { path: "/access" }, async (page) => {
+      await tabTo(page, page.locator("#issue-token > summary"));
+      await page.keyboard.press("Enter");
+      await takeScreenshots(page, "token-issue");
+      for (const width of [320, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
+        await expectAccessible(page);
+      }
+      const form = page.locator("#issue-token-form");
+      expect(await page.evaluate("document.activeElement.id")).toBe("issue-token-name");
+      await page.keyboard.type("shop");
+      for (const box of ["keys:issue", "accounts:join", "free", "research"]) {
+        await tabTo(page, form.getByLabel(box, { exact: true }));
+        await page.keyboard.press("Space");
+      }
+      await tabTo(page, form.getByLabel("Mode of the keys"));
+      await page.keyboard.type("li");
+      await tabTo(page, form.getByLabel("Addresses and networks"));
+      await page.keyboard.type("10.0.0.0/8, 192.0.2.1");
+      await tabTo(page, form.getByLabel("Expires"));
+      await page.keyboard.type("2031-01-31");
+      await tabTo(page, form.getByLabel("Reason"));
+      await page.keyboard.type("for the shop");
+      await page.keyboard.press("Enter");
+      await page.getByText("Copy the token now.").waitFor();
+      await page.getByText("It adds keys to existing accounts").waitFor();
+      expect(await page.locator(".facts").textContent()).toContain(
+        "Scopeskeys:issue, accounts:joinTiersfree, researchModeliveFrom10.0.0.0/8, 192.0.2.1",
+      );
+      const token = (await page.locator("#new-token").textContent()) ?? "";
+      expect(token).toMatch(/^svc_op_[0-9a-f]{48}$/);
+      expect(page.url()).not.toContain(token);
+      await takeScreenshots(page, "token-issued");
+      await expectAccessible(page);
+      await page.reload();
+      await page.getByText("It is not shown again").waitFor();
+      expect(page.url()).toBe(`${admin.url}/console/access/tokens/shop?done=shown`);
+      expect(await page.content()).not.toContain(token);
+    });
+    expect(await lastAudit()).toMatchObject({ action: "token.issue", reason: "for the shop" });
+  });
+
+  test("issues a token without script, names every wrong field, and keeps what was entered", async () => {
+    const visit = { path: "/access?open=issue-token", expectedFaults: REFUSED };
+    await admin.visitAs("admin", visit, async (page) => {
+      const form = page.locator("#issue-token-form");
+      await form.getByLabel("Name", { exact: true }).fill("Wrong Name");
+      await form.getByLabel("usage:read").check();
+      await form.getByLabel("Expires").fill("soon");
+      await form.getByRole("button", { name: "Issue the token" }).click();
+      await page.locator("#issue-token-name-error").waitFor();
+      await page.locator("#issue-token-expires_at-error").waitFor();
+      expect(await form.getByLabel("usage:read").isChecked()).toBe(true);
+      expect(await form.getByLabel("Expires").inputValue()).toBe("soon");
+      await takeScreenshots(page, "token-issue-wrong");
+      await expectAccessible(page);
+    });
+    await admin.visitAs("admin", { path: "/access", script: false }, async (page) => {
+      await page.locator("#issue-token > summary").click();
+      const form = page.locator("#issue-token-form");
+      await form.getByLabel("Name", { exact: true }).fill("reports");
+      await form.getByLabel("usage:read").check();
+      await form.getByRole("button", { name: "Issue the token" }).click();
+      await page.getByText("Copy the token now.").waitFor();
+    });
+  });
+
+  test("asks for a new login before anything is typed, and shows the form below", async () => {
+    const { cookie } = await client.logIn("admin", "olga");
+    const [name = "", value = ""] = cookie.split("=");
+    await admin.database.query(
+      (sql) =>
+        sql`update operator_sessions set created_at = created_at - interval '6 minutes' where operator = 'olga'`,
+    );
+    const visit = {
+      url: `${admin.url}/console/access/tokens/reports?open=renew`,
+      cookies: [{ name, value, url: admin.url, httpOnly: true, sameSite: "Strict" as const }],
+    };
+    await admin.browser.visit(visit, async (page) => {
+      const notice = page.locator("#renew-form .notice");
+      await notice
+        .getByText("Only an operator who logged in within the last five minutes may do this")
+        .waitFor();
+      expect(await page.locator("#renew-form").getByLabel("Expires").isVisible()).toBe(true);
+      await takeScreenshots(page, "token-renew-old-login");
+      await expectAccessible(page);
+      await notice.getByRole("link", { name: "Log in again" }).click();
+      await page.getByRole("heading", { name: "Log in" }).waitFor();
+    });
+  });
+
   test("leads an admin who gives up the role to a page that the new role may open", async () => {
     const { name, cookie } = await client.logIn("admin");
     const { location } = await client.send(`/access/operators/${name}/role`, {

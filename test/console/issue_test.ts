@@ -15,7 +15,7 @@ const admin = useForAll(() => startConsole({ admin: { publicUrl: "https://keys.e
 /** Returns the key that the page shows, and its row in the database. */
 async function shownKey(page: Page) {
   await page.getByText("Copy the key now.").waitFor();
-  const apiKey = (await page.locator("#api-key").textContent()) ?? "";
+  const apiKey = (await page.locator("#new-key").textContent()) ?? "";
   const found = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now: admin.clock.now() });
   return { apiKey, found };
 }
@@ -52,7 +52,9 @@ describe("Issue a key", () => {
       await takeScreenshots(page, "issued");
       await expectAccessible(page);
       await page.reload();
-      await page.getByText("The key is not shown again; rotate it for another.").waitFor();
+      await page
+        .getByText("It is not shown again: rotate the key, or renew the token, for another.")
+        .waitFor();
       expect(page.url()).toBe(`${admin.url}/console/keys/${found?.id}?done=shown`);
       expect(await page.content()).not.toContain(apiKey);
       expect(await countKeys()).toBe(1);

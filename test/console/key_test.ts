@@ -312,7 +312,7 @@ test("A rotation shows the new key once", async () => {
   await visit("editor", key, async (page) => {
     await change(page, "rotate", { "Days of overlap": "2", Reason: "yearly" }, "Issue the new key");
     await page.getByText("Copy the key now.").waitFor();
-    const apiKey = (await page.locator("#api-key").textContent()) ?? "";
+    const apiKey = (await page.locator("#new-key").textContent()) ?? "";
     const now = admin.clock.now();
     const made = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now });
     expect(await find(key)).toMatchObject({ replacedBy: made?.id });
@@ -323,7 +323,7 @@ test("A rotation shows the new key once", async () => {
     await expectAccessible(page);
     await page.reload();
     await page.getByRole("heading", { name: `Key ${made?.hint}` }).waitFor();
-    await page.getByText("The key is not shown again; rotate it for another.").waitFor();
+    await page.getByText("It is not shown again: rotate the key, or renew the token, for another.").waitFor();
     expect(await page.content()).not.toContain(apiKey);
     expect(await lastChange(key)).toMatchObject({ action: "key.rotate", reason: "yearly" });
     await page.goto(`${admin.url}/console/keys/${key.id}`);
@@ -344,7 +344,7 @@ test("A revoked key is replaced: its license gets a new key, shown once with a m
     await takeScreenshots(page, "key-replace");
     await page.getByRole("button", { name: "Issue the new key" }).click();
     await page.getByText("Copy the key now.").waitFor();
-    const apiKey = (await page.locator("#api-key").textContent()) ?? "";
+    const apiKey = (await page.locator("#new-key").textContent()) ?? "";
     expect(await page.locator("#message").textContent()).toContain(apiKey);
     await takeScreenshots(page, "key-replaced");
     await expectAccessible(page);

@@ -1,15 +1,25 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import { listOperators, listSessions, listTokens, type Operator } from "../../operators/mod.ts";
-import { Done } from "../frame/console/components/action.tsx";
-import type { Page } from "../frame/console/page.tsx";
+import { DoneNotice } from "../frame/console/components/layout.tsx";
+import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { issue } from "./issue_token.tsx";
 import { FirstRows, operatorColumns, Sessions, Tokens } from "./lists.tsx";
 
-const DONE = { session: "The session has ended.", role: "You have another role now." } as const;
+export const ACCESS_PAGE: DetailPage<object> = {
+  path: "/access",
+  scope: "any",
+  addressOf: () => "/access",
+  actions: [issue],
+  find: async () => ({}),
+  show: showAccess,
+};
 
 /** Shows one's own sessions; to an admin also all other sessions, operators and tokens. */
-export async function accessPage({ options: { database }, session, query, now }: Visit): Promise<Page> {
+async function showAccess(_: object, visit: Visit): Promise<Detail> {
+  const { session, query, now } = visit;
+  const { database } = visit.options;
   const isAdmin = session.role === "admin";
   const [sessions, operators, tokens] = await Promise.all([
     listSessions(database, { now }),
@@ -19,9 +29,10 @@ export async function accessPage({ options: { database }, session, query, now }:
   const seen = sessions.filter(({ operator }) => isAdmin || operator === session.operator);
   return {
     title: "Access",
-    body: (
+    script: "submit_once",
+    above: query.get("done") === "session" && <DoneNotice done="The session has ended." />,
+    below: (
       <>
-        <Done query={query} sentences={DONE} />
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
         <Sessions sessions={seen} ownId={session.id} now={now} />
         {isAdmin && <Operators operators={operators} now={now} />}
@@ -29,10 +40,7 @@ export async function accessPage({ options: { database }, session, query, now }:
           <>
             <h2>Tokens</h2>
             {tokens.length === 0 ? (
-              <p class="empty">
-                No token was issued. On the host, <code>claviger tokens issue</code> lets a program use the
-                API.
-              </p>
+              <p class="empty">No token was issued. A program needs one to use the API.</p>
             ) : (
               <Tokens tokens={tokens} now={now} />
             )}

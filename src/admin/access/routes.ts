@@ -1,9 +1,9 @@
 /** Who may use the console and the API: operators, their sessions, and tokens. */
 import { detailRoutes } from "../frame/console/detail_page.tsx";
 import { logOut } from "../frame/console/log_in.ts";
-import { form, page } from "../frame/console/route.ts";
+import { form } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
-import { accessPage } from "./access.tsx";
+import { ACCESS_PAGE } from "./access.tsx";
 import { endSessionOfForm } from "./end_session.ts";
 import { OPERATOR_PAGE } from "./operator.tsx";
 import { TOKEN_PAGE } from "./token.tsx";
@@ -12,7 +12,7 @@ import { whoami } from "./whoami.ts";
 export const access: Thing = {
   label: "Access",
   pages: [
-    page("/access", "any", accessPage),
+    ...detailRoutes(ACCESS_PAGE),
     form("/access/sessions/:id/end", "any", endSessionOfForm),
     ...detailRoutes(OPERATOR_PAGE),
     ...detailRoutes(TOKEN_PAGE),

@@ -1,14 +1,65 @@
 /** @jsxImportSource hono/jsx */
-/** The page of a token: what it may do, and its revocation. */
-import { type ListedToken, limitsOfToken, listTokens, meaningOf, revokeToken } from "../../operators/mod.ts";
-import { refuse } from "../../refusal.ts";
+/** The page of a token: what it may do, and its renewal, resumption and revocation. */
+import * as v from "valibot";
+import {
+  type ListedToken,
+  limitsOfToken,
+  listTokens,
+  meaningOf,
+  NEXT_EXPIRY,
+  renewToken,
+  resumeToken,
+  revokeToken,
+} from "../../operators/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { parsedField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
-import { Notice } from "../frame/console/components/layout.tsx";
+import { TextField } from "../frame/console/components/form.tsx";
+import { Notice, Secret } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
-import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
+import { type Detail, type DetailPage, openPage } from "../frame/console/detail_page.tsx";
+import { TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { SHOWN } from "../frame/console/last_change.tsx";
+import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { TokenState } from "./lists.tsx";
+
+const renew: Action<ListedToken> = action({
+  name: "renew",
+  scope: "admin",
+  label: "Renew",
+  submit: "Renew the token",
+  needsFreshProof: true,
+  fits: ({ state }) => state !== "revoked",
+  Form: ({ field }) => (
+    <>
+      <p>The program gets a new text of the token, which is shown once. The old text is refused at once.</p>
+      <TextField
+        {...field("expires_at")}
+        label="Expires (optional)"
+        hint="A time such as 2027-01-31T00:00:00Z, UTC, or never; empty: as before."
+      />
+    </>
+  ),
+  entries: { expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(NEXT_EXPIRY))) },
+  async perform({ of: { name }, fields: { expires_at: expiresAt }, by, visit }) {
+    const { database, brand } = visit.options;
+    return showOnce(await renewToken(database, { name, expiresAt }, { ...by, brand }), name, visit);
+  },
+});
+
+const resume: Action<ListedToken> = action({
+  name: "resume",
+  scope: "admin",
+  label: "Resume",
+  submit: "Resume the token",
+  needsFreshProof: true,
+  fits: ({ state }) => state === "disabled",
+  Form: () => <p>It is accepted again as it was in the backup: renew it first if it was stolen meanwhile.</p>,
+  perform: ({ of: { name }, by, visit }) => resumeToken(visit.options.database, name, by),
+  done: { "token.resume": "The token is resumed." },
+});
 
 const revoke: Action<ListedToken> = action({
   name: "revoke",
@@ -23,12 +74,12 @@ const revoke: Action<ListedToken> = action({
   done: { "token.revoke": "The token is revoked: it is refused from now on." },
 });
 
-/** The page of a token, with its action. */
+/** The page of a token, with its actions. */
 export const TOKEN_PAGE: DetailPage<ListedToken> = {
   path: "/access/tokens/:name",
   scope: "admin",
   addressOf: ({ name }) => `/access/tokens/${name}`,
-  actions: [revoke],
+  actions: [renew, resume, revoke],
   async find({ options, params, now }) {
     const tokens = await listTokens(options.database, { now });
     return tokens.find(({ name }) => name === params.name) ?? UNKNOWN;
@@ -38,17 +89,28 @@ export const TOKEN_PAGE: DetailPage<ListedToken> = {
 
 const UNKNOWN = refuse("NOT_FOUND", "No token has this name");
 
+/** Shows the page of a token that was issued or renewed, with its text. No other page shows the text. */
+export async function showOnce(made: { readonly token: string } | Refusal, name: string, visit: Visit) {
+  if (isRefusal(made)) return made;
+  const next = `/console/access/tokens/${name}?done=${SHOWN}`;
+  const done = <Secret what="token" text={made.token} next={next} />;
+  return await openPage(TOKEN_PAGE, { ...visit, params: { name } }, { done });
+}
+
 function showToken(token: ListedToken, { now }: Visit): Detail {
   const { name, state, createdBy, createdAt, renewedAt, expiresAt, lastUsedAt } = token;
   const limits = limitsOfToken(token);
   const meaning = meaningOf(token.restriction);
   return {
     title: `Token ${name}`,
+    // A second renewal would refuse the text that the first one shows.
+    script: ["submit_once", "issued"],
     beside: <TokenState state={state} />,
     above: state === "disabled" && (
       <Notice kind="warning">
-        A restore disabled this token. On the host, <code>{`claviger tokens resume ${name}`}</code> lets it in
-        again.
+        A restore disabled this token.{" "}
+        <a href={`/console${toOpenForm(TOKEN_PAGE.addressOf(token), "resume")}`}>Resume it</a> if you trust
+        it.
       </Notice>
     ),
     below: (

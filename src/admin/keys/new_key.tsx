@@ -2,7 +2,7 @@
 /** A new key, which only the answer to its form shows, and a message with which an operator hands it over. */
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../calendar.ts";
 import type { KeyMode, Tier } from "../../licensing/mod.ts";
-import { Copyable, Notice } from "../frame/console/components/layout.tsx";
+import { Copyable, Notice, Secret } from "../frame/console/components/layout.tsx";
 import { SHOWN } from "../frame/console/last_change.tsx";
 
 interface Props {
@@ -24,12 +24,9 @@ export function NewKey(props: Props) {
   return (
     <>
       <Notice kind="good">
-        <p>
-          <b>Copy the key now.</b> It is shown only once: only its hash is stored.
-        </p>
-        <Copyable id="api-key" text={props.apiKey} label="Copy the key" autofocus />
+        <Secret what="key" text={props.apiKey} next={`/console/keys/${props.id}?done=${SHOWN}`} />
       </Notice>
-      <h2 data-reload={`/console/keys/${props.id}?done=${SHOWN}`}>Message for the customer</h2>
+      <h2>Message for the customer</h2>
       <Copyable id="message" text={toMessage(props)} label="Copy the message" />
       {props.publicUrl === undefined && (
         <p class="hint">

@@ -56,7 +56,7 @@ export function renderDocument({ brand, adminUrl = "", routes }: DocumentOptions
         type: "http",
         scheme: "bearer",
         bearerFormat: `${brand.name}_op_ and 48 hexadecimal digits`,
-        description: "A token that the command `tokens issue` made",
+        description: "A token that the command `tokens issue` or the console made",
       },
     },
   });

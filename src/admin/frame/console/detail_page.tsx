@@ -40,7 +40,7 @@ export interface Detail extends Omit<Page, "body" | "code"> {
 }
 
 /** Returns the routes of a page and of its actions. */
-export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly ConsoleRoute[] {
+export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly [ConsoleRoute, ...ConsoleRoute[]] {
   return [
     page(of.path, of.scope, (visit) => openPage(of, visit)),
     ...of.actions.map((action) =>
@@ -51,18 +51,21 @@ export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly ConsoleRout
 
 const SAME = "Nothing changed: the values were the same already.";
 
-/** Finds what the path names, and shows it. After a form was refused, it is open and says why. */
+/**
+ * Finds what the path names, and shows it. After a form was refused, it is open and says why. `done` is what the change
+ * of this request has done.
+ */
 export async function openPage<Thing>(
   { find, show, addressOf, actions }: DetailPage<Thing>,
   visit: Visit,
-  { refused, isSame }: { readonly refused?: RefusedForm; readonly isSame?: boolean } = {},
+  { refused, ...after }: { readonly refused?: RefusedForm; readonly done?: Child } = {},
 ): Promise<Page | Refusal> {
   const of = await find(visit);
   if (isRefusal(of)) return of;
   const detail = await show(of, visit);
   if (isRefusal(detail)) return detail;
   const { above, below, ...page } = detail;
-  const done = isSame ? SAME : await describeLastChange(actions, { of, visit });
+  const done = after.done ?? (await describeLastChange(actions, { of, visit }));
   const shown = { actions, address: addressOf(of), of, visit, refused };
   return {
     ...page,
@@ -100,6 +103,6 @@ async function answer<Thing>(
   if (typeof result === "object" && "body" in result) return result as Page;
   // An address could claim it of any change, so that the answer itself says it.
   if (typeof result === "object" && "isChanged" in result && result.isChanged === false)
-    return await openPage(page, visit, { isSame: true });
+    return await openPage(page, visit, { done: SAME });
   return showDone(c, page.addressAfter?.(of, visit) ?? page.addressOf(of), visit.actor.request);
 }

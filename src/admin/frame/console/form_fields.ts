@@ -4,6 +4,7 @@ import type { By } from "../../../audit/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { REASON } from "../api/fields.ts";
 import { parseSent } from "../api/parse_sent.ts";
+import { enteredIn } from "./refused_form.ts";
 import type { Visit } from "./visit.ts";
 
 export type FieldsOf<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>;
@@ -35,7 +36,9 @@ export function parseForm<Entries extends v.ObjectEntries>(
   entries: Entries,
   { form, actor, now }: Visit,
 ): { readonly fields: FieldsOf<Entries>; readonly by: By } | Refusal {
-  const parsed = parseSent(v.object({ ...entries, ...REASON_ENTRY }), Object.fromEntries(form), "form");
+  const known = { ...entries, ...REASON_ENTRY };
+  const sent = Object.fromEntries(Object.keys(known).map((name) => [name, enteredIn(form, name)]));
+  const parsed = parseSent(v.object(known), sent, "form");
   if (isRefusal(parsed)) return refuse(parsed.code, WRONG_FIELDS, { fields: parsed.fields ?? [] });
   const { reason, ...fields } = parsed as FieldsOf<typeof REASON_ENTRY>;
   // The compiler cannot tell that these are the fields of `entries`.

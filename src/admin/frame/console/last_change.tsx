@@ -12,7 +12,7 @@ import { changesOf } from "./components/changes.tsx";
 import { Foreign } from "./components/values.tsx";
 import type { Visit } from "./visit.ts";
 
-/** The word of an address to which the reload of a page with a new key leads. */
+/** The word of an address to which the reload of a page with a new key or token leads. */
 export const SHOWN = "shown";
 /** The newest rows of the operator among which the row is looked for. */
 const MOST_ROWS = 50;
@@ -23,7 +23,7 @@ export async function describeLastChange<Thing>(
   { of, visit }: { readonly of: Thing; readonly visit: Visit },
 ): Promise<Child | undefined> {
   const request = visit.query.get("done");
-  if (request === SHOWN) return "The key is not shown again; rotate it for another.";
+  if (request === SHOWN) return "It is not shown again: rotate the key, or renew the token, for another.";
   if (request === null) return undefined;
   const sentences = new Map<string, Sentence<Thing>>(
     actions.flatMap(({ done = {} }) => Object.entries(done)),

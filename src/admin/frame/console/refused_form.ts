@@ -10,6 +10,11 @@ export interface RefusedForm {
   readonly refusal: Refusal;
 }
 
+/** Returns what was entered in a field; undefined without one. Check boxes of one name have commas between their values. */
+export function enteredIn(form: URLSearchParams, name: string): string | undefined {
+  return form.has(name) ? form.getAll(name).join(",") : undefined;
+}
+
 /**
  * Returns a function that gives a field of an action its name, its id and, if the form was refused, its error and the
  * entered text instead of the proposed one.
@@ -19,7 +24,7 @@ export function fieldsOf(action: string, refused: RefusedForm | undefined) {
   return (name: string, proposed?: string) => ({
     name,
     id: `${action}-${name}`,
-    value: again === undefined ? proposed : again.form.get(name)?.slice(0, MOST_ENTERED),
+    value: again === undefined ? proposed : enteredIn(again.form, name)?.slice(0, MOST_ENTERED),
     error: again && hintOf(again.refusal, name),
   });
 }

@@ -10,7 +10,6 @@ import { RefusalNotice } from "../remedies.tsx";
 import { formIdOf, toOpenForm } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
-import { DoneNotice } from "./layout.tsx";
 
 interface ActionsProps<Thing> {
   readonly actions: readonly Action<Thing>[];
@@ -51,8 +50,7 @@ function ActionForm<Thing>({
   ...props
 }: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
   const refused = props.refused?.action === name ? props.refused : undefined;
-  const oldProof = needsFreshProof && refuseOldProof(visit.session, visit.now);
-  const refusal = refused?.refusal ?? oldProof;
+  const refusal = refused?.refusal ?? (needsFreshProof && refuseOldProof(visit.session, visit.now));
   const field = fieldsOf(name, refused);
   const Title = group === undefined ? "h2" : "h3";
   const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
@@ -106,18 +104,4 @@ export function LastRefusal<Thing>({ actions, of, visit, refused }: ActionsProps
     (action) => action.name === refused?.action && isOffered(action, { of, visit }),
   );
   return refused && !isFormShown ? <RefusalNotice refusal={refused.refusal} may={visit.may} /> : null;
-}
-
-interface DoneProps {
-  readonly query: URLSearchParams;
-  readonly sentences: Readonly<Record<string, string>>;
-}
-
-/**
- * The sentence about the last change. The parameter `done` of the page's address names it; an unknown name shows
- * nothing.
- */
-export function Done({ query, sentences }: DoneProps) {
-  const [word = ""] = (query.get("done") ?? "").split(".");
-  return <DoneNotice done={Object.hasOwn(sentences, word) ? sentences[word] : undefined} />;
 }

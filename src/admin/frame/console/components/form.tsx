@@ -126,6 +126,40 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
   );
 }
 
+interface CheckBoxesProps extends FieldProps {
+  /** The checked values, separated by commas. */
+  readonly value: string | undefined;
+  /** Values by the line that says what they mean. */
+  readonly groups: readonly (readonly [hint: string, values: readonly string[]])[];
+}
+
+/** Check boxes in groups. */
+export function CheckBoxes({ label, name, id = name, value = "", error, groups }: CheckBoxesProps) {
+  const checked = value.split(",");
+  return (
+    <fieldset aria-describedby={error && `${id}-error`}>
+      <legend>{label}</legend>
+      {groups.map(([hint, values]) => (
+        <fieldset>
+          <legend class="hint">{hint}</legend>
+          <div class="actions">
+            {values.map((each) => (
+              <Choice
+                type="checkbox"
+                name={name}
+                value={each}
+                label={each}
+                checked={checked.includes(each)}
+              />
+            ))}
+          </div>
+        </fieldset>
+      ))}
+      <FieldError id={id} error={error} />
+    </fieldset>
+  );
+}
+
 interface ChoiceProps {
   readonly type: "radio" | "checkbox";
   readonly name: string;

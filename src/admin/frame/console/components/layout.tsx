@@ -63,6 +63,25 @@ export function Id({ id }: { readonly id: string }) {
   );
 }
 
+interface SecretProps {
+  readonly what: "key" | "token";
+  readonly text: string;
+  /** The address to which a reload leads with the script `issued`. */
+  readonly next: string;
+}
+
+/** A key or a token, which no other page shows. */
+export function Secret({ what, text, next }: SecretProps) {
+  return (
+    <>
+      <p data-reload={next}>
+        <b>Copy the {what} now.</b> It is shown only once: only its hash is stored.
+      </p>
+      <Copyable id={`new-${what}`} text={text} label={`Copy the ${what}`} autofocus />
+    </>
+  );
+}
+
 /** A text to copy: one click selects it. The page's script `copy` shows the button. */
 export function Copyable({ id, text, label, autofocus }: CopyableProps) {
   return (

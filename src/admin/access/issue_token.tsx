@@ -1,0 +1,89 @@
+/** @jsxImportSource hono/jsx */
+/** The form that issues a token. The answer shows the token; no other page ever does. */
+import * as v from "valibot";
+import { TIMESTAMP } from "../../calendar.ts";
+import { MODES, TIERS } from "../../licensing/mod.ts";
+import {
+  issueToken,
+  NAME_RULE,
+  SCOPES,
+  type Scope,
+  SOURCES_RULE,
+  toRestriction,
+} from "../../operators/mod.ts";
+import { parsedField, someOf } from "../../rule.ts";
+import { MODE_FIELD } from "../frame/api/fields.ts";
+import { type Action, action } from "../frame/console/action.ts";
+import { CheckBoxes, choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
+import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { showOnce } from "./token.tsx";
+
+type GroupOf<Each> = Each extends `${infer Group}:${string}` ? Group : never;
+
+/** What the scopes of a group let a program do, in their order. */
+const GROUPS: Readonly<Record<GroupOf<Scope>, string>> = {
+  keys: "Keys: see them; issue them; change, suspend, rotate and renew them; revoke them.",
+  accounts:
+    "Accounts: see them; issue keys for existing ones, which only a token with tiers or a mode needs; change them; erase people.",
+  machines: "Machines: see them; release them.",
+  usage: "Usage: see the use and the figures of all customers.",
+  models: "Models: see them; add, upload, retire and remove them.",
+  audit: "Audit: see who changed what.",
+  status: "Status: see health, requests and refusals.",
+};
+
+export const issue: Action<object> = action({
+  name: "issue-token",
+  scope: "admin",
+  label: "Issue a token",
+  submit: "Issue the token",
+  needsFreshProof: true,
+  Form: ({ field }) => (
+    <>
+      <p>Give each program a token of its own, with no more scopes than it needs. The token is shown once.</p>
+      <TextField
+        {...field("name")}
+        label="Name"
+        hint="The audit log names the program so, such as shop. No name is used twice."
+        required
+      />
+      <CheckBoxes
+        {...field("scopes")}
+        label="Scopes"
+        groups={Object.entries(GROUPS).map(([group, hint]) => [
+          hint,
+          SCOPES.filter((scope) => scope.startsWith(`${group}:`)),
+        ])}
+      />
+      <CheckBoxes
+        {...field("tiers")}
+        label="Tiers (optional)"
+        groups={[["It sees, changes and issues only keys of these; none: all tiers.", TIERS]]}
+      />
+      <Select {...field("mode")} label="Mode of the keys" choices={choicesOf(MODES)} />
+      <TextField
+        {...field("from")}
+        label="Addresses and networks (optional)"
+        hint="Only requests from these, such as 10.0.0.0/8, separated by commas; empty: from everywhere."
+      />
+      <TextField
+        {...field("expires_at")}
+        label="Expires (optional)"
+        hint="A time such as 2027-01-31T00:00:00Z, UTC; empty: never."
+      />
+    </>
+  ),
+  entries: {
+    name: v.pipe(TEXT, parsedField(NAME_RULE)),
+    scopes: v.pipe(TEXT, parsedField(someOf(SCOPES))),
+    tiers: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(someOf(TIERS)))),
+    mode: v.pipe(TEXT_OR_NOTHING, v.optional(MODE_FIELD)),
+    from: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SOURCES_RULE))),
+    expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TIMESTAMP))),
+  },
+  async perform({ fields: { name, scopes, tiers, mode, from: sources, expires_at: expiresAt }, by, visit }) {
+    const { database, brand } = visit.options;
+    const request = { name, scopes, restriction: toRestriction({ scopes, tiers, mode }), sources, expiresAt };
+    return showOnce(await issueToken(database, request, { ...by, brand }), name, visit);
+  },
+});
