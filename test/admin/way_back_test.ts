@@ -14,12 +14,12 @@ const enter = (to: string) => `/console/enter?ended&to=${encodeURIComponent(to)}
 const PAGES = [
   "/console/keys",
   "/console/keys?account=usr_1&sort=email&sort=-state",
-  "/console/keys/lic_0123?open=suspend",
+  "/console/keys/key_01a21e2b2ffd7195b2166f38a2819002?open=suspend&done=req_01a21e2b391c7f78ad2af180e947e000",
   "/console/access/operators/vera?open=role#role-form",
   "/console/models/a%2Bb",
   "/console/audit?search=%C3%A4%20b&to=//evil.example",
   "/console/enterprise",
-  `/console/keys?search=${"a".repeat(2_000 - "/console/keys?search=".length)}`,
+  `/console/keys?search=${"z".repeat(2_000 - "/console/keys?search=".length)}`,
 ];
 /** Anybody can send these, in a link or in the hidden field of the form. */
 const OTHERS = [
@@ -62,11 +62,12 @@ const OTHERS = [
   "/console/enter/provider",
   "/console/enter#0123456789abcdef0123456789abcdef",
   "/console/keys#a b",
+  `/console/keys?search=svc_live_${"0".repeat(48)}`,
   "/console/callback?code=1",
   "/console/logout",
   "/console/assets/style.css",
   "/console/%65nter",
-  `/console/keys?search=${"a".repeat(2_001)}`,
+  `/console/keys?search=${"z".repeat(2_001 - "/console/keys?search=".length)}`,
 ];
 
 describe("wayBackOf()", () => {

@@ -9,10 +9,7 @@ const WINDOWS = 10_000;
 export type LoginFailures = ReturnType<typeof createLoginFailures>;
 
 /** Creates the count of failed logins, by all ways together and for each group of addresses. */
-export function createLoginFailures({
-  clock,
-  noteFailedLogin,
-}: Pick<AdminOptions, "clock" | "noteFailedLogin">) {
+export function createLoginFailures({ clock, noteFailedLogin }: AdminOptions) {
   const windows = new WindowTable(LIMIT, WINDOWS);
   return {
     /** Tells whether the next failure of the group is one too many. */

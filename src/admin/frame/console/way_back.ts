@@ -1,5 +1,6 @@
 /** The page to which a login leads: the one that asked for it. */
 import type { Context } from "hono";
+import { redactKeys } from "../../../secrets/mod.ts";
 import { targetOf } from "../../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { consoleOriginOf } from "./origin.ts";
@@ -13,10 +14,10 @@ const ANY_ORIGIN = "http://console.invalid";
 /**
  * Returns the address, which anybody may have written, if it is that of a page of the console, or of a part of it.
  * For any other text it returns the address of the first page. A text that a browser would read in another way than it
- * is written, such as one with `..` or a backslash, is no address.
+ * is written, such as one with `..` or a backslash, is no address, nor is one with a key.
  */
 export function wayBackOf(text: string): string {
-  if (text.length > MOST_OF_ADDRESS) return FIRST_PAGE;
+  if (text.length > MOST_OF_ADDRESS || redactKeys(text) !== text) return FIRST_PAGE;
   const { pathname = "", search = "", hash = "" } = URL.parse(text, ANY_ORIGIN) ?? {};
   return pathname + search + hash === text && PAGE.test(pathname) ? text : FIRST_PAGE;
 }
