@@ -89,17 +89,15 @@ export async function listUuids(
 }
 
 /** Returns the condition, as SQL, that an id is that of a key of the list. */
-export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): Fragment {
-  const { limit, by } = filter;
-  if (limit === undefined || (by === undefined && limit > MAX_PAGE)) {
-    if (by !== undefined)
-      return sql`${id} in (select key_id from (${candidates(sql, { filter, now })}) as candidate)`;
-    // The planner does not take the position from the list, and would read all keys before it for each page.
-    return sql`${id} in (${candidates(sql, { filter, now })}) and ${isAfter(sql, id, filter)}`;
-  }
+export function isListed(sql: Sql, id: Fragment, options: ListOptions): Fragment {
+  const { filter } = options;
+  const found = candidates(sql, options);
+  // The planner does not take the position from the list, and would read all keys before it for each page.
+  if (isLong(options)) return sql`${id} in (${found}) and ${isAfter(sql, id, filter)}`;
+  const ids = sql`select key_id from (${found}) as candidate`;
+  if (filter.limit === undefined) return sql`${id} in (${ids})`;
   // As an array, so that the planner expects few keys and looks up each by its id.
-  return sql`${id} = any(array(
-    select key_id from (${candidates(sql, { filter, now })}) as candidate ${inOrder(sql, filter)}))`;
+  return sql`${id} = any(array(${ids} ${inOrder(sql, filter)}))`;
 }
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */

@@ -49,6 +49,10 @@ function changeOfState(verb: string, scope: Scope, { summary, perform }: StateCh
   });
 }
 
+/** What the operations have in common that make the next key of a license. */
+const MAKES_KEY = { codes: ["CONFLICT"], needsIdempotencyKey: true } as const;
+const MADE = { status: 201, description: "The new key, which is shown only in this answer" } as const;
+
 /** Makes the next key of a license, once for each `Idempotency-Key`. */
 async function makeSuccessor(
   options: AdminOptions,
@@ -91,13 +95,8 @@ export const KEY_CHANGE_ROUTES = [
       ),
       ...REASON,
     }),
-    success: {
-      status: 201,
-      schema: ROTATED_KEY,
-      description: "The new key, which is shown only in this answer",
-    },
-    codes: ["CONFLICT"],
-    needsIdempotencyKey: true,
+    ...MAKES_KEY,
+    success: { ...MADE, schema: ROTATED_KEY },
     async run(options, call) {
       const overlapMs = call.body.overlap;
       const rotated = await makeSuccessor(options, call, (changes, old, by) =>
@@ -116,13 +115,8 @@ export const KEY_CHANGE_ROUTES = [
       "license has expired, renew it, so that the new key works. A key that is not revoked is rotated instead.",
     path: keyFor("replace key"),
     body: v.strictObject(REASON),
-    success: {
-      status: 201,
-      schema: SUCCESSOR_KEY,
-      description: "The new key, which is shown only in this answer",
-    },
-    codes: ["CONFLICT"],
-    needsIdempotencyKey: true,
+    ...MAKES_KEY,
+    success: { ...MADE, schema: SUCCESSOR_KEY },
     async run(options, call) {
       const made = await makeSuccessor(options, call, replaceKey);
       return isRefusal(made) ? made : made.rendered;

@@ -17,6 +17,15 @@ const REFUSED_NOW = described(
   "All reasons for which the key is refused now; empty for a key that works",
 );
 
+/** What every answer about a key has of its account and license. */
+const OF_LICENSE = {
+  user_id: identifier("usr"),
+  license_id: identifier("lic"),
+  email: v.string(),
+  tier: v.picklist(TIERS),
+  mode: MODE,
+};
+
 /** A key, without the key itself. */
 export const KEY = titled("Key", {
   id: identifier("key"),
@@ -24,14 +33,10 @@ export const KEY = titled("Key", {
     v.string(),
     "The prefix, and the first and the last four characters as far as they are known",
   ),
-  user_id: identifier("usr"),
-  license_id: identifier("lic"),
+  ...OF_LICENSE,
   external_id: EXTERNAL_ID,
-  email: v.string(),
   name: v.string(),
   organization: v.string(),
-  tier: v.picklist(TIERS),
-  mode: MODE,
   state: STATE,
   monthly_limit: LIMIT,
   ...PLACES,
@@ -60,11 +65,7 @@ export const KEY = titled("Key", {
 export const ISSUED_KEY = titled("IssuedKey", {
   id: identifier("key"),
   api_key: described(v.string(), "The key itself. It is not stored: show it once"),
-  user_id: identifier("usr"),
-  license_id: identifier("lic"),
-  email: v.string(),
-  tier: v.picklist(TIERS),
-  mode: MODE,
+  ...OF_LICENSE,
   expires_at: timestamp(),
   external_id: EXTERNAL_ID,
 });
@@ -88,11 +89,7 @@ export const KEY_STATE = titled("KeyState", { id: identifier("key"), state: STAT
 export const EXPLANATION = titled("KeyExplanation", {
   id: identifier("key"),
   key: v.string(),
-  user_id: identifier("usr"),
-  license_id: identifier("lic"),
-  email: v.string(),
-  tier: v.picklist(TIERS),
-  mode: MODE,
+  ...OF_LICENSE,
   state: STATE,
   since: described(v.nullable(timestamp()), "Since when it has this state"),
   change: v.nullable(

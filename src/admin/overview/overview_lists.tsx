@@ -5,7 +5,7 @@ import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from 
 import type { RefusedKey } from "../../keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
+import { counted, renderCount } from "../../render_count.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
@@ -23,7 +23,7 @@ interface TopProps<Row> extends Shown, TableProps<Row> {
   /** The sentence that takes the place of a list without rows. */
   readonly none: string;
   readonly asOf: Date;
-  /** The link to all rows. */
+  /** The link to all rows, if there are any. */
   readonly children?: Child;
 }
 
@@ -34,7 +34,7 @@ function Top<Row>({ title, none, asOf, now, children, ...table }: TopProps<Row>)
     <Panel title={title}>
       {rows.length === 0 ? <p>{none}</p> : <Table {...table} rows={rows} />}
       <AsOf at={asOf} now={now}>
-        {children}
+        {rows.length > 0 && children}
       </AsOf>
     </Panel>
   );
@@ -164,16 +164,14 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
     <Top
       title="Near their quota"
       none={`No license has used ${NEAR_QUOTA_PERCENT} % of its month's quota.`}
-      caption={`${licensesOf(licenses)} used ${NEAR_QUOTA_PERCENT} % of the quota or more`}
+      caption={`${counted(licenses, "license")} used ${NEAR_QUOTA_PERCENT} % of the quota or more`}
       columns={[
         CUSTOMER,
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
       {...list}
     >
-      {list.rows.length > 0 && (
-        <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
-      )}
+      <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
     </Top>
   );
 }
@@ -184,7 +182,7 @@ export function RunsOut({ licenses, ...list }: Figures["runsOut"] & Shown) {
     <Top
       title="Quota runs out"
       none="Every quota lasts until it resets, at the rate of the last seven days."
-      caption={`${licensesOf(licenses)} before the quota resets, at the rate of the last seven days`}
+      caption={`${counted(licenses, "license")} before the quota resets, at the rate of the last seven days`}
       columns={[
         CUSTOMER,
         { label: "Runs out", cell: ({ day }) => <Day at={new Date(day)} now={list.now} /> },
@@ -192,9 +190,7 @@ export function RunsOut({ licenses, ...list }: Figures["runsOut"] & Shown) {
       ]}
       {...list}
     >
-      {list.rows.length > 0 && (
-        <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>
-      )}
+      <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>
     </Top>
   );
 }
@@ -205,16 +201,14 @@ export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
     <Top
       title="Expiring soon"
       none={`No license expires within ${EXPIRING_DAYS} days.`}
-      caption={`${licensesOf(licenses)} within ${EXPIRING_DAYS} days`}
+      caption={`${counted(licenses, "license")} within ${EXPIRING_DAYS} days`}
       columns={[
         CUSTOMER,
         { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={list.now} /> },
       ]}
       {...list}
     >
-      {list.rows.length > 0 && (
-        <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show the keys that expire soon</a>
-      )}
+      <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show the keys that expire soon</a>
     </Top>
   );
 }
@@ -226,7 +220,7 @@ export function FullLicenses({ tiers, ...list }: Figures["machines"] & Shown) {
     <Top
       title="All places taken"
       none="Every license that counts machines has a free place."
-      caption={`${licensesOf(full)} without a free place for a machine`}
+      caption={`${counted(full, "license")} without a free place for a machine`}
       columns={[
         CUSTOMER,
         numeric("Places taken", ({ licenseId, used, limit }) => (
@@ -257,8 +251,4 @@ export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
       <AsOf at={asOf} now={now} />
     </Panel>
   );
-}
-
-function licensesOf(count: number): string {
-  return count === 1 ? "1 license" : `${renderCount(count)} licenses`;
 }
