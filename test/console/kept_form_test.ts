@@ -168,6 +168,29 @@ test("A form that needs a fresh login is filled in again after it, by the same o
   });
 });
 
+test("The form of a token that was refused for an old login is filled in again after a new one, and issues the token", async () => {
+  const visit = { path: "/access", expectedFaults: [/status of 403/] };
+  await admin.visitAs("admin", visit, async (page) => {
+    await page.locator("#issue-token > summary").click();
+    const form = page.locator("#issue-token-form");
+    await form.getByLabel("Name").fill("shop-of-support");
+    for (const box of ["keys:issue", "accounts:join", "free", "research"])
+      await form.getByLabel(box, { exact: true }).check();
+    await form.getByLabel("Mode of the keys").selectOption("live");
+    idle(6);
+    await form.getByRole("button", { name: "Issue the token" }).click();
+    await form.getByRole("link", { name: "Log in again" }).click();
+    await logIn(page, await admin.code());
+    await notice(page).waitFor();
+    await page.getByRole("button", { name: "Issue the token" }).click();
+    await page.getByText("Copy the token now.").waitFor();
+    const facts = await page.locator(".facts").textContent();
+    expect(facts).toContain("Scopeskeys:issue, accounts:joinTiersfree, researchModelive");
+    // The page shows the token, and the tab does not have it.
+    expect(await kept(page)).toBeNull();
+  });
+});
+
 describe("Nothing is filled in", () => {
   /** Types into the form, lets the session end, and opens the page again. */
   async function typeAndEnd(page: Page) {

@@ -79,12 +79,10 @@ for (const event of ["input", "submit"])
     ({ target }) => target instanceof Element && keep(target.closest("form[data-kept]")),
   );
 addEventListener("reset", forget);
-// A page that needs a fresh login shows what was typed until its link is followed.
+// A form that was refused for want of a fresh login shows what was typed until its link is followed.
 addEventListener("click", ({ target }) => {
   const link = target instanceof Element ? target.closest("a[href^='/console/enter']") : null;
-  keep(
-    link?.closest("form[data-kept]") ?? (link && document.querySelector("form[data-kept]:not(details form)")),
-  );
+  keep(link?.closest("form[data-kept]"));
 });
 
 export {};
