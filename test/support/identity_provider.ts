@@ -65,9 +65,10 @@ export function settingsFor(adminUrl: string, issuer: string): ProviderSettings 
 /** Starts a console whose operators log in at a provider, by default at that of {@linkcode startIdentityProvider}. */
 export async function startConsoleWithProvider<Provider extends Startable = TestProvider>(
   start: (adminUrl: string, clock: Clock) => Promise<Provider> = startIdentityProvider as never,
-): Promise<TestAdmin & { readonly provider: Provider }> {
+  { host = "127.0.0.1" }: { readonly host?: string } = {},
+): Promise<ConsoleWithProvider<Provider>> {
   const port = await findFreePort();
-  const adminUrl = `http://127.0.0.1:${port}`;
+  const adminUrl = `http://${host}:${port}`;
   const clock = createTestClock();
   const provider = await start(adminUrl, clock);
   const logLines: string[] = [];
@@ -76,6 +77,7 @@ export async function startConsoleWithProvider<Provider extends Startable = Test
   const admin = await startAdmin({ clock, port, admin: { adminUrl, log, provider: opened } });
   return {
     ...admin,
+    adminUrl,
     logLines,
     provider,
     async close() {
@@ -83,6 +85,12 @@ export async function startConsoleWithProvider<Provider extends Startable = Test
       await admin.close();
     },
   };
+}
+
+export interface ConsoleWithProvider<Provider> extends TestAdmin {
+  /** The origin of the console. */
+  readonly adminUrl: string;
+  readonly provider: Provider;
 }
 
 interface Startable {

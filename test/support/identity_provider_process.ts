@@ -23,7 +23,16 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   ],
   scopes: ["openid", "profile", "groups"],
   claims: { openid: ["sub"], profile: ["preferred_username"], groups: ["groups"] },
-  features: { devInteractions: { enabled: false } },
+  features: {
+    devInteractions: { enabled: false },
+    rpInitiatedLogout: {
+      // The page of the library loads a font from elsewhere.
+      logoutSource(context, form) {
+        const button = '<button form="op.logoutForm" name="logout" value="yes">Yes, sign me out</button>';
+        context.body = `<!doctype html><title>Sign out</title>${form}${button}`;
+      },
+    },
+  },
   interactions: { url: (_context, { uid }) => `/login/${uid}` },
   findAccount: (_context, sub) => {
     const person = Object.values(people()).find((each) => each.subject === sub);

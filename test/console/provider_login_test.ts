@@ -1,0 +1,134 @@
+/**
+ * The login at an identity provider, in a real browser. The console is at `localhost` and the provider at `127.0.0.1`, so
+ * they are different sites: a browser treats cookies and forms between them as it does in an organisation.
+ */
+import { beforeEach, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { listKeys } from "../../src/keys/mod.ts";
+import { startConsoleWithProvider, startIdentityProvider } from "../support/identity_provider.ts";
+import { useForAll } from "../support/use.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { openBrowser, takeScreenshots, type Visit } from "./support/browser.ts";
+
+const MINUTE_MS = 60_000;
+
+const admin = useForAll(() => startConsoleWithProvider(startIdentityProvider, { host: "localhost" }));
+const browser = useForAll(() => openBrowser());
+const OLGA = { subject: "248289761001", name: "olga@example.org" };
+
+beforeEach(() => {
+  admin.provider.setPeople({ olga: { ...OLGA, groups: ["licensing-admins"] } });
+});
+
+const url = (path: string) => `${admin.adminUrl}/console${path}`;
+
+function visit<Result>(path: string, act: (page: Page) => Promise<Result>, more: Partial<Visit> = {}) {
+  return browser.visit({ url: url(path), otherOrigins: [admin.provider.issuer], ...more }, act);
+}
+
+const offer = (page: Page) => page.getByRole("link", { name: "Log in with Example Staff" });
+
+/** Signs in on the page of the provider. */
+async function signIn(page: Page, name = "olga") {
+  await page.getByLabel("Name").fill(name);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true }).waitFor();
+
+describe("Log in with the provider", () => {
+  for (const script of [true, false])
+    test(`leads to the page that asked for it, ${script ? "by keyboard alone" : "without script"}`, async () => {
+      await visit(
+        "/keys?tier=free",
+        async (page) => {
+          await page.locator("a.button:focus").waitFor();
+          await takeScreenshots(page, "enter-provider");
+          if (script) await expectAccessible(page);
+          await page.keyboard.press("Enter");
+          await signIn(page);
+          await heading(page, "Keys");
+          expect(page.url()).toBe(url("/keys?tier=free"));
+          const names = (await page.context().cookies(admin.adminUrl)).map(({ name }) => name);
+          expect(names.filter((name) => name.startsWith("claviger_"))).toEqual([
+            `claviger_${new URL(admin.adminUrl).port}`,
+          ]);
+        },
+        { script },
+      );
+    });
+
+  test("says which groups count to somebody who has none of them", async () => {
+    admin.provider.setPeople({ ivan: { subject: "7", name: "ivan", groups: ["others"] } });
+    await visit(
+      "/enter",
+      async (page) => {
+        await offer(page).click();
+        await signIn(page, "ivan");
+        await page
+          .getByText("in none of the groups that may log in: licensing-admins, support, sales")
+          .waitFor();
+        await takeScreenshots(page, "enter-no-group");
+        await expectAccessible(page);
+      },
+      { expectedFaults: [/status of 403/] },
+    );
+  });
+
+  test("is not begun by a page of another site", async () => {
+    await browser.visit(
+      {
+        url: `${admin.provider.issuer}/login/none`,
+        otherOrigins: [admin.adminUrl],
+        expectedFaults: [/status of 403/],
+      },
+      async (page) => {
+        await page.evaluate(`location.href = ${JSON.stringify(url("/enter/provider"))}`);
+        await page.getByText("Another website led here").waitFor();
+        expect(await page.context().cookies(admin.adminUrl)).toEqual([]);
+      },
+    );
+  });
+});
+
+describe("After 40 idle minutes", () => {
+  test("a login at the provider leads back to the form, with what was typed", async () => {
+    await visit("/keys/issue", async (page) => {
+      await offer(page).click();
+      await signIn(page);
+      await heading(page, "Issue a key");
+      await page.getByLabel("E-mail of the account").fill("grace@example.org");
+      await page.getByLabel("Tier").selectOption("commercial");
+      admin.clock.advance(40 * MINUTE_MS);
+      await page.getByRole("button", { name: "Issue the key" }).click();
+      await page.getByText("Your session has ended: log in again.").waitFor();
+      await offer(page).click();
+      // The provider has a session, so it asks for nothing.
+      await page.getByText("Filled in again").waitFor();
+      expect(page.url()).toBe(url("/keys/issue"));
+      await page.getByRole("button", { name: "Issue the key" }).click();
+      await heading(page, "Key issued");
+      const keys = await listKeys(admin.database, { now: admin.clock.now() });
+      expect(keys.map(({ email, tier }) => [email, tier])).toEqual([["grace@example.org", "commercial"]]);
+    });
+  });
+});
+
+describe("Log out", () => {
+  test("offers the logout of the provider, too", async () => {
+    await visit("/overview", async (page) => {
+      await offer(page).click();
+      await signIn(page);
+      await heading(page, "Overview");
+      await page.getByRole("button", { name: "Log out" }).click();
+      await page.getByText("You are logged out.").waitFor();
+      await takeScreenshots(page, "enter-logged-out-provider");
+      await page.getByRole("link", { name: "Log out of Example Staff, too" }).click();
+      await page.getByRole("button", { name: "Yes, sign me out" }).click();
+      await page.getByText("You are logged out.").waitFor();
+      expect(page.url()).toStartWith(url("/enter"));
+      await offer(page).click();
+      await page.getByLabel("Name").waitFor();
+    });
+  });
+});
