@@ -124,6 +124,24 @@ describe("The login at the provider", () => {
     expect((await fetch(address)).status).toBe(200);
   });
 
+  test("begins in one process and ends in another, as behind a balancer", async () => {
+    const { name } = newPerson(["support"]);
+    const browser = newBrowser();
+    const replica = await admin.startReplica();
+    try {
+      const toReplica = (address: string) =>
+        browser.send(address.replace(admin.url, replica.url), { headers: { host: new URL(admin.url).host } });
+      const callback = await browser.signIn(name);
+      expect((await toReplica(callback)).status).toBe(200);
+      expect(await browser.open("/keys")).toBe(200);
+      const begun = await toReplica(`${admin.url}/console/enter/provider`);
+      const back = await browser.send(begun.headers.get("location") ?? "");
+      expect((await browser.send(back.headers.get("location") ?? "")).status).toBe(200);
+    } finally {
+      await replica.close();
+    }
+  });
+
   test("is offered by the login page, beside the code, which works as before", async () => {
     const { text } = await client.send("/enter?to=%2Fconsole%2Fkeys");
     expect(text).toContain('href="/console/enter/provider?to=%2Fconsole%2Fkeys"');

@@ -74,12 +74,14 @@ export async function startConsoleWithProvider<Provider extends Startable = Test
   const logLines: string[] = [];
   const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
   const opened = orThrow(openProvider(settingsFor(adminUrl, provider.issuer), { clock, log }));
-  const admin = await startAdmin({ clock, port, admin: { adminUrl, log, provider: opened } });
+  const options = { clock, admin: { adminUrl, log, provider: opened } };
+  const admin = await startAdmin({ ...options, port });
   return {
     ...admin,
     adminUrl,
     logLines,
     provider,
+    startReplica: () => startAdmin({ ...options, on: admin.testDatabase }),
     async close() {
       await provider.close();
       await admin.close();
@@ -91,6 +93,8 @@ export interface ConsoleWithProvider<Provider> extends TestAdmin {
   /** The origin of the console. */
   readonly adminUrl: string;
   readonly provider: Provider;
+  /** Starts another console behind the same origin, on the same database. */
+  startReplica(): Promise<TestAdmin>;
 }
 
 interface Startable {
