@@ -41,18 +41,14 @@ export function generateToken(brand: Brand): string {
 /** The most networks of one token. */
 const MAX_SOURCES = 32;
 
-/** Tells whether a text is one address or network from which a token can be accepted. */
-function isSource(text: string): boolean {
-  const parsed = parseTrustedProxies(text);
-  return parsed.ok && parsed.proxies.length === 1;
-}
-
 /** The rule for the addresses and networks of a token, separated by commas. */
 export const SOURCES_RULE: ParsingRule<readonly string[]> = {
-  expects: `at most ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8`,
+  expects: `1 to ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8`,
   parse(text) {
     const sources = text.split(",").map((source) => source.trim());
-    return sources.length <= MAX_SOURCES && sources.every(isSource) ? sources : undefined;
+    const parsed = sources.map((source) => parseTrustedProxies(source));
+    const isRight = parsed.every((each) => each.ok && each.proxies.length === 1);
+    return isRight && sources.length <= MAX_SOURCES ? sources : undefined;
   },
 };
 
@@ -101,13 +97,8 @@ function findWrong(request: TokenRequest, now: Date): string | undefined {
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
   if (isTooWide(restriction, scopes)) return SCOPES_RULE;
   if (expiresAt !== undefined && expiresAt <= now) return PAST_EXPIRY;
-  if (sources === undefined) return undefined;
-  if (sources.length === 0 || sources.length > MAX_SOURCES) {
-    return `it can have 1 to ${MAX_SOURCES} addresses and networks, not ${sources.length}`;
-  }
-  const wrong = sources.find((source) => !isSource(source));
-  if (wrong === undefined) return undefined;
-  return `${JSON.stringify(wrong)} is not an IP address or a network such as 10.0.0.0/8`;
+  if (sources === undefined || SOURCES_RULE.parse(sources.join(","))) return undefined;
+  return `its sources must be ${SOURCES_RULE.expects}`;
 }
 
 /**

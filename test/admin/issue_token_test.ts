@@ -86,7 +86,7 @@ describe("The form that issues a token", () => {
     for (const error of [
       'id="issue-token-name-error">It must be 1 to 64 lowercase letters',
       'id="issue-token-scopes-error">It must be one or more of keys:read',
-      'id="issue-token-from-error">It must be at most 32 addresses and networks',
+      'id="issue-token-from-error">It must be 1 to 32 addresses and networks',
       'id="issue-token-expires_at-error">It must be an ISO 8601 timestamp',
       'value="10.0.0.0/99"',
     ])

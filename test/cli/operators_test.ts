@@ -223,7 +223,7 @@ describe("claviger tokens", () => {
     );
   });
 
-  const networks = "at most 32 addresses and networks such as 10.0.0.0/8";
+  const networks = "1 to 32 addresses and networks such as 10.0.0.0/8";
   const wrongValues: [option: string, value: string, allowed: string][] = [
     ["--scope", "keys:read,keys:all", "one or more of keys:read, keys:issue"],
     ["--scope", "", "one or more of keys:read"],

@@ -69,12 +69,10 @@ describe("issueToken()", () => {
     expect(await attempt({ scopes: [] })).toContain("at least one scope of keys:read, keys:issue");
     expect(await attempt({ expiresAt: NOW })).toContain("the expiry lies in the past");
     for (const source of ["", "10.0.0.0/8 10.1.0.1", "10.0.0.0/33", "0.0.0.0/0", "host", "fe80::1%eth0"]) {
-      expect(await attempt({ sources: ["192.0.2.1", source] })).toContain(
-        "is not an IP address or a network",
-      );
+      expect(await attempt({ sources: ["192.0.2.1", source] })).toContain("must be 1 to 32 addresses");
     }
-    expect(await attempt({ sources: [] })).toContain("1 to 32 addresses and networks, not 0");
-    expect(await attempt({ sources: Array(33).fill("192.0.2.1") })).toContain("not 33");
+    for (const sources of [[], Array(33).fill("192.0.2.1")])
+      expect(await attempt({ sources })).toContain("its sources must be 1 to 32 addresses and networks");
     expect(await stateOf("attempt")).toBeUndefined();
   });
 });

@@ -17,9 +17,7 @@ export const ACCESS_PAGE: DetailPage<object> = {
 };
 
 /** Shows one's own sessions; to an admin also all other sessions, operators and tokens. */
-async function showAccess(_: object, visit: Visit): Promise<Detail> {
-  const { session, query, now } = visit;
-  const { database } = visit.options;
+async function showAccess(_: object, { options: { database }, session, query, now }: Visit): Promise<Detail> {
   const isAdmin = session.role === "admin";
   const [sessions, operators, tokens] = await Promise.all([
     listSessions(database, { now }),

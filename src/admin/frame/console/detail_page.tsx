@@ -51,10 +51,7 @@ export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly [ConsoleRou
 
 const SAME = "Nothing changed: the values were the same already.";
 
-/**
- * Finds what the path names, and shows it. After a form was refused, it is open and says why. `done` is what the change
- * of this request has done.
- */
+/** Finds what the path names, and shows it with what this request has `done`. A refused form is open and says why. */
 export async function openPage<Thing>(
   { find, show, addressOf, actions }: DetailPage<Thing>,
   visit: Visit,

@@ -135,6 +135,7 @@ interface CheckBoxesProps extends FieldProps {
 
 /** Check boxes in groups. */
 export function CheckBoxes({ label, name, id = name, value = "", error, groups }: CheckBoxesProps) {
+  const box = { type: "checkbox", name } as const;
   const checked = value.split(",");
   return (
     <fieldset aria-describedby={error && `${id}-error`}>
@@ -144,13 +145,7 @@ export function CheckBoxes({ label, name, id = name, value = "", error, groups }
           <legend class="hint">{hint}</legend>
           <div class="actions">
             {values.map((each) => (
-              <Choice
-                type="checkbox"
-                name={name}
-                value={each}
-                label={each}
-                checked={checked.includes(each)}
-              />
+              <Choice {...box} value={each} label={each} checked={checked.includes(each)} />
             ))}
           </div>
         </fieldset>

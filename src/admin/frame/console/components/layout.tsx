@@ -63,15 +63,8 @@ export function Id({ id }: { readonly id: string }) {
   );
 }
 
-interface SecretProps {
-  readonly what: "key" | "token";
-  readonly text: string;
-  /** The address to which a reload leads with the script `issued`. */
-  readonly next: string;
-}
-
-/** A key or a token, which no other page shows. */
-export function Secret({ what, text, next }: SecretProps) {
+/** A key or a token, which no other page shows. With the script `issued` a reload leads to the page at `next`. */
+export function Secret({ what, text, next }: Readonly<Record<"what" | "text" | "next", string>>) {
   return (
     <>
       <p data-reload={next}>
