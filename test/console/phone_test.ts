@@ -55,6 +55,12 @@ describe("On a phone", () => {
     });
   });
 
+  test("the name of the product stands above the login, where no search box needs the room", async () => {
+    await admin.browser.visit({ url: `${admin.url}/console/enter`, script: false, width: 320 }, (page) =>
+      page.getByText("Claviger", { exact: true }).waitFor({ state: "visible" }),
+    );
+  });
+
   test("a long name of an operator takes no second row of the frame", async () => {
     await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
       await page.setViewportSize(PHONE);
