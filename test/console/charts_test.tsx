@@ -113,6 +113,10 @@ test("A chart shows the values of one column while it has the focus, and keys mo
       expect(await plot.getAttribute("aria-valuetext")).toStartWith(month);
     }
     expect(await plot.getAttribute("aria-valuenow")).toBe("12");
+    await shown.keyboard.press("Escape");
+    expect(await seen()).toEqual([]);
+    await shown.keyboard.press("ArrowLeft");
+    expect((await seen()).map((text) => text.slice(0, 7))).toEqual(["2026-10"]);
     await expectAccessible(shown);
   });
 });

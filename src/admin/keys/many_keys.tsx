@@ -230,7 +230,7 @@ function runPage(one: KeyAction, next: URLSearchParams, visit: Visit): Page {
     body: (
       <>
         <progress max={total} value={total - left} aria-label="Progress" />
-        <p role="status">
+        <p tabindex={goesOn ? undefined : -1} autofocus={!goesOn} role="status">
           {`Done: ${renderCount(total - again)}. Failed: ${failed.length}. Left: ${renderCount(left)}.`}
         </p>
         <KeyList of={failed} />

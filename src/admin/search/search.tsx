@@ -58,7 +58,7 @@ export async function searchPage(visit: Visit, c: Context<AdminEnv>): Promise<Pa
 /** Answers the box. */
 export async function searchOfForm(visit: Visit, c: Context<AdminEnv>): Promise<Page | Response | Refusal> {
   const { options, form, may, now } = visit;
-  const given = toSearched(form.get("q") ?? "");
+  const given = toSearched((form.get("q") ?? "").replace(/^\s*\//, ""));
   const wholeKeys = findKeysIn(given, options.brand);
   for (const apiKey of may("keys:read") ? wholeKeys : []) {
     const key = await findKey(options.database, { hash: hashApiKey(apiKey) }, { now });

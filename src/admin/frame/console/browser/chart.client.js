@@ -1,4 +1,4 @@
-// Moves the column whose values a chart shows while it has the focus.
+// Moves the column whose values a chart shows while it has the focus. Escape hides the values.
 /** @type {Partial<Record<string, number>>} */
 const STEPS = {
   ArrowLeft: -1,
@@ -14,13 +14,21 @@ const STEPS = {
 addEventListener("keydown", (event) => {
   const chart = document.activeElement;
   const step = STEPS[event.key];
-  if (!chart?.matches(".values") || step === undefined || event.altKey || event.ctrlKey || event.metaKey)
+  const isEscape = event.key === "Escape";
+  if (
+    !chart?.matches(".values") ||
+    (step === undefined && !isEscape) ||
+    event.altKey ||
+    event.ctrlKey ||
+    event.metaKey
+  )
     return;
   event.preventDefault();
   const columns = [...chart.children];
-  const old = columns.findIndex(({ classList }) => classList.contains("at"));
-  const next = Math.min(columns.length - 1, Math.max(0, old + step));
+  const old = Number(chart.ariaValueNow) - 1;
   columns[old]?.classList.remove("at");
+  if (step === undefined) return;
+  const next = Math.min(columns.length - 1, Math.max(0, old + step));
   columns[next]?.classList.add("at");
   chart.ariaValueNow = `${next + 1}`;
   chart.ariaValueText = columns[next]?.textContent ?? "";

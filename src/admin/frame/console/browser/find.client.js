@@ -1,11 +1,13 @@
-// Puts the focus into the search box: / while no field has the focus, Ctrl-K always.
+// Puts the focus into the search box: / while no field has the focus, Ctrl-K always. Nothing that is found begins with /.
 const input = document.querySelector("#find");
 if (input instanceof HTMLInputElement) {
   // A phone has no such keys, and no room for the hint.
   if (matchMedia("(min-width: 40rem)").matches) input.placeholder += " ( / )";
   addEventListener("keydown", (event) => {
     const { key, ctrlKey, metaKey, altKey, target } = event;
-    const isInField = target instanceof Element && target.closest("input, select, textarea") !== null;
+    const isEmpty = target === input && input.value === "";
+    const isInField =
+      !isEmpty && target instanceof Element && target.closest("input, select, textarea") !== null;
     const isSlash = key === "/" && !ctrlKey && !metaKey && !altKey && !isInField;
     if (!isSlash && !(key.toLowerCase() === "k" && (ctrlKey || metaKey) && !altKey)) return;
     event.preventDefault();

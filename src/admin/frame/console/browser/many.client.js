@@ -24,7 +24,8 @@ async function sendNext() {
   document.title = next.title;
   document.querySelector("main")?.replaceWith(main);
   // At the end people hear what was done.
-  if (main.querySelector("[data-continues]") === null) main.focus();
+  const result = main.querySelector("p[autofocus]");
+  if (result instanceof HTMLElement) result.focus();
   return true;
 }
 

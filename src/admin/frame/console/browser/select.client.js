@@ -11,10 +11,19 @@ if (bar && boxes.length > 0) {
   const count = document.createElement("span");
   count.role = "status";
   bar.prepend(button, count);
+  // All rows that meet the conditions: more than those of the page, which look selected, too.
+  const all = bar.querySelector("[name=all]");
+  const isAll = () => all instanceof HTMLInputElement && all.checked;
+  all?.addEventListener("change", () => {
+    for (const box of boxes) box.checked = isAll();
+    show();
+  });
   const show = () => {
     const selected = boxes.filter((box) => box.checked).length;
-    button.textContent = selected === boxes.length ? "Select none" : `Select these ${boxes.length}`;
-    count.textContent = selected === 0 ? "" : `${selected} selected`;
+    const these = boxes.length === 1 ? "this one" : `these ${boxes.length}`;
+    button.textContent = selected === boxes.length ? "Select none" : `Select ${these}`;
+    if (all instanceof HTMLInputElement && selected < boxes.length) all.checked = false;
+    count.textContent = selected === 0 || isAll() ? "" : `${selected} selected`;
   };
   button.addEventListener("click", () => {
     const isAny = boxes.some((box) => !box.checked);
