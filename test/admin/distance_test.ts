@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { daysUntil } from "../../src/admin/frame/console/components/values.tsx";
 import { distanceOf } from "../../src/admin/frame/console/distance.ts";
 
 const NOW = new Date("2026-11-22T12:00:00Z");
@@ -29,4 +30,10 @@ describe("distanceOf()", () => {
   for (const [at, distance] of rows) {
     test(`shows ${at} as "${distance}"`, () => expect(distanceOf(new Date(at), NOW)).toBe(distance));
   }
+});
+
+test("daysUntil() counts days, and says today and tomorrow", () => {
+  const now = new Date("2026-11-27T18:00:00Z");
+  const texts = ["2026-11-27", "2026-11-28", "2026-12-03"].map((day) => daysUntil(day, now));
+  expect(texts).toEqual(["today", "tomorrow", "in 6 days"]);
 });

@@ -1,7 +1,7 @@
 /** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
 
 import { beforeAll, describe, expect, test } from "bun:test";
-import { DAY_MS, NEVER_EXPIRES } from "../../src/calendar.ts";
+import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/calendar.ts";
 import { dumpText } from "../support/dump.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
@@ -182,7 +182,10 @@ describe("The state of a key", () => {
 
 test("a page says of a request what its row of the audit log says, and nothing if that is about another key", async () => {
   const [one, other] = [await admin.issue(), await admin.issue()];
-  const revoked = await client.send(`/keys/${one.id}/revoke`, { cookie, form: { repeat: one.id } });
+  const revoked = await client.send(`/keys/${one.id}/revoke`, {
+    cookie,
+    form: { repeat: one.apiKey.slice(-4) },
+  });
   const suspended = await client.send(`/keys/${other.id}/suspend`, { cookie, form: {} });
   const requests = [revoked, suspended].map(({ location }) => location?.split("?done=")[1] ?? "");
   const claimOf = async ({ id }: { readonly id: string }, done: string) => {
@@ -270,10 +273,22 @@ test("A key for an e-mail with an account says which licenses the account has no
 
 test("A key that replaces another names it in the message for the customer, and its account, tier and expiry", async () => {
   const key = await admin.issue({ email: "lost@example.org", expiresAt: NEVER_EXPIRES });
-  await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.id } });
+  await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.apiKey.slice(-4) } });
   const { text } = await client.send(`/keys/${key.id}/replace`, { cookie, form: {} });
   const hint = `svc_live_${key.apiKey.slice(9, 13)}…${key.apiKey.slice(-4)}`;
   expect(text).toContain(`It replaces your key ${hint}, which no longer works.`);
   const [, issued = ""] = wordsOf(text).split("What was issued");
   for (const part of ["lost@example.org", "research, live", "Expires never"]) expect(issued).toContain(part);
+});
+
+test("a page that says that a key works says when its quota runs out, and how far that day is", async () => {
+  const key = await admin.issue();
+  const tomorrow = toDay(new Date(admin.clock.nowMs() + DAY_MS));
+  await admin.database.query(
+    (sql) => sql`
+      insert into figure_runs_out (key_id, day) values (${uuidOf(key)}::uuid, ${tomorrow}::date)`,
+  );
+  const text = wordsOf((await client.send(`/keys/${key.id}`, { cookie })).text);
+  expect(text).toContain(`is not used up. At this rate it runs out on ${tomorrow}, tomorrow.`);
+  expect(text).toContain(`Runs out ${tomorrow}, tomorrow`);
 });

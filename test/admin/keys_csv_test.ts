@@ -138,7 +138,7 @@ describe("GET /keys.csv", () => {
     const { status, text } = await get("?search=crowd");
     expect(status).toBe(400);
     expect(text).toContain("narrow the search, then download the keys");
-    expect(text).toContain('<form class="filters" action="/console/keys"');
+    expect(text).toContain('<form class="filters" action="/console/keys#rows"');
     expect(text).toContain('value="crowd"');
     // The page shows the keys that were found, with a warning. Without such a key it says that, too.
     const page = await client.send("/keys?search=crowd", { cookie });

@@ -48,7 +48,7 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/:id/license": async (admin) => onKey(await admin.issue(), "license", { days: "30" }),
   "POST /keys/:id/revoke": async (admin) => {
     const key = await admin.issue();
-    return onKey(key, "revoke", { repeat: key.id });
+    return onKey(key, "revoke", { repeat: key.apiKey.slice(-4) });
   },
   "POST /keys/many": async (admin) => onKeys(admin, ""),
   "POST /keys/many.csv": async (admin) => onKeys(admin, ".csv"),

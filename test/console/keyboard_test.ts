@@ -46,7 +46,7 @@ describe("The focus", () => {
     await admin.visitAs("editor", { path: "/keys/issue?email=ada@example.org" }, async (page) => {
       await page.getByLabel("Tier").selectOption("free");
       await page.getByRole("button", { name: "Issue the key" }).click();
-      await focusOn(page, "[data-copies=api-key]");
+      await focusOn(page, "[data-copies=new-key]");
     });
   });
 
@@ -130,5 +130,84 @@ test("A text is selected if the browser lets no page copy it", async () => {
     await page.getByRole("button", { name: `Copy ${id}` }).click();
     await page.getByText("the text is selected, copy it").waitFor();
     expect(await page.evaluate("getSelection().toString()")).toBe(id);
+  });
+});
+
+test("Log out is not reached just before the content, although it stands there", async () => {
+  await admin.visitAs("viewer", { path: "/keys", script: false }, async (page) => {
+    await page.locator(".who button").focus();
+    await page.keyboard.press("Tab");
+    await focusOn(page, ".top nav a");
+    for (const width of [1440, 1100, 375]) {
+      await page.setViewportSize({ width, height: 800 });
+      const [menu, who] = await Promise.all(
+        [".top nav", ".who"].map((part) => page.locator(part).boundingBox()),
+      );
+      expect([width, (who?.x ?? 0) + (who?.width ?? 0) > width - 60]).toEqual([width, true]);
+      expect([width, (who?.y ?? 0) < (menu?.y ?? 0)]).toEqual([width, width < 1200]);
+    }
+  });
+});
+
+test("The page of an erasure opens at its title, and not at the form below what goes", async () => {
+  const { userId } = await admin.issue({ email: "gone@example.org" });
+  await admin.visitAs("admin", { path: `/accounts/${userId}` }, async (page) => {
+    await page.getByRole("link", { name: "Erase…" }).press("Enter");
+    await focusOn(page, ".heading");
+    await page.getByRole("heading", { name: "What goes" }).waitFor();
+    await Bun.sleep(100);
+    expect(await page.locator(".heading:focus").count()).toBe(1);
+    expect(await page.locator(".action[open]").count()).toBe(1);
+    expect(await page.evaluate("scrollY")).toBeLessThan(120);
+  });
+});
+
+test("A form that opens in place is in sight with its buttons, and its title names the key", async () => {
+  const { id, apiKey } = await admin.issue();
+  await admin.visitAs("admin", { path: `/keys/${id}` }, async (page) => {
+    await page.setViewportSize({ width: 1280, height: 640 });
+    for (const action of ["tier", "revoke"]) {
+      await page.evaluate("scrollTo(0, 0)");
+      await page.locator(`#${action} summary`).press("Enter");
+      await page.locator(`#${action} form :focus`).waitFor();
+      const { y = 0, height = 0 } = (await page.locator(`#${action} form`).boundingBox()) ?? {};
+      expect([action, y >= 0, y + height <= 640]).toEqual([action, true, true]);
+    }
+    await page.getByRole("heading", { name: `Revoke …${apiKey.slice(-4)}`, exact: true }).waitFor();
+    await page
+      .getByLabel(`Type the last four characters to confirm: ${apiKey.slice(-4)}`)
+      .fill(apiKey.slice(-4));
+    await page.getByRole("button", { name: "Revoke the key" }).press("Enter");
+    await page.getByText("The key is revoked for good.").waitFor();
+  });
+});
+
+test("After a renewal the page leads to the license file", async () => {
+  const { id } = await admin.issue();
+  await admin.visitAs("editor", { path: `/keys/${id}?open=renew#renew-form` }, async (page) => {
+    await page.getByRole("button", { name: "Renew the license" }).press("Enter");
+    await page.locator(".notice").getByRole("link", { name: "Export license file" }).press("Enter");
+    await focusOn(page, "#license-days");
+  });
+});
+
+test("A slash in the empty search box is no text, and a leading one is not searched", async () => {
+  await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
+    const box = page.getByLabel("Find anything");
+    await page.keyboard.press("/");
+    await focusOn(page, "#find");
+    await page.keyboard.press("/");
+    expect(await box.inputValue()).toBe("");
+    await box.fill("/nobody at all");
+    await box.press("Enter");
+    await page.waitForURL(/search\?q=nobody\+at\+all$/);
+  });
+});
+
+test("One row that can be selected is named as one", async () => {
+  await admin.issue({ email: "single@example.org" });
+  await admin.visitAs("editor", { path: "/keys?search=single@example.org" }, async (page) => {
+    await page.getByRole("button", { name: "Select this one" }).press("Enter");
+    await page.getByText("1 selected").waitFor();
   });
 });

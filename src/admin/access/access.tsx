@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import { listOperators, listSessions, listTokens, type Operator } from "../../operators/mod.ts";
-import { DoneNotice } from "../frame/console/components/layout.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { issue } from "./issue_token.tsx";
@@ -28,7 +28,7 @@ async function showAccess(_: object, { options: { database }, session, query, no
   return {
     title: "Access",
     script: "submit_once",
-    above: query.get("done") === "session" && <DoneNotice done="The session has ended." />,
+    above: query.get("done") === "session" && <Notice kind="done">The session has ended.</Notice>,
     below: (
       <>
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>

@@ -9,7 +9,7 @@ import { counted, renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findErasedMonth } from "../../usage/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
-import { DoneNotice, Notice } from "../frame/console/components/layout.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Day, Foreign } from "../frame/console/components/values.tsx";
 import type { DetailPage } from "../frame/console/detail_page.tsx";
@@ -124,7 +124,7 @@ export async function readErasedMonth(account: Account, { options }: Visit): Pro
 export function ErasureNotice({ account, month, now, done }: NoticeProps) {
   const { erasingSince, erasedAt, textsErasedAt } = account;
   if (!isErased(account)) {
-    if (erasingSince === null) return <DoneNotice done={done} />;
+    if (erasingSince === null) return <Notice kind="done">{done}</Notice>;
     return (
       <Notice kind="warning" isAnswer={done !== undefined}>
         {done ?? (
@@ -138,7 +138,7 @@ export function ErasureNotice({ account, month, now, done }: NoticeProps) {
     );
   }
   return (
-    <Notice kind={done === undefined ? "warning" : "good"} isAnswer={done !== undefined}>
+    <Notice kind={done === undefined ? "warning" : "done"}>
       {done ?? (
         <>The person was erased from this account{erasedAt && [" on ", <Day at={erasedAt} now={now} />]}.</>
       )}{" "}

@@ -94,6 +94,7 @@ export const renew: KeyAction = action({
     return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
   },
   done: { "license.renew": ({ key }) => renewedOf(key) },
+  leadsTo: exportLicense.name,
 });
 
 /** Says which keys of a license a renewal changes. */
@@ -208,7 +209,7 @@ const revoke: KeyAction = action({
   fits: isNotRevoked,
   isDone: ({ key }) => key.state === "revoked",
   isFinal: true,
-  repeat: { what: "the key id", textOf: ({ key }) => key.id },
+  repeat: { what: "the last four characters", textOf: ({ key }) => key.hint.slice(-4) },
   Form: () => (
     <p>
       <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,

@@ -129,8 +129,10 @@ type Proposed = Readonly<Record<string, string | undefined>>;
 
 function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Page {
   const fieldOf = fieldsOf("issue", refused);
-  const isEmpty = (name: string) => refused === undefined && !proposed[name];
-  const field = (name: string) => ({ ...fieldOf(name, proposed[name]), autofocus: isEmpty(name) });
+  const field = (name: string) => ({
+    ...fieldOf(name, proposed[name]),
+    autofocus: !(refused ?? proposed[name]),
+  });
   const mode = field("mode");
   return {
     title: "Issue a key",

@@ -58,6 +58,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   ]);
   return {
     title: `Key ${key.hint}`,
+    name: `…${key.hint.slice(-4)}`,
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
     beside: <State of={key} />,

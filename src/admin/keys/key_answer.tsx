@@ -5,7 +5,7 @@ import { featuresOf } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { statusOf } from "../../wire/mod.ts";
 import { Facts } from "../frame/console/components/table.tsx";
-import { Ago, Day, Used } from "../frame/console/components/values.tsx";
+import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
 import { meaningOf } from "./key_refusals.tsx";
 
 /** The most refusals that are named here; the table of the page has all. */
@@ -29,7 +29,7 @@ export function CustomerSees({ explanation, now, limits }: Props) {
           ["Validate answers", <Answer {...key} />],
           ["Tier", `${key.tier}: ${featuresOf(key.tier).join(", ").replaceAll("_", " ")}`],
           ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
-          key.runsOutOn === null ? null : ["Runs out", <Day at={new Date(key.runsOutOn)} now={now} />],
+          key.runsOutOn !== null && ["Runs out", `${key.runsOutOn}, ${daysUntil(key.runsOutOn, now)}`],
           ["Resets", <Day at={new Date(resetsAt)} now={now} />],
           ["Expires", <Day at={key.expiresAt} now={now} />],
           ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],

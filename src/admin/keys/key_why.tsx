@@ -5,8 +5,8 @@ import { describeActor } from "../../audit/mod.ts";
 import { toDay } from "../../calendar.ts";
 import { type KeyExplanation, type Obstacle, sentenceOf } from "../../keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
-import { DoneNotice, Notice } from "../frame/console/components/layout.tsx";
-import { Ago, Foreign } from "../frame/console/components/values.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
+import { Ago, daysUntil, Foreign } from "../frame/console/components/values.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { changeLimit, renew, resume } from "./actions.tsx";
@@ -25,12 +25,13 @@ interface Props extends WhyProps {
 
 /** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
 export function Why({ explanation, visit, done }: Props) {
-  const { obstacles, overlapsSince, expiresAt } = explanation.key;
+  const { obstacles, overlapsSince, expiresAt, runsOutOn } = explanation.key;
   if (obstacles.length === 0 && overlapsSince === null) {
     return (
-      <Notice kind="good" isAnswer={done !== undefined}>
+      <Notice kind={done === undefined ? "good" : "done"}>
         {done !== undefined && <p>{done}</p>}
         The key works: it is active, and the quota of its license is not used up.
+        {runsOutOn && ` At this rate it runs out on ${runsOutOn}, ${daysUntil(runsOutOn, visit.now)}.`}
         {/* After a change, its reason would look like that of the change. */}
         {done === undefined && explanation.since !== null && (
           <p class="since">
@@ -42,7 +43,7 @@ export function Why({ explanation, visit, done }: Props) {
   }
   return (
     <>
-      <DoneNotice done={done} />
+      <Notice kind="done">{done}</Notice>
       <Notice kind="warning">
         <b>{renderVerdict(obstacles)}</b>
         <ul>

@@ -10,7 +10,7 @@ import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
-import { Customer, Day, Lines, Used } from "../frame/console/components/values.tsx";
+import { Customer, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
 
 const ROWS = 10;
 
@@ -185,7 +185,7 @@ export function RunsOut({ licenses, ...list }: Figures["runsOut"] & Shown) {
       caption={`${counted(licenses, "license")} before the quota resets, at the rate of the last seven days`}
       columns={[
         CUSTOMER,
-        { label: "Runs out", cell: ({ day }) => <Day at={new Date(day)} now={list.now} /> },
+        { label: "Runs out", cell: ({ day }) => <Lines text={day} more={daysUntil(day, list.now)} /> },
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
       {...list}

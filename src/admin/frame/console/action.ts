@@ -43,6 +43,8 @@ interface Described<Thing> {
    * the answer is not the page.
    */
   readonly done?: Readonly<Partial<Record<AuditAction, Sentence<Thing>>>>;
+  /** The name of the action to which the sentence about the change has a link. */
+  readonly leadsTo?: string;
   /** Tells whether the state allows the action; by default every state does. */
   fits?(of: Thing): boolean;
   /** Tells whether the thing is already as the action makes it, if its state alone shows that. */

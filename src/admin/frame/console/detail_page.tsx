@@ -10,7 +10,7 @@ import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
 import type { Script } from "./assets.ts";
 import { Actions, LastRefusal } from "./components/action.tsx";
-import { DoneNotice } from "./components/layout.tsx";
+import { Notice } from "./components/layout.tsx";
 import { describeLastChange } from "./last_change.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
@@ -37,6 +37,8 @@ export interface Detail extends Omit<Page, "body" | "code"> {
   /** What stands between the title and the actions. A function includes what the last change has done. */
   readonly above?: Child | ((done: Child) => Child);
   readonly below: Child;
+  /** What the title of an open form calls the thing, because the title of the page may be out of sight. */
+  readonly name?: string;
 }
 
 /** Returns the routes of a page and of its actions. */
@@ -61,9 +63,9 @@ export async function openPage<Thing>(
   if (isRefusal(of)) return of;
   const detail = await show(of, visit);
   if (isRefusal(detail)) return detail;
-  const { above, below, ...page } = detail;
+  const { above, below, name, ...page } = detail;
   const done = after.done ?? (await describeLastChange(actions, { of, visit }));
-  const shown = { actions, address: addressOf(of), of, visit, refused };
+  const shown = { actions, address: addressOf(of), of, name, visit, refused };
   return {
     ...page,
     script: [...new Set<Script>(["action", "copy", ...[page.script ?? []].flat()])],
@@ -71,14 +73,7 @@ export async function openPage<Thing>(
     body: (
       <>
         <LastRefusal {...shown} />
-        {typeof above === "function" ? (
-          above(done)
-        ) : (
-          <>
-            <DoneNotice done={done} />
-            {above}
-          </>
-        )}
+        {typeof above === "function" ? above(done) : [<Notice kind="done">{done}</Notice>, above]}
         <Actions {...shown} />
         {below}
       </>

@@ -7,9 +7,10 @@
 import type { Child } from "hono/jsx";
 import { type AuditRow, listAudit, nameOfActor } from "../../../audit/mod.ts";
 import { HOUR_MS } from "../../../calendar.ts";
-import type { Action, Sentence } from "./action.ts";
+import { type Action, isOffered, type Sentence } from "./action.ts";
 import { changesOf } from "./components/changes.tsx";
 import { Foreign } from "./components/values.tsx";
+import { toOpenForm } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 /** The word of an address to which the reload of a page with a new key or token leads. */
@@ -25,21 +26,21 @@ export async function describeLastChange<Thing>(
   const request = visit.query.get("done");
   if (request === SHOWN) return "It is not shown again: rotate the key, or renew the token, for another.";
   if (request === null) return undefined;
-  const sentences = new Map<string, Sentence<Thing>>(
-    actions.flatMap(({ done = {} }) => Object.entries(done)),
-  );
   const rows = await listAudit(visit.options.database, {
     actor: nameOfActor(visit.actor),
     since: new Date(visit.now.getTime() - HOUR_MS),
     limit: MOST_ROWS,
   });
   const [row, ...others] = rows.filter((each) => each.request === request && isAbout(each, visit.params));
-  const sentence = sentences.get(row?.action ?? "");
+  const { done, leadsTo } = actions.find(({ done = {} }) => row && row.action in done) ?? {};
+  const sentence = new Map<string, Sentence<Thing>>(Object.entries(done ?? {})).get(row?.action ?? "");
   if (row === undefined || sentence === undefined) return undefined;
+  const next = actions.find(({ name }) => name === leadsTo);
   const text = typeof sentence === "string" ? sentence : sentence(of, row.after);
   return (
     <>
-      {others.length === 0 && <WasAndIs {...row} />} <Foreign text={text} />
+      {others.length === 0 && <WasAndIs {...row} />} <Foreign text={text} />{" "}
+      {next && isOffered(next, { of, visit }) && <a href={toOpenForm("", next.name)}>{next.label}</a>}
     </>
   );
 }

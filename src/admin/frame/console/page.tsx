@@ -42,7 +42,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
   const { title, beside, body, isNarrow, script, searched, goesTo } = page;
   const content = (
     <>
-      <div class="heading">
+      <div class="heading" id="title" tabindex={-1}>
         <h1>{title}</h1>
         {beside}
       </div>
@@ -106,6 +106,14 @@ function Menu({ session, menu, path }: Place & { readonly session: Session }) {
   const entries = menu.filter(({ scope }) => mayUse(session.role, scope));
   return (
     <>
+      <form class="who" method="post" action="/console/logout">
+        <span>
+          <b title={session.operator}>{session.operator}</b> <span class="muted">{session.role}</span>
+        </span>
+        <button type="submit" class="quiet">
+          Log out
+        </button>
+      </form>
       <nav aria-label="Menu">
         <ul>
           {entries.map((entry) => (
@@ -117,14 +125,6 @@ function Menu({ session, menu, path }: Place & { readonly session: Session }) {
           ))}
         </ul>
       </nav>
-      <form class="who" method="post" action="/console/logout">
-        <span>
-          <b title={session.operator}>{session.operator}</b> <span class="muted">{session.role}</span>
-        </span>
-        <button type="submit" class="quiet">
-          Log out
-        </button>
-      </form>
     </>
   );
 }

@@ -15,16 +15,20 @@ for (const link of document.querySelectorAll("a[data-closes]"))
     close(link.closest(".action"));
   });
 
-// Puts the focus into an open form: on its first wrong field, else on the notice of a refusal, else on its first field.
+// Shows the whole of an open form, and puts the focus into it: on its first wrong field, else on the notice of a refusal, else on its first field.
 function enter(/** @type {Element | null} */ action) {
+  action?.querySelector("form")?.scrollIntoView({ block: "nearest" });
   for (const control of ["[aria-invalid]", ".notice.bad", "input:not([type=hidden]), select"]) {
     const found = action?.querySelector(`form :is(${control})`);
     if (found instanceof HTMLElement) return found.focus();
   }
 }
 
-// Only after the load: until then the browser can still move the focus to the form that the address names.
-addEventListener("load", () => enter(document.querySelector(".action[open]")));
+// Only after the load: until then the browser can still move the focus to the form that the address names. If it names
+// the title, people are to read the page first.
+addEventListener("load", () => {
+  if (document.querySelector("#title:target") === null) enter(document.querySelector(".action[open]"));
+});
 for (const action of document.querySelectorAll("details.action"))
   action.addEventListener("toggle", () => action.hasAttribute("open") && enter(action));
 

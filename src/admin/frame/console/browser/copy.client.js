@@ -4,8 +4,8 @@ for (const button of document.querySelectorAll("button[data-copies]")) {
   const source = document.getElementById(button.dataset.copies ?? "");
   const status = button.nextElementSibling;
   button.hidden = false;
-  // The browser gives the focus to no button that is hidden.
-  if (button.autofocus) button.focus();
+  // The page with a new key or token is about copying it.
+  if (button.dataset.copies?.startsWith("new-")) button.focus();
   button.addEventListener("click", async () => {
     const isCopied = await navigator.clipboard.writeText(source?.textContent ?? "").then(
       () => true,

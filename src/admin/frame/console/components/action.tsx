@@ -16,6 +16,7 @@ interface ActionsProps<Thing> {
   /** The address of the page, below `/console`. */
   readonly address: string;
   readonly of: Thing;
+  readonly name?: string | undefined;
   readonly visit: Visit;
   /** The form that was refused: its action is open and says why. */
   readonly refused: RefusedForm | undefined;
@@ -66,7 +67,7 @@ function ActionForm<Thing>({
         data-download={isDownload ? "" : undefined}
         data-kept={isFinal ? undefined : ""}
       >
-        <Title>{label}</Title>
+        <Title>{`${label} ${props.name ?? ""}`}</Title>
         {refusal && (
           <RefusalNotice
             refusal={refusal}

@@ -41,13 +41,7 @@ export function FieldError({ id, error }: { readonly id: string } & Pick<FieldPr
 }
 
 /** The attributes that connect a control with its hint and its error; the first wrong one gets the focus. */
-export function describe({
-  name,
-  id = name,
-  hint,
-  error,
-  autofocus,
-}: Pick<FieldProps, "name" | "id" | "hint" | "error" | "autofocus">) {
+export function describe({ name, id = name, hint, error, autofocus }: Omit<FieldProps, "label">) {
   const ids = [hint && `${id}-hint`, error && `${id}-error`].filter((id) => id !== undefined);
   return {
     "aria-describedby": ids.length === 0 ? undefined : ids.join(" "),

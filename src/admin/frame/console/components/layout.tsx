@@ -12,17 +12,18 @@ export function IssueButton({ query = "" }: { readonly query?: string }) {
 }
 
 export interface NoticeProps {
-  readonly kind: "good" | "warning" | "bad";
-  /** The answer to what somebody did is read out, and gets the focus when the page opens; by default a `bad` one is. */
+  readonly kind: "good" | "done" | "warning" | "bad";
+  /** Answers what somebody did, so it is read out and gets the focus; by default `done` and `bad` ones do. */
   readonly isAnswer?: boolean;
   readonly children?: Child;
 }
 
-/** A sentence that stands out. */
-export function Notice({ kind, isAnswer = kind === "bad", children }: NoticeProps) {
+/** A sentence that stands out, if there is one. */
+export function Notice({ kind, isAnswer = kind === "done" || kind === "bad", children }: NoticeProps) {
+  if (children === undefined) return null;
   return (
     <div
-      class={`notice ${kind}`}
+      class={`notice ${kind === "done" ? "good" : kind}`}
       role={isAnswer ? (kind === "bad" ? "alert" : "status") : undefined}
       tabindex={isAnswer ? -1 : undefined}
       autofocus={isAnswer}
@@ -32,22 +33,11 @@ export function Notice({ kind, isAnswer = kind === "bad", children }: NoticeProp
   );
 }
 
-/** Says what the last change has done, if there was one. */
-export function DoneNotice({ done }: { readonly done: Child }) {
-  return done === undefined ? null : (
-    <Notice kind="good" isAnswer>
-      {done}
-    </Notice>
-  );
-}
-
 interface CopyableProps {
   readonly id: string;
   readonly text: string;
   /** What the button says, such as `Copy the key`. */
   readonly label: string;
-  /** The page is about this text, so the button gets the focus. */
-  readonly autofocus?: boolean;
 }
 
 /** An identifier with a button that copies it. The page's script `copy` shows the button. */
@@ -70,19 +60,19 @@ export function Secret({ what, text, next }: Readonly<Record<"what" | "text" | "
       <p data-reload={next}>
         <b>Copy the {what} now.</b> It is shown only once: only its hash is stored.
       </p>
-      <Copyable id={`new-${what}`} text={text} label={`Copy the ${what}`} autofocus />
+      <Copyable id={`new-${what}`} text={text} label={`Copy the ${what}`} />
     </>
   );
 }
 
 /** A text to copy: one click selects it. The page's script `copy` shows the button. */
-export function Copyable({ id, text, label, autofocus }: CopyableProps) {
+export function Copyable({ id, text, label }: CopyableProps) {
   return (
     <div class="copyable">
       <code id={id} class="key">
         {text}
       </code>
-      <button type="button" data-copies={id} autofocus={autofocus} hidden>
+      <button type="button" data-copies={id} hidden>
         {label}
       </button>
       <span role="status" />

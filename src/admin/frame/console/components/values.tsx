@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Values as people read them. */
 import type { Child } from "hono/jsx";
-import { NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
+import { DAY_MS, NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
 import { NEAR_QUOTA_PERCENT } from "../../../../figures/mod.ts";
 import { describeObstacles, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
 import { percentUsed } from "../../../../licensing/mod.ts";
@@ -122,6 +122,12 @@ export function Day({ at, now }: { readonly at: Date; readonly now?: Date | unde
       {now && <Distance at={at} now={now} />}
     </>
   );
+}
+
+/** Returns how far a day is from that of now: `today`, `tomorrow`, `in 6 days`. */
+export function daysUntil(day: string, now: Date): string {
+  const days = Math.max(0, (Date.parse(day) - Date.parse(toDay(now))) / DAY_MS);
+  return ["today", "tomorrow"][days] ?? `in ${days} days`;
 }
 
 /** A minute, as `2026-11-22 12:30`. */
