@@ -3,7 +3,7 @@ import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect } from "node:tls";
 import * as v from "valibot";
-import { codeOf, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
+import { codeOf, NETWORK_REASONS, type Reasons, reasonOf, whenNotTrusted } from "../system_error.ts";
 
 export interface HealthAnswer {
   readonly isHealthy: boolean;
@@ -127,10 +127,8 @@ const CERTIFICATE_REASONS: Reasons = {
 
 /** The issuer is not trusted. The remedy depends on whether --ca was given. */
 const NOT_TRUSTED: Reasons = {
+  ...whenNotTrusted("its certificate is not trusted; give its root with --ca"),
   DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed; give it with --ca",
-  SELF_SIGNED_CERT_IN_CHAIN: "its certificate's root is not trusted; give it with --ca",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is not trusted; give its root with --ca",
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "its certificate is not trusted; give its root with --ca",
 };
 
 function certificateReasonOf(error: Error, hasCa: boolean): string | undefined {

@@ -12,7 +12,8 @@ import { listTooMany } from "./too_many_requests.ts";
 const SHORT_LIST = 50_000;
 
 export interface ListOptions {
-  readonly filter: KeyFilter;
+  /** All conditions that `listed_keys` and the stored lists can answer. */
+  readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent">;
   readonly now: Date;
   /** The order does not count: each part is read in the order of its index, and none of them to its end. */
   readonly isCount?: boolean;
@@ -90,15 +91,10 @@ export function storedState(state: ListedState): string {
 }
 
 /** Returns the range of expiries that the filter includes: after the first instant, up to the second one. */
-export function expiriesOf({ filter: { state, expiringWithinDays }, now }: ListOptions): {
-  readonly after?: Date;
-  readonly until?: Date;
-} {
-  const isUnexpired = state === "active" || expiringWithinDays !== undefined;
-  const withinMs = (expiringWithinDays ?? 0) * DAY_MS;
-  const isBounded = state === "expired" || expiringWithinDays !== undefined;
+export function expiriesOf({ filter: { state, expiringWithinDays: days }, now }: ListOptions) {
+  const end = days === undefined ? undefined : new Date(now.getTime() + days * DAY_MS);
   return {
-    ...(isUnexpired && { after: now }),
-    ...(isBounded && { until: state === "expired" ? now : new Date(now.getTime() + withinMs) }),
+    after: state === "active" || days !== undefined ? now : undefined,
+    until: state === "expired" ? now : end,
   };
 }

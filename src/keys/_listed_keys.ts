@@ -51,10 +51,7 @@ const LONGEST_COUNTED = 20_000;
  */
 export async function countListed(
   database: Database,
-  {
-    now,
-    filter,
-  }: { readonly now: Date; readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent"> },
+  { now, filter }: ListOptions,
 ): Promise<number | undefined> {
   const isTooWide = filter.search?.isTooWide && filter.by === "expiry";
   if (isTooWide || looksUpLongList(filter)) return undefined;
@@ -236,11 +233,8 @@ function selectAmong(sql: Sql, options: ListOptions, lists: readonly StoredList[
     exists (select from listed_keys where listed_keys.key_id = list.key_id and ${meets(sql, options)} offset 0)`;
   if (most !== undefined)
     return sql`select key_id from (${list}) as list where ${isMet} ${inOrder(sql, filter)}`;
-  return selectFirst(
-    sql,
-    { ...options, filter: { ...filter, stored: undefined } },
-    sql`and ${isAmong(list)}`,
-  );
+  const unlisted = { ...options, filter: { ...filter, stored: undefined } };
+  return selectFirst(sql, unlisted, sql`and ${isAmong(list)}`);
 }
 
 /** Selects the months in which keys of the list expire. */

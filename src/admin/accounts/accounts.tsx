@@ -7,9 +7,8 @@ import { parsedField } from "../../rule.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { SEARCH_HINT, TextField } from "../frame/console/components/form.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
-import { AccountLink, Day, Foreign } from "../frame/console/components/values.tsx";
+import { AccountLink, Day, Name } from "../frame/console/components/values.tsx";
 import { fieldOf } from "../frame/console/conditions.ts";
-import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { List } from "../frame/console/list_page.tsx";
 
 const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(parsedField(idRule("usr"))) } as const;
@@ -52,5 +51,5 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
 };
 
 function Text({ text }: { readonly text: string }) {
-  return text === "" ? <span class="muted">–</span> : <Foreign text={cutText(text, MOST_OF_NAME)} />;
+  return text === "" ? <span class="muted">–</span> : <Name text={text} />;
 }

@@ -17,9 +17,8 @@ import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { type Column, Table } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Foreign, Lines, Pill } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Lines, Name, Pill } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
-import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 
@@ -79,14 +78,10 @@ function columnsAt(now: Date): readonly Column<MachineSummary>[] {
         <Lines
           text={
             <a href={`/console/machines/${id}`}>
-              {name === null ? (
-                <code>{`…${id.slice(-6)}`}</code>
-              ) : (
-                <Foreign text={cutText(name, MOST_OF_NAME)} />
-              )}
+              {name === null ? <code>{`…${id.slice(-6)}`}</code> : <Name text={name} />}
             </a>
           }
-          more={platform !== null && <Foreign text={cutText(platform, MOST_OF_NAME)} />}
+          more={platform !== null && <Name text={platform} />}
         />
       ),
     },

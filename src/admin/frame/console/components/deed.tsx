@@ -4,8 +4,7 @@ import type { Database } from "../../../../database/mod.ts";
 import { parseId } from "../../../../ids.ts";
 import { findHints } from "../../../../keys/mod.ts";
 import { findEmails } from "../../../../licensing/mod.ts";
-import { cutText, MOST_OF_NAME } from "../cut_text.ts";
-import { AccountLink, Foreign, KeyLink } from "./values.tsx";
+import { AccountLink, KeyLink, Name } from "./values.tsx";
 
 /** What people call the things that a row of the audit log concerns. */
 export interface NamedThings {
@@ -51,7 +50,7 @@ export function Deed({ action, keyId, userId, email, hint, before, after }: Audi
   return (
     <div class="thing">
       {wordsOf(action)} {keyId && <KeyLink id={keyId} text={key} />}
-      {!keyId && !isOfAccount && <Foreign text={cutText(thing.join(" "), MOST_OF_NAME)} />}
+      {!keyId && !isOfAccount && <Name text={thing.join(" ")} />}
       {userId && (isOfAccount ? " " : " of ")}
       {userId && <AccountLink id={userId} email={email ?? `…${userId.slice(-6)}`} />}
       <code class="more">{action}</code>

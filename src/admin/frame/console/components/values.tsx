@@ -18,6 +18,11 @@ export function Foreign({ text }: { readonly text: string }) {
   return <bdi>{escapeControls(text)}</bdi>;
 }
 
+/** A name that others gave, cut so that a page stays small. */
+export function Name({ text }: { readonly text: string }) {
+  return <Foreign text={cutText(text, MOST_OF_NAME)} />;
+}
+
 /** A link to a key, by its id or by another text. */
 export function KeyLink({ id, text = id }: { readonly id: string; readonly text?: string }) {
   return (
@@ -52,7 +57,7 @@ export function Customer({ userId, email, more }: CustomerProps) {
         .filter((text) => text !== "")
         .map((text) => (
           <span class="more">
-            <Foreign text={cutText(text, MOST_OF_NAME)} />
+            <Name text={text} />
           </span>
         ))}
     </>
