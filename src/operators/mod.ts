@@ -41,7 +41,6 @@ export {
   disableTokens,
   type ListedToken,
   listTokens,
-  NEXT_EXPIRY,
   renewToken,
   resumeToken,
   revokeToken,

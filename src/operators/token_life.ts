@@ -1,10 +1,9 @@
 /** Lists, renews and revokes tokens, and resumes tokens that a restore disabled. */
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import { PAST_EXPIRY, TIMESTAMP, toTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, PAST_EXPIRY, toTimestamp } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import type { ParsingRule } from "../rule.ts";
 import { hashOf } from "./_secret_text.ts";
 import { SCOPES_OF_RESTRICTED, SCOPES_RULE } from "./scopes.ts";
 import { generateToken, type Token, type TokenColumns, tokenColumns, toToken } from "./tokens.ts";
@@ -43,32 +42,24 @@ function stateOf(sql: Sql, now: Date): Fragment {
   return sql`case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end`;
 }
 
-/** The rule for another expiry of a token. */
-export const NEXT_EXPIRY: ParsingRule<Date | "never"> = {
-  expects: `${TIMESTAMP.expects}, or never`,
-  parse: (text) => (text === "never" ? text : TIMESTAMP.parse(text)),
-};
-
 /**
- * Gives a token a new secret, and with `expiresAt` another expiry. Name, scopes and restriction stay the
- * same, and the old secret is refused from then on. Refuses an unknown or revoked token, a token that would still be
- * expired, and a token with scopes that a restricted token cannot have.
+ * Gives a token a new secret, and with `expiresAt` another expiry (`NEVER_EXPIRES`: none). Name, scopes and restriction
+ * stay the same, and the old secret is refused from then on. Refuses an unknown or revoked token, a token that would still
+ * be expired, and a token with scopes that a restricted token cannot have.
  */
 export async function renewToken(
   database: Database,
-  { name, expiresAt }: { readonly name: string; readonly expiresAt?: Date | "never" | undefined },
+  { name, expiresAt }: { readonly name: string; readonly expiresAt?: Date | undefined },
   { brand, actor, now }: By & { readonly brand: Brand },
 ): Promise<{ readonly token: string; readonly state: TokenState } | Refusal> {
   const token = generateToken(brand);
-  const given = expiresAt === "never" ? null : (expiresAt ?? null);
   const [row] = await database.query<TokenChange & { expiresAt: Date | null; isTooWide: boolean }>(
     (sql) => sql`
       with old as (
         select id, state, expires_at,
                coalesce(tiers[1], mode) is not null
                  and not scopes <@ ${toTextArray(SCOPES_OF_RESTRICTED)}::text[] as is_too_wide,
-               case when ${expiresAt === undefined}::boolean then expires_at else ${given}::timestamptz end
-                 as ends_at
+               nullif(coalesce(${expiresAt ?? null}::timestamptz, expires_at), ${NEVER_EXPIRES}::timestamptz) as ends_at
           from tokens where name = ${name} for update
       ),
       changed as (

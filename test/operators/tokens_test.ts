@@ -1,6 +1,7 @@
 /** Tokens: the refusals at their issue, and the effects of renewing, revoking and resuming on the integration. */
 import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import {
   disableTokens,
   findTokens,
@@ -36,7 +37,7 @@ async function issue(request: Partial<TokenRequest> & { readonly name: string })
   return issued.token;
 }
 
-async function renew(name: string, expiresAt?: Date | "never"): Promise<string> {
+async function renew(name: string, expiresAt?: Date): Promise<string> {
   const renewed = await renewToken(server.database, { name, expiresAt }, { ...BY, brand: BRAND });
   if (isRefusal(renewed)) throw new Error(renewed.sentence);
   return renewed.token;
@@ -129,7 +130,7 @@ describe("renewToken()", () => {
     await issue({ name: "short", expiresAt: LATER });
     await renew("short");
     expect(await expiryOf("short")).toEqual(LATER);
-    const renewLater = (expiresAt?: Date | "never") =>
+    const renewLater = (expiresAt?: Date) =>
       renewToken(server.database, { name: "short", expiresAt }, { ...BY, now: LATER, brand: BRAND });
     const sentence = "it would be expired since 2026-11-20T13:00:00Z; give a later expiry";
     expect(sentenceOf(await renewLater())).toContain(sentence);
@@ -137,7 +138,7 @@ describe("renewToken()", () => {
     const past = "the expiry lies in the past; give a later expiry";
     expect(sentenceOf(await renewLater(LATER))).toContain(past);
     expect(await renewLater(new Date(LATER.getTime() + 1))).toMatchObject({ state: "active" });
-    await renew("short", "never");
+    await renew("short", NEVER_EXPIRES);
     expect(await expiryOf("short")).toBeNull();
   });
 });

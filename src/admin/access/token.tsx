@@ -6,13 +6,12 @@ import {
   limitsOfToken,
   listTokens,
   meaningOf,
-  NEXT_EXPIRY,
   renewToken,
   resumeToken,
   revokeToken,
 } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
+import { EXPIRY_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Notice, Secret } from "../frame/console/components/layout.tsx";
@@ -42,7 +41,7 @@ const renew: Action<ListedToken> = action({
       />
     </>
   ),
-  entries: { expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(NEXT_EXPIRY))) },
+  entries: { expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(EXPIRY_FIELD)) },
   async perform({ of: { name }, fields: { expires_at: expiresAt }, by, visit }) {
     const { database, brand } = visit.options;
     return showOnce(await renewToken(database, { name, expiresAt }, { ...by, brand }), name, visit);

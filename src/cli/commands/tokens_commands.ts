@@ -1,7 +1,7 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { InvalidArgumentError } from "commander";
 import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
-import { MODES, TIERS } from "../../licensing/mod.ts";
+import { EXPIRY, MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
   isTooWide,
@@ -10,7 +10,6 @@ import {
   listTokens,
   meaningOf,
   NAME_RULE,
-  NEXT_EXPIRY,
   renewToken,
   resumeToken,
   revokeToken,
@@ -84,7 +83,7 @@ const renew = databaseCommand({
   arguments: NAME,
   options: {
     ...REASON,
-    expiresAt: option("another expiry: ISO 8601, or never; by default unchanged", NEXT_EXPIRY, {
+    expiresAt: option("another expiry: ISO 8601, or never; by default unchanged", EXPIRY, {
       as: "time",
     }),
   },
