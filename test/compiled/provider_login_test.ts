@@ -45,7 +45,7 @@ describe.skipIf(!isBuilt)("the executable with an identity provider", () => {
     expect((await browser.logIn("olga")).status).toBe(200);
     expect(await browser.open("/keys/issue")).toBe(200);
     const operators = await installed.json(["operators", "list"]);
-    expect(operators).toMatchObject([{ name: "olga", role: "admin" }]);
+    expect(operators).toMatchObject([{ name: "olga", role: "admin", issuer: provider.issuer }]);
 
     const { findings } = readFindings(await installed.run(["doctor", "--json"], env));
     expect(findings.find(({ name }) => name === "login")).toMatchObject({

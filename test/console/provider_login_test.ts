@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listKeys } from "../../src/keys/mod.ts";
+import { listTokens } from "../../src/operators/mod.ts";
 import { startConsoleWithProvider, startIdentityProvider } from "../support/identity_provider.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
@@ -17,6 +18,8 @@ const browser = useForAll(() => openBrowser());
 const OLGA = { subject: "248289761001", name: "olga@example.org" };
 
 beforeEach(() => {
+  // The provider has a clock of its own, which no test moves.
+  admin.clock.setWall(new Date().toISOString());
   admin.provider.setPeople({ olga: { ...OLGA, groups: ["licensing-admins"] } });
 });
 
@@ -111,6 +114,47 @@ describe("After 40 idle minutes", () => {
       const keys = await listKeys(admin.database, { now: admin.clock.now() });
       expect(keys.map(({ email, tier }) => [email, tier])).toEqual([["grace@example.org", "commercial"]]);
     });
+  });
+});
+
+test("An admin makes a token for a shop after a new login at the provider, and not before", async () => {
+  await visit("/access", async (page) => {
+    await offer(page).click();
+    await signIn(page);
+    await heading(page, "Access");
+    await admin.database.query(
+      (sql) => sql`update operator_sessions set proved_at = proved_at - interval '6 minutes'`,
+    );
+    await page.goto(url("/access?open=issue-token"));
+    const form = page.locator("#issue-token-form");
+    await form.getByLabel("Name", { exact: true }).fill("shop");
+    await form.getByLabel("keys:issue").check();
+    await form.getByRole("link", { name: "Log in again" }).click();
+    await page.getByText("This needs a login of the last five minutes").waitFor();
+    await offer(page).click();
+    // The provider has a session, and asks for the name all the same.
+    await signIn(page);
+    await page.getByText("Filled in again").waitFor();
+    expect(await form.getByLabel("Name", { exact: true }).inputValue()).toBe("shop");
+    await form.getByRole("button", { name: "Issue the token" }).click();
+    await page.getByText("Copy the token now.").waitFor();
+    const tokens = await listTokens(admin.database, { now: admin.clock.now() });
+    expect(tokens.map(({ name, createdBy }) => [name, createdBy])).toEqual([["shop", "operator:olga"]]);
+  });
+});
+
+test("The page of an operator says who decides the role, and offers no other one", async () => {
+  await visit("/overview", async (page) => {
+    await offer(page).click();
+    await signIn(page);
+    await heading(page, "Overview");
+    await page.goto(url("/access/operators/olga"));
+    await heading(page, "Operator olga");
+    await page.getByText("admin, by the groups at the provider").waitFor();
+    await takeScreenshots(page, "operator-of-provider");
+    await expectAccessible(page);
+    expect(await page.getByText("Change role").count()).toBe(0);
+    expect(await page.getByText("Remove…").count()).toBe(1);
   });
 });
 

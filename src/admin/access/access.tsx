@@ -17,7 +17,8 @@ export const ACCESS_PAGE: DetailPage<object> = {
 };
 
 /** Shows one's own sessions; to an admin also all other sessions, operators and tokens. */
-async function showAccess(_: object, { options: { database }, session, query, now }: Visit): Promise<Detail> {
+async function showAccess(_: object, { options, session, query, now }: Visit): Promise<Detail> {
+  const { database, provider } = options;
   const isAdmin = session.role === "admin";
   const [sessions, operators, tokens] = await Promise.all([
     listSessions(database, { now }),
@@ -33,7 +34,7 @@ async function showAccess(_: object, { options: { database }, session, query, no
       <>
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
         <Sessions sessions={seen} ownId={session.id} now={now} />
-        {isAdmin && <Operators operators={operators} now={now} />}
+        {isAdmin && <Operators operators={operators} provider={provider?.name} now={now} />}
         {isAdmin && (
           <>
             <h2>Tokens</h2>
@@ -49,7 +50,14 @@ async function showAccess(_: object, { options: { database }, session, query, no
   };
 }
 
-function Operators({ operators, now }: { readonly operators: readonly Operator[]; readonly now: Date }) {
+interface OperatorsProps {
+  readonly operators: readonly Operator[];
+  /** The name of the identity provider; undefined without one. */
+  readonly provider: string | undefined;
+  readonly now: Date;
+}
+
+function Operators({ operators, provider, now }: OperatorsProps) {
   const ordered = operators.toSorted((a, b) => Number(a.removedAt !== null) - Number(b.removedAt !== null));
   return (
     <>
@@ -61,6 +69,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
         command="claviger operators list"
       />
       <p class="muted">
+        {provider && `People log in with ${provider}: the first login creates the operator. `}
         On the host, <code>claviger operators login NAME --role ROLE</code> creates an operator and prints a
         link.
       </p>

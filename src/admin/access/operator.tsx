@@ -15,7 +15,7 @@ import { type Action, action } from "../frame/console/action.ts";
 import { Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { Ago } from "../frame/console/components/values.tsx";
+import { Ago, Foreign } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
@@ -31,7 +31,8 @@ const setRoleOf: Action<Operator> = action({
   submit: "Change the role",
   needsFreshProof: true,
   toMany: true,
-  fits: ({ removedAt }) => removedAt === null,
+  // The groups at the provider decide the role of the others.
+  fits: ({ removedAt, issuer }) => removedAt === null && issuer === null,
   Form: ({ of: { role }, field }) => (
     <>
       <p>The role applies from the next request. The last admin cannot get a lower role.</p>
@@ -84,7 +85,7 @@ export const OPERATOR_PAGE: DetailPage<Operator> = {
 const UNKNOWN = refuse("NOT_FOUND", "No operator has this name");
 
 async function showOperator(operator: Operator, { options, session, now }: Visit): Promise<Detail> {
-  const { name, role, createdAt, removedAt, lastSeenAt, tokens } = operator;
+  const { name, role, issuer, createdAt, removedAt, lastSeenAt, tokens } = operator;
   const sessions = await listSessions(options.database, { now });
   return {
     title: `Operator ${name}`,
@@ -98,7 +99,8 @@ async function showOperator(operator: Operator, { options, session, now }: Visit
         )}
         <Facts
           facts={[
-            ["Role", role],
+            ["Role", issuer === null ? role : `${role}, by the groups at the provider`],
+            ["Logs in", issuer === null ? "by links of commands" : <Foreign text={issuer} />],
             ["Created", <Ago at={createdAt} now={now} />],
             ["Last seen", lastSeenAt ? <Ago at={lastSeenAt} now={now} /> : "never"],
             removedAt && ["Removed", <Ago at={removedAt} now={now} />],

@@ -51,7 +51,8 @@ const list = databaseCommand({
   name: "list",
   description: "list operators by name, including removed operators",
   async run(_values, { database, print }) {
-    const rows = (await listOperators(database)).map((operator) => ({
+    const operators = await listOperators(database);
+    const rows = operators.map((operator) => ({
       name: operator.name,
       role: operator.role,
       state: operator.removedAt === null ? "active" : "removed",
@@ -59,7 +60,10 @@ const list = databaseCommand({
       removed_at: operator.removedAt && toTimestamp(operator.removedAt),
       last_seen_at: operator.lastSeenAt && toTimestamp(operator.lastSeenAt),
     }));
-    print.table(rows);
+    print.table(
+      rows,
+      rows.map((row, index) => ({ ...row, issuer: operators[index]?.issuer ?? null })),
+    );
   },
 });
 
