@@ -1,7 +1,7 @@
 /** Tokens that an admin issues, renews and resumes in the console, with every option of the commands. */
 import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { listTokens, tokenPattern } from "../../src/operators/mod.ts";
+import { listTokens, SCOPES, tokenPattern } from "../../src/operators/mod.ts";
 import { BRAND } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -26,6 +26,15 @@ async function issue(...fields: [string, string][]) {
 }
 
 describe("The form that issues a token", () => {
+  test("has a box for every scope", async () => {
+    const { cookie } = await client.logIn("admin");
+
+    const { text } = await client.send("/access", { cookie });
+
+    const boxes = [...text.matchAll(/name="scopes" value="([^"]+)"/g)].map(([, scope]) => scope);
+    expect(boxes).toEqual([...SCOPES]);
+  });
+
   test("issues one with every option of the command, and explains it", async () => {
     const name = newName();
 

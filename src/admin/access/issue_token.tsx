@@ -3,14 +3,7 @@
 import * as v from "valibot";
 import { TIMESTAMP } from "../../calendar.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
-import {
-  issueToken,
-  NAME_RULE,
-  SCOPES,
-  type Scope,
-  SOURCES_RULE,
-  toRestriction,
-} from "../../operators/mod.ts";
+import { issueToken, NAME_RULE, SCOPES, SOURCES_RULE, toRestriction } from "../../operators/mod.ts";
 import { parsedField, someOf } from "../../rule.ts";
 import { MODE_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
@@ -21,7 +14,7 @@ import { showOnce } from "./token.tsx";
 type GroupOf<Each> = Each extends `${infer Group}:${string}` ? Group : never;
 
 /** What the scopes of a group let a program do, in their order. */
-const GROUPS: Readonly<Record<GroupOf<Scope>, string>> = {
+const GROUPS: Readonly<Record<GroupOf<(typeof SCOPES)[number]>, string>> = {
   keys: "Keys: see them; issue them; change, suspend, rotate and renew them; revoke them.",
   accounts:
     "Accounts: see them; issue keys for existing ones, which only a token with tiers or a mode needs; change them; erase people.",

@@ -121,13 +121,12 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
 }
 
 interface CheckBoxesProps extends FieldProps {
-  /** The checked values, separated by commas. */
   readonly value: string | undefined;
   /** Values by the line that says what they mean. */
   readonly groups: readonly (readonly [hint: string, values: readonly string[]])[];
 }
 
-/** Check boxes in groups. */
+/** Check boxes in groups. Their value has what is checked, separated by commas. */
 export function CheckBoxes({ label, name, id = name, value = "", error, groups }: CheckBoxesProps) {
   const box = { type: "checkbox", name } as const;
   const checked = value.split(",");
