@@ -9,6 +9,7 @@
  * single file (the global `Bun`, `process.env`, file extensions) and about cycles.
  */
 import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path/posix";
 
 const rooms = [
@@ -341,6 +342,18 @@ test("no door writes a table, except for the history of a demo", async () => {
   const writers: string[] = [];
   for (const file of files) if (WRITE.test(await Bun.file(join(root, file)).text())) writers.push(file);
   expect(writers).toEqual(["src/cli/demo/history.sql"]);
+});
+
+test("each file that a migration names can be found, by its name or by its former one", async () => {
+  const root = join(import.meta.dir, "..");
+  const textsOf = (files: string) =>
+    [...new Bun.Glob(files).scanSync(root)].map((file) => Bun.file(join(root, file)).text());
+  const sources = (await Promise.all(textsOf("src/**/*.ts"))).join("\n");
+  const migrations = (await Promise.all(textsOf("sql/*.sql"))).join("\n");
+  const named = [...new Set(migrations.match(/\bsrc\/[\w/]+\.tsx?/g))];
+  expect(named.length).toBeGreaterThan(5);
+  const lost = named.filter((file) => !existsSync(join(root, file)) && !sources.includes(file));
+  expect(lost).toEqual([]);
 });
 
 /** What the cache has to forget: every change of a license or a key, except when a key was used last. */
