@@ -1,7 +1,7 @@
 /** The places of a license: on how many machines it may run at one moment, node-locked or floating. */
 import type { Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { renderCount } from "../render_count.ts";
+import { counted, renderCount } from "../render_count.ts";
 import { wholeNumber } from "../rule.ts";
 
 /** The rule for the machine limit of a license. */
@@ -42,9 +42,8 @@ export function renderPlaces({ maxMachines, seatMinutes }: Places) {
 /** Describes the places of a license for people, such as `30 floating seats of 15 minutes`. */
 export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   if (maxMachines === null) return "not counted";
-  const [count, plural] = [renderCount(maxMachines), maxMachines === 1 ? "" : "s"];
-  if (seatMinutes === null) return `${count} node-locked machine${plural}`;
-  return `${count} floating seat${plural} of ${renderCount(seatMinutes)} minutes`;
+  if (seatMinutes === null) return counted(maxMachines, "node-locked machine");
+  return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
 }
 
 /** Returns SQL that adds the places of a license to a `jsonb` of the audit log, if its machines are counted. */

@@ -145,18 +145,14 @@ const processColumns = (ownUuid: string, now: Date): readonly Column<ServingProc
         <Lines text={`half within ${inMs(p50Ms)}`} more={`95 % within ${inMs(p95Ms)}`} />
       ),
   },
-  { label: "Last seen", cell: ({ seenSecondsAgo }) => `${seenOf(seenSecondsAgo)} ago` },
+  {
+    label: "Last seen",
+    cell: ({ seenSecondsAgo }) => distanceOf(new Date(now.getTime() - seenSecondsAgo * 1_000), now),
+  },
 ];
 
 /** Two digits: the time of an answer is counted in steps, of which each is about twice the one before. */
 const inMs = (ms: number) => `${renderCount(Number(ms.toPrecision(2)))} ms`;
-
-/** The time is by the clock of the database, so the database also computes the distance. */
-function seenOf(seconds: number): string {
-  if (seconds < 120) return seconds === 1 ? "1 second" : `${seconds} seconds`;
-  const minutes = Math.floor(seconds / 60);
-  return minutes < 120 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} hours`;
-}
 
 /** A remedy, whose commands stand between backticks. */
 function Remedy({ text }: { readonly text: string }) {

@@ -1,4 +1,5 @@
 import { DAY_MS, HOUR_MS } from "../../../calendar.ts";
+import { counted } from "../../../render_count.ts";
 
 const MINUTE_MS = 60_000;
 const YEAR_MONTHS = 12;
@@ -25,18 +26,13 @@ export function distanceOf(at: Date, now: Date): string {
 }
 
 function amountOf(months: number, ms: number): string | undefined {
-  if (months >= 2 * YEAR_MONTHS) return inUnits(months / YEAR_MONTHS, "year");
-  if (ms >= (MOST_DAYS + 1) * DAY_MS) return inUnits(months, "month");
+  if (months >= 2 * YEAR_MONTHS) return counted(Math.floor(months / YEAR_MONTHS), "year");
+  if (ms >= (MOST_DAYS + 1) * DAY_MS) return counted(months, "month");
   const found = UNITS.find(({ fromMs }) => ms >= fromMs);
-  return found && inUnits(ms / found.ms, found.unit);
+  return found && counted(Math.floor(ms / found.ms), found.unit);
 }
 
 function monthsBetween(from: Date, to: Date): number {
   const monthOf = (at: Date) => at.getUTCFullYear() * YEAR_MONTHS + at.getUTCMonth();
   return monthOf(to) - monthOf(from) - (to.getUTCDate() < from.getUTCDate() ? 1 : 0);
-}
-
-function inUnits(count: number, unit: string): string {
-  const whole = Math.floor(count);
-  return `${whole} ${unit}${whole === 1 ? "" : "s"}`;
 }
