@@ -229,6 +229,15 @@ describe("A login", () => {
   });
 });
 
+test("Ten failures a minute of an address group get 429, and a valid code still logs in", async () => {
+  const statuses: number[] = [];
+  for (let n = 0; n < 12; n++) statuses.push((await client.send("/callback?code=x&state=y")).status);
+  expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  expect((await client.send("/enter", { form: { code: "0".repeat(32) } })).status).toBe(429);
+  const { cookie } = await client.logIn("viewer", "root");
+  expect(await client.isLoggedIn(cookie)).toBe(true);
+});
+
 describe("A provider that fails", () => {
   const failing: readonly [string, Forgery["instead"], string][] = [
     ["without an answer", { path: "/token", answer: () => {} }, "does not answer: not within 5 s"],
