@@ -200,6 +200,13 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_ADMIN_LISTEN: toText(config.adminListen),
     CLAVIGER_ADMIN_URL: config.adminUrl ?? "",
     CLAVIGER_SECRET: config.secret?.text ?? "",
+    ...(config.provider && {
+      CLAVIGER_OIDC_ISSUER: config.provider.issuer,
+      CLAVIGER_OIDC_CLIENT_ID: config.provider.clientId,
+      CLAVIGER_OIDC_CLIENT_SECRET_FILE: config.provider.secretFile ?? "",
+      CLAVIGER_OIDC_NAME: config.provider.name,
+      CLAVIGER_OIDC_ROLES: config.provider.roles.map(({ role, group }) => `${role}=${group}`).join(","),
+    }),
     ...(config.modelsBucket && {
       CLAVIGER_MODELS_S3: config.modelsBucket.url,
       CLAVIGER_MODELS_S3_REGION: config.modelsBucket.region,
