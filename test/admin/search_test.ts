@@ -126,6 +126,25 @@ describe("POST /search", () => {
     }
   });
 
+  test("shows the keys with the same start or the same end if no key has both", async () => {
+    const digits = ada.apiKey.slice(9);
+    const [start, end] = [digits.slice(0, 4), digits.slice(-4)];
+    const other = (text: string) => `${text.slice(0, 3)}${text.endsWith("0") ? "1" : "0"}`;
+    for (const [q, group] of [
+      [`svc_live_${start}…${other(end)}`, "Keys with the same start"],
+      [`svc_live_${other(start)}…${end}`, "Keys with the same end"],
+      [`svc_live_${start}${digits.slice(4, 44)}${other(end)}`, "Keys with the same start"],
+    ] as const) {
+      const { status, text } = await search(q);
+      expect({ q, status, groups: groupsOf(text) }).toEqual({ q, status: 200, groups: [group] });
+      expect(text).toContain(ada.id);
+      expect(text).toContain("Nothing was found for");
+    }
+    expect(groupsOf((await search(`svc_live_${start}…${end}`)).text)).not.toContain(
+      "Keys with the same start",
+    );
+  });
+
   test("shows at most ten results of a group, the named ones first, with a link to all of them", async () => {
     for (let n = 0; n < 12; n++)
       await admin.issue({ email: `crowd${n}@example.org`, organization: "Ab17 AG" });

@@ -108,6 +108,14 @@ async function showFound(
         {[found.keys, found.accounts, found.models, found.operators].every(({ length }) => length === 0) && (
           <>
             <p class="empty">Nothing was found for {shown ? <Foreign text={shown} /> : "this text"}.</p>
+            {found.near.map(([as, search, rows]) => (
+              <Group
+                list={{ ...KEYS, title: `Keys with the same ${as}` }}
+                visit={reading}
+                rows={rows}
+                query={{ search }}
+              />
+            ))}
             <Help {...visit} />
           </>
         )}
@@ -118,6 +126,8 @@ async function showFound(
 
 interface Found extends Pick<Search, "isTooWide"> {
   readonly keys: readonly KeySummary[];
+  /** Keys with only the start, or only the end, of a text that gives both and finds no key. */
+  readonly near: readonly (readonly [as: string, text: string, rows: readonly KeySummary[]])[];
   readonly accounts: readonly Account[];
   readonly models: readonly RegisteredModel[];
   readonly operators: readonly Operator[];
@@ -143,6 +153,9 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
     may("models:read") ? listRegistered(database, { search: text, limit: MOST + 1 }) : [],
     may("admin") ? listOperators(database) : [],
   ]);
+  const { start, end, isEither } = parseKeyParts(text) ?? {};
+  const isNear = named.length === 0 && start !== undefined && end !== undefined && !isEither;
+  const near = isNear ? Object.entries({ start: `${start}…`, end: `…${end}` }) : [];
   const place = ({ name }: Operator) => name.indexOf(text.toLowerCase());
   const found = operators.filter((each) => place(each) >= 0).toSorted((a, b) => place(a) - place(b));
   const [only, other] = [
@@ -154,6 +167,9 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
   return {
     isTooWide: search.isTooWide,
     keys: [...new Map([...named, ...ofAccounts].map((key) => [key.id, key])).values()],
+    near: await Promise.all(
+      near.map(async ([as, text]) => [as, text, await findKeys({ accountUuids: [], text })] as const),
+    ),
     accounts,
     models,
     operators: found,
@@ -177,12 +193,12 @@ interface GroupProps<Row> {
 function Group<Row>({ list: { title, path, columns }, visit, rows, query }: GroupProps<Row>) {
   if (rows.length === 0) return null;
   const hasMore = rows.length > MOST;
-  const caption = hasMore ? `The first ${MOST}` : `${rows.length} found`;
+  const caption = hasMore ? `The first ${MOST}; more match` : `${rows.length} found`;
   return (
     <>
       <h2>{title}</h2>
       <Table caption={caption} columns={columns(visit)} rows={rows.slice(0, MOST)} />
-      {hasMore && <a href={toAddress(`/console${path}`, query ?? {})}>{`Show all ${title.toLowerCase()}`}</a>}
+      {hasMore && <a href={toAddress(`/console${path}`, query ?? {})}>Show all in the list</a>}
     </>
   );
 }
