@@ -37,6 +37,7 @@ const OF_THING = {
   change_account: "leave them out, or change the account first",
   change_role: "change the role first",
   log_in_again: "log in again first",
+  select_keys: undefined,
 } as const;
 
 /** The words of each remedy. */

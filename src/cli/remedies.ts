@@ -5,6 +5,7 @@ import { quoteShellWord } from "./quote_shell_word.ts";
 
 const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   list_keys: () => "see `claviger keys list`",
+  select_keys: () => "see `claviger keys list`",
   replace_one: () => "replace one of them first with `claviger keys replace KEY`",
   replace_key: (id) => `replace it with a new key with \`claviger keys replace ${id}\``,
   rotate_instead: (id) => `rotate it instead with \`claviger keys rotate ${id}\``,

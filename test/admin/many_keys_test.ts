@@ -322,6 +322,15 @@ describe("Many keys", () => {
     );
   });
 
+  test("that are none or too many lead back to the list with its conditions", async () => {
+    const conditions = "tier=free&sort=oldest";
+    const many = Array.from({ length: 1_001 }, () => toId("key", newUuid())).join(" ");
+    for (const id of ["", many]) {
+      const { text } = await send("/keys/many", { id, conditions });
+      expect(text).toContain('<a href="/console/keys?tier=free&amp;sort=oldest">Back to the keys</a>');
+    }
+  });
+
   test("are downloaded as a file", async () => {
     const keys = await issueMany(3);
     const answer = await client.send("/keys/many.csv", { cookie, form: { id: idsOf(keys.slice(1)) } });

@@ -40,13 +40,7 @@ const OPPOSITES = new Map([
   [resume, suspend],
 ]);
 
-const TO_LIST = { remedy: { name: "list_keys" } } as const;
-const NOTHING_SELECTED = refuse("INVALID_REQUEST", "No key is selected: select keys of the list", TO_LIST);
-const TOO_MANY = refuse(
-  "INVALID_REQUEST",
-  `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`,
-  TO_LIST,
-);
+const TOO_MANY = `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`;
 
 interface Selection {
   readonly keys: readonly KeySummary[];
@@ -93,10 +87,14 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   const isAll = form.has("all");
   const uuids = isAll ? await listAll(conditions, visit) : ids.flatMap((id) => parseId("key", id) ?? []);
   if (isRefusal(uuids)) return uuids;
-  if (uuids.length > MOST_KEYS) return TOO_MANY;
+  const refuseKeys = (why: string) =>
+    refuse("INVALID_REQUEST", why, { remedy: { name: "select_keys", of: conditions } });
+  if (uuids.length > MOST_KEYS) return refuseKeys(TOO_MANY);
   const which = form.get("which") ?? (isAll ? describeAll(conditions) : "rows of the list");
   const keys = await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
-  return keys.length === 0 ? NOTHING_SELECTED : { keys, conditions, total, which };
+  return keys.length === 0
+    ? refuseKeys("No key is selected: select keys of the list")
+    : { keys, conditions, total, which };
 }
 
 /** Says in words which keys meet the conditions: `all with tier: free, expiring within: 90`. */

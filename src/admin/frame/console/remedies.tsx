@@ -25,6 +25,7 @@ const OPERATORS: Link = { scope: "admin", label: "Show all operators", to: () =>
 /** A remedy without a link has no page: only a command or the API can do it. */
 const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   list_keys: { scope: "keys:read", label: "Show all keys", to: () => "/keys" },
+  select_keys: { scope: "keys:read", label: "Back to the keys", to: (conditions) => `/keys?${conditions}` },
   replace_key: { scope: "keys:manage", label: "Replace the key", to: toKeyForm("replace") },
   rotate_instead: { scope: "keys:manage", label: "Rotate it", to: toKeyForm("rotate") },
   resume_key: { scope: "keys:manage", label: "Resume it", to: toKeyForm("resume") },
