@@ -292,3 +292,24 @@ test("a page that says that a key works says when its quota runs out, and how fa
   expect(text).toContain(`is not used up. At this rate it runs out on ${tomorrow}, tomorrow.`);
   expect(text).toContain(`Runs out ${tomorrow}, tomorrow`);
 });
+
+test("A form counts its wrong fields", async () => {
+  const key = await admin.issue();
+  const wrong = async (form: Record<string, string>) =>
+    wordsOf((await client.send(`/keys/${key.id}/machines`, { cookie, form })).text);
+  expect(await wrong({ max_machines: "x" })).toContain("Nothing was changed: correct the marked field.");
+  expect(await wrong({ max_machines: "x", seat_minutes: "x" })).toContain("correct the 2 marked fields.");
+});
+
+test("The page of an account leads to the form of a tier, and repeats no e-mail as a name", async () => {
+  const email = "nameless@example.org";
+  const key = await admin.issue({ email });
+  const { text } = await client.send(`/accounts/${key.userId}`, { cookie });
+  expect(text).toContain(`<a href="/console/keys/${key.id}?open=tier#tier-form">Change tier</a>`);
+  expect(wordsOf(text)).toContain("Name none Organization");
+  const viewer = await client.logIn("viewer");
+  const read = await client.send(`/accounts/${key.userId}`, { cookie: viewer.cookie });
+  expect(read.text).not.toContain("Change tier");
+  await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.id } });
+  expect((await client.send(`/accounts/${key.userId}`, { cookie })).text).not.toContain("Change tier");
+});

@@ -131,7 +131,7 @@ describe("Issue a key", () => {
       await page.getByLabel("Monthly limit").fill("many");
       await page.getByLabel("Last day").fill("2001-01-01");
       await page.getByRole("button", { name: "Issue the key" }).click();
-      await page.getByText("No key was issued: 4 fields need a change.").waitFor();
+      await page.getByText("No key was issued: correct the 4 marked fields.").waitFor();
       const email = page.getByLabel("E-mail of the account");
       expect(await email.getAttribute("aria-invalid")).toBe("true");
       expect(await page.locator("#issue-email-error").textContent()).toBe(

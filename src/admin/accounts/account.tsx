@@ -14,6 +14,7 @@ import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
+import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
@@ -79,13 +80,13 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
         <Facts
           facts={[
             ["Account id", <Id id={id} />],
-            ["Name", <Foreign text={name} />],
+            ["Name", name === email ? NONE : <Foreign text={name} />],
             ["Organization", organization === "" ? NONE : <Foreign text={organization} />],
             ["Created", <Day at={createdAt} now={now} />],
             ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
           ]}
         />
-        <Licenses account={account} keys={keys.slice(0, MAX_SHOWN)} now={now} />
+        <Licenses account={account} keys={keys.slice(0, MAX_SHOWN)} now={now} may={may} />
       </>
     ),
     below: (
@@ -157,7 +158,7 @@ interface LicensesProps {
   readonly now: Date;
 }
 
-function Licenses({ account, keys, now }: LicensesProps) {
+function Licenses({ account, keys, now, may }: LicensesProps & Pick<Visit, "may">) {
   const groups = [...Map.groupBy(keys, ({ licenseId }) => licenseId).values()];
   const licenses = groups.flatMap((group) => (group[0] ? [{ ...group[0], keys: group }] : []));
   return (
@@ -189,7 +190,7 @@ function Licenses({ account, keys, now }: LicensesProps) {
             },
             numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
             { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
-            { label: "Keys", cell: Keys },
+            { label: "Keys", cell: ({ keys }) => <Keys keys={keys} may={may} /> },
           ]}
           rows={licenses}
         />
@@ -205,15 +206,19 @@ function Licenses({ account, keys, now }: LicensesProps) {
   );
 }
 
-function Keys({ keys }: Pick<LicensesProps, "keys">) {
+function Keys({ keys, may }: Pick<LicensesProps, "keys"> & Pick<Visit, "may">) {
+  const key = keys.find(({ state }) => may("keys:manage") && state !== "revoked");
   return (
-    <ul class="plain">
-      {keys.map((key) => (
-        <li>
-          <KeyLink id={key.id} text={key.hint} /> <State of={key} />
-          {key.mode === "test" && " test"}
-        </li>
-      ))}
-    </ul>
+    <>
+      <ul class="plain">
+        {keys.map((key) => (
+          <li>
+            <KeyLink id={key.id} text={key.hint} /> <State of={key} />
+            {key.mode === "test" && " test"}
+          </li>
+        ))}
+      </ul>
+      {key && <a href={toOpenForm(`/console/keys/${key.id}`, "tier")}>Change tier</a>}
+    </>
   );
 }

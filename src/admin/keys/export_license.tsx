@@ -2,7 +2,7 @@
 /** The export of a signed license. Its answer is a file. */
 import * as v from "valibot";
 import { DAY_MS, NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { isRefusal, refuse } from "../../refusal.ts";
+import { isRefusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import {
@@ -15,7 +15,7 @@ import {
 } from "../../signed_licenses/mod.ts";
 import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { TEXT, TEXT_OR_NOTHING, WRONG_FIELDS } from "../frame/console/form_fields.ts";
+import { refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { toOpenForm } from "../frame/console/route.ts";
 import { type ActedKey, HELP, isActive, type KeyAction, uuidOf } from "./key_action.ts";
 
@@ -67,7 +67,7 @@ export const exportLicense: KeyAction = action({
     const most = mostDays(of, by.now);
     if (fields.days > most) {
       const error = `It must be at most ${renderCount(most)}: ${reasonOf(of)}`;
-      return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "days", error }] });
+      return refuseFields([{ field: "days", error }]);
     }
     const signed = await visit.options.licenseSigner.export({ keyUuid: uuidOf(of), ...fields, ...by });
     if (isRefusal(signed)) return signed;

@@ -4,7 +4,7 @@ import { toDay } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { type IssueRequest, issueKey, listKeys } from "../../keys/mod.ts";
 import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
@@ -12,7 +12,7 @@ import { Choice, FieldError, Select, TextField } from "../frame/console/componen
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
-import { parseForm, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { parseForm, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
@@ -29,7 +29,6 @@ import {
 } from "./license_fields.tsx";
 import { NewKey } from "./new_key.tsx";
 
-/** The most keys of an account whose licenses are named. */
 const MOST_LISTED = 20;
 
 /** The fields of the form. Their rules are those of the API. */
@@ -53,8 +52,7 @@ function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
   const expiresAt = expiryOf({ last_day: form.get("last_day") ?? "", never }, now);
   if (isRefusal(parsed) || isRefusal(expiresAt)) {
     const wrong = [parsed, expiresAt].flatMap((part) => (isRefusal(part) ? (part.fields ?? []) : []));
-    const count = wrong.length === 1 ? "a field needs" : `${wrong.length} fields need`;
-    return refuse("INVALID_REQUEST", `No key was issued: ${count} a change`, { fields: wrong });
+    return refuseFields(wrong, "No key was issued");
   }
   const { email, tier, name, organization, mode, external_id: externalId } = parsed.fields;
   const { monthly_limit: monthlyLimit, max_machines: maxMachines, seat_minutes: seatMinutes } = parsed.fields;

@@ -10,12 +10,12 @@ import {
   SEAT_MINUTES,
   TIERS,
 } from "../../licensing/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
+import type { Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { Choice, TextField } from "../frame/console/components/form.tsx";
-import { TEXT_OR_NOTHING, WRONG_FIELDS } from "../frame/console/form_fields.ts";
+import { refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 interface FieldProps {
   readonly field: FormProps<unknown>["field"];
@@ -65,7 +65,7 @@ export function expiryOf(
   const expiresAt = DAY.parse(day) && new Date(`${day}T23:59:59Z`);
   if (expiresAt && expiresAt > now) return expiresAt;
   const error = expiresAt ? PAST_EXPIRY : `It must be ${DAY.expects}`;
-  return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields: [{ field: "last_day", error }] });
+  return refuseFields([{ field: "last_day", error }]);
 }
 
 /** A monthly limit; empty for the tier's own. */

@@ -9,7 +9,11 @@ import type { Visit } from "./visit.ts";
 
 export type FieldsOf<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>;
 
-export const WRONG_FIELDS = "Nothing was changed: correct the marked field";
+/** Refuses a form with the error of each wrong field. */
+export function refuseFields(fields: NonNullable<Refusal["fields"]>, why = "Nothing was changed"): Refusal {
+  const which = fields.length === 1 ? "marked field" : `${fields.length} marked fields`;
+  return refuse("INVALID_REQUEST", `${why}: correct the ${which}`, { fields });
+}
 
 /** Blanks around a text are removed, because people paste them. Only forms and the conditions of lists do so. */
 export const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
@@ -39,7 +43,7 @@ export function parseForm<Entries extends v.ObjectEntries>(
   const known = { ...entries, ...REASON_ENTRY };
   const sent = Object.fromEntries(Object.keys(known).map((name) => [name, enteredIn(form, name)]));
   const parsed = parseSent(v.object(known), sent, "form");
-  if (isRefusal(parsed)) return refuse(parsed.code, WRONG_FIELDS, { fields: parsed.fields ?? [] });
+  if (isRefusal(parsed)) return refuseFields(parsed.fields ?? []);
   const { reason, ...fields } = parsed as FieldsOf<typeof REASON_ENTRY>;
   // The compiler cannot tell that these are the fields of `entries`.
   return { fields: fields as unknown as FieldsOf<Entries>, by: { actor: { ...actor, reason }, now } };
