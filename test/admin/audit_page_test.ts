@@ -74,6 +74,8 @@ describe("GET /audit", () => {
     const last = await admin.issue({ email: "last@example.org" });
 
     const newest = await page("/audit");
+    // The condition has the words of the rows.
+    expect(newest).toContain('<option value="key.revoke">revoked the key</option>');
     const what = whatOf(newest);
     expect(what).toHaveLength(50);
     expect(what[0]).toBe(`issued the key …${last.apiKey.slice(-4)} of last@example.org`);

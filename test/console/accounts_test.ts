@@ -302,7 +302,7 @@ describe("The page of an account", () => {
       await takeScreenshots(page, "account-erased");
       await expectAccessible(page);
       await page.getByRole("link", { name: "Back to the account" }).click();
-      await page.getByText("The texts and metadata of its events are being removed.").waitFor();
+      await page.getByText("The texts and metadata of the person's events are being removed.").waitFor();
       expect(await page.getByRole("link", { name: "Erase…" }).count()).toBe(0);
     });
   });

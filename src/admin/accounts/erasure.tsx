@@ -73,8 +73,8 @@ export const ERASURE_PAGE: DetailPage<Erasable> = {
               <a href={`/console/audit?account=${id}`}>
                 {counted(effect.auditRows, "row", BOUND)} of the audit log
               </a>
-              , with their reasons, since nobody can change the log. They do not name the person; only rows of
-              versions before 0.4 have external ids.
+              , with their reasons, since nobody can change the log. They name the person only if a reason
+              does; rows of versions before 0.4 have external ids.
             </li>
             <li>license files that were downloaded earlier: each one stays valid until it ends</li>
           </ul>
@@ -145,10 +145,10 @@ export function ErasureNotice({ account, month, now, done }: NoticeProps) {
       The counts stay.{" "}
       {textsErasedAt ? (
         <>
-          Its events have no texts and no metadata since <Day at={textsErasedAt} now={now} />.
+          The person's events have no texts and no metadata since <Day at={textsErasedAt} now={now} />.
         </>
       ) : (
-        `The texts and metadata of its events are being removed${month ? `, up to ${month} so far` : ""}.`
+        `The texts and metadata of the person's events are being removed${month ? `, up to ${month} so far` : ""}.`
       )}
     </Notice>
   );

@@ -13,6 +13,7 @@ import {
   listAudit,
   PAGE_POSITION,
   renderAuditRow,
+  wordsOf,
 } from "../../audit/mod.ts";
 import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
 import { type Database, MOST_COUNTED } from "../../database/mod.ts";
@@ -180,7 +181,7 @@ function Fields(asked: Asked<AuditEntries>) {
     <>
       <TextField {...field("account")} label="Account" hint="Its e-mail or its id" />
       <TextField {...field("actor")} label="Actor" hint="Such as olga, or operator:olga" />
-      <Select {...field("action")} label="Action" choices={choicesOf(ACTIONS)} />
+      <Select {...field("action")} label="Action" choices={choicesOf(ACTIONS, wordsOf)} />
       <TextField {...field("key")} label="Key" hint="Its id, or its last four as …6442" />
       <TextField {...field("since")} label="From" hint="A day such as 2026-11-20" />
       <TextField {...field("until")} label="To" hint="This day is included, UTC" />

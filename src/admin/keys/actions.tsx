@@ -60,7 +60,7 @@ export const resume: KeyAction = action({
   toMany: true,
   fits: (of) => of.key.state === "suspended" && mayStay(of),
   isDone: ({ key }) => key.state === "active" || key.state === "expired",
-  Form: () => <p>The service accepts the key again.</p>,
+  Form: () => <p>The suspension ends. A key that has expired or used up its quota is still refused.</p>,
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
   done: { "key.resume": "The key is resumed." },
 });

@@ -51,7 +51,7 @@ export function KeyUse({ id, limit, month, usage, before, now }: KeyUseProps) {
         empty="The license was not used on any day of this month."
       />
       {usage.imported > 0 && (
-        <p class="hint">{`${renderCount(usage.imported)} of them were imported without a day.`}</p>
+        <p class="hint">{`and ${renderCount(usage.imported)} more were imported without a day`}</p>
       )}
       <nav class="pages" aria-label="Months">
         {link(month.index - 1, "Month before")}

@@ -82,19 +82,10 @@ function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps
   return (
     <>
       {`It has been ${key.state} since`} <Ago at={since} now={now} />
-      {change && (
-        <>
-          {" by "}
-          <Foreign text={describeActor(change.actor)} />
-        </>
-      )}
-      {change?.reason && (
-        <>
-          {"; reason: "}
-          <Foreign text={change.reason} />
-        </>
-      )}
-      .
+      {change && " by "}
+      {change && <Foreign text={describeActor(change.actor)} />}
+      {change?.reason && "; reason: "}
+      {change?.reason && <Foreign text={change.reason} />}.
     </>
   );
 }

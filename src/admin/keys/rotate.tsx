@@ -10,7 +10,7 @@ import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Id, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Day, KeyLink } from "../frame/console/components/values.tsx";
+import { AccountLink, Day, KeyLink } from "../frame/console/components/values.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
@@ -96,7 +96,6 @@ function showSuccessor(
             ["Tier, mode", `${old.tier}, ${old.mode}`],
             ["Expires", <Day at={old.licenseExpiresAt} now={now} />],
             ["Old key", <KeyLink id={old.id} text={old.hint} />],
-            oldWorksUntil !== undefined && ["The old key works until", <Ago at={oldWorksUntil} now={now} />],
           ]}
         />
         {old.licenseExpiresAt <= now && (

@@ -64,7 +64,7 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
             {...field("name")}
             autofocus={refused === undefined}
             label="Name"
-            hint="Such as motor-imagery-4class. A model that has this name gets a further version."
+            hint="Such as motor_imagery_4class. A model that has this name gets a further version."
             required
           />
           <TextField {...field("version", "1.0.0")} label="Version" required />
@@ -75,8 +75,8 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
             required
           />
           <TextField {...field("paradigm")} label="Paradigm" hint="Such as motor_imagery or p300" required />
-          <TextField {...field("n_features")} label="Features" inputmode="numeric" required />
-          <TextField {...field("n_classes")} label="Classes" inputmode="numeric" required />
+          <TextField {...field("n_features")} label="Features of an input" inputmode="numeric" required />
+          <TextField {...field("n_classes")} label="Classes it tells apart" inputmode="numeric" required />
           <Select
             {...field("requires_license")}
             label="Lowest tier"

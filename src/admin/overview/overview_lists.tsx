@@ -208,7 +208,7 @@ export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
       ]}
       {...list}
     >
-      <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show the keys that expire soon</a>
+      <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show keys that end soon, also rotated</a>
     </Top>
   );
 }
