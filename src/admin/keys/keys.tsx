@@ -102,13 +102,12 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   noneMeets: "No key meets these conditions.",
   none: ({ may }) => `No key has been issued yet.${may("keys:issue") ? " Issue the first one." : ""}`,
   beside: ({ may }) => may("keys:issue") && <IssueButton />,
-  around: ({ may }) =>
-    may("keys:manage") ? (table, list) => <SelectKeys {...list} table={table} /> : undefined,
+  around: ({ may }) => (may("keys:manage") ? selectKeys : undefined),
   csv: renderKeysCsv,
 };
 
-/** The form around the table, which selects some keys, or all that meet the conditions. */
-function SelectKeys({ entered, total, table }: Listed & { readonly table: Child }) {
+/** Returns the form around the table, which selects some keys, or all that meet the conditions. */
+function selectKeys(table: Child, { entered, total }: Listed) {
   const keys = total === undefined ? "keys" : counted(total, "key");
   const which = nameConditions(entered).length === 0 ? keys : `${keys} that meet the conditions`;
   return (

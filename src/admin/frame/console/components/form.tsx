@@ -46,7 +46,6 @@ export function describe({ name, id = name, hint, error, autofocus }: Omit<Field
   return {
     "aria-describedby": ids.length === 0 ? undefined : ids.join(" "),
     "aria-invalid": error === undefined ? undefined : ("true" as const),
-    // Of several the browser takes the first.
     autofocus: autofocus || error !== undefined,
   };
 }
