@@ -95,14 +95,38 @@ describe("An ID token is refused", () => {
 });
 
 describe("The answer of the provider is refused", () => {
-  test("with a state that was swapped, that is missing or there twice", async () => {
-    const changes = [
-      (callback: URL) => callback.searchParams.set("state", "another"),
-      (callback: URL) => callback.searchParams.delete("state"),
-      (callback: URL) => callback.searchParams.append("state", "another"),
-      (callback: URL) => callback.searchParams.append("code", "another"),
-    ];
-    for (const change of changes) await expectRefused(INVALID, {}, { change });
+  test("with a state or a code that is there twice", async () => {
+    for (const name of ["state", "code"])
+      await expectRefused(
+        INVALID,
+        {},
+        { change: ({ searchParams }) => searchParams.append(name, "another") },
+      );
+  });
+
+  test("with a state that was swapped or is missing, and the login that began goes on", async () => {
+    const browser = createProviderBrowser(admin.url);
+    const { callback } = await begin(browser);
+    const exchanges = admin.provider.exchanges.length;
+    for (const state of ["another", undefined]) {
+      const changed = new URL(callback);
+      if (state === undefined) changed.searchParams.delete("state");
+      else changed.searchParams.set("state", state);
+      expect((await browser.send(changed.href)).status).toBe(401);
+    }
+    expect(admin.provider.exchanges).toHaveLength(exchanges);
+    expect((await browser.send(callback.href)).status).toBe(200);
+  });
+
+  test("to the login of another tab that began earlier, and the later one goes on", async () => {
+    const browser = createProviderBrowser(admin.url);
+    const [earlier, later] = [await begin(browser), await begin(browser)];
+    const answer = await browser.send(earlier.callback.href);
+    expect([answer.status, await answer.text()]).toEqual([
+      401,
+      expect.stringContaining("another one began after it"),
+    ]);
+    expect((await browser.send(later.callback.href)).status).toBe(200);
   });
 
   test("with another issuer, or without it", async () => {
@@ -236,6 +260,33 @@ test("Ten failures a minute of an address group get 429, and a valid code still 
   expect((await client.send("/enter", { form: { code: "0".repeat(32) } })).status).toBe(429);
   const { cookie } = await client.logIn("viewer", "root");
   expect(await client.isLoggedIn(cookie)).toBe(true);
+});
+
+describe("An address gets 429 and the provider no request more than 60 times a minute", () => {
+  test("also by the cookie of one login that is sent again and again", async () => {
+    const browser = createProviderBrowser(admin.url);
+    const { callback } = await begin(browser);
+    const cookies = [...browser.cookies];
+    const exchanges = admin.provider.exchanges.length;
+    for (let sent = 0; sent < 70; sent++) {
+      for (const [name, cookie] of cookies) browser.cookies.set(name, cookie);
+      await browser.send(callback.href);
+    }
+    // The beginning was a step, too.
+    expect(admin.provider.exchanges).toHaveLength(exchanges + 59);
+  });
+
+  test("also by the logout", async () => {
+    admin.provider.forge({
+      instead: {
+        path: "/.well-known/openid-configuration",
+        answer: (response) => void response.writeHead(404).end(),
+      },
+    });
+    const statuses: number[] = [];
+    for (let sent = 0; sent < 61; sent++) statuses.push((await client.send("/enter/leave")).status);
+    expect([statuses[59], statuses[60]]).toEqual([503, 429]);
+  });
 });
 
 describe("A provider that fails", () => {

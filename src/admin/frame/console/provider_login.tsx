@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The login at the identity provider. It begins and ends with links, because the page's policy allows no form that leads
- * to another site. Between them the browser keeps what belongs to this login in a sealed cookie. That cookie is `Lax`:
- * the answer of the provider comes from another site. For the same reason the browser would not send the new `Strict`
- * cookie of the session after a redirect, so the answer is a page that goes on by itself.
+ * The login at the identity provider. It begins and ends with links, because the page's policy allows no form that
+ * leads to another site. Between them the browser keeps what belongs to this login in a sealed cookie. That cookie is
+ * `Lax`: the answer of the provider comes from another site. For the same reason the browser would not send the new
+ * `Strict` cookie of the session after a redirect, so the answer is a page that goes on by itself.
  */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
@@ -31,8 +31,8 @@ interface Begun extends LoginState {
   readonly expiresMs: number;
 }
 
-/** Logins that one group of addresses may begin in a minute. Each costs a request to the provider. */
-const BEGIN_LIMIT = 60;
+/** Steps of logins and logouts a minute from one group of addresses. Each costs requests to the provider. */
+const STEP_LIMIT = 60;
 const WINDOWS = 10_000;
 const LIFE_SECONDS = 600;
 const CALLBACK = "/console/callback";
@@ -40,7 +40,7 @@ const PURPOSE = "provider-login";
 
 const STRANGE = refuse(
   "INVALID_TOKEN",
-  "This login did not begin in this browser, or it began more than ten minutes ago: log in again",
+  "This login did not begin in this browser, another one began after it, or it is older than ten minutes: log in again",
 );
 const FOREIGN = refuse("NOT_ALLOWED", "Another website led here: open the console and log in there");
 
@@ -51,7 +51,7 @@ export function createProviderLogin(
   { failures, show }: { readonly failures: LoginFailures; readonly show: Show },
 ) {
   const { clock, database, secrets } = options;
-  const begun = new WindowTable(BEGIN_LIMIT, WINDOWS);
+  const steps = new WindowTable(STEP_LIMIT, WINDOWS);
 
   function cookieOf(c: Context<AdminEnv>) {
     const { name, attributes } = sessionCookieOf(c, options);
@@ -62,13 +62,21 @@ export function createProviderLogin(
     };
   }
 
-  /** Returns the login that this browser began, and forgets it. */
+  /** Returns the login that this browser began, and forgets it. An answer to another login leaves it as it is. */
   function takeBegun(c: Context<AdminEnv>): Begun | undefined {
     const { name, attributes } = cookieOf(c);
     const text = secrets.open(PURPOSE, getCookie(c, name) ?? "");
-    deleteCookie(c, name, attributes);
     const login: Begun | undefined = text && JSON.parse(text);
+    if (login?.state !== c.req.query("state")) return undefined;
+    deleteCookie(c, name, attributes);
     return login && login.expiresMs > clock.nowMs() ? login : undefined;
+  }
+
+  /** Refuses a step of an address that took too many. A browser can send the cookie of a login again and again. */
+  function refuseStep(c: Context<AdminEnv>): Refusal | undefined {
+    const { allowed, retryAfterSeconds } = steps.take(c.get("addressGroup"), clock.monotonicMs());
+    const wait = `Too many logins came from your address: wait ${retryAfterSeconds} seconds`;
+    return allowed ? undefined : refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds });
   }
 
   function showRefusal(c: Context<AdminEnv>, providerRefusal: Refusal, where: Where) {
@@ -78,7 +86,7 @@ export function createProviderLogin(
   }
 
   async function finish(c: Context<AdminEnv>, { to, replaced, ...state }: Begun): Promise<Page | Refusal> {
-    const person = await provider.finish(new URL(c.req.url).searchParams, state);
+    const person = refuseStep(c) ?? (await provider.finish(new URL(c.req.url).searchParams, state));
     if (isRefusal(person)) return person;
     const by = loginOf(c, options);
     const { role } = person;
@@ -113,11 +121,7 @@ export function createProviderLogin(
       const to = wayBackOf(c.req.query("to") ?? "");
       const isFresh = c.req.query("fresh") !== undefined;
       const again = (refusal: Refusal) => showRefusal(c, refusal, { to, needsFreshProof: isFresh });
-      if (isForeign(c)) return await again(FOREIGN);
-      const { allowed, retryAfterSeconds } = begun.take(c.get("addressGroup"), clock.monotonicMs());
-      const wait = `Too many logins began at your address: wait ${retryAfterSeconds} seconds`;
-      if (!allowed) return await again(refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds }));
-      const login = await provider.begin(isFresh);
+      const login = isForeign(c) ? FOREIGN : (refuseStep(c) ?? (await provider.begin(isFresh)));
       if (isRefusal(login)) return await again(login);
       const session = await readSession(c, options, { extends: false });
       const replaced = session && { id: session.id, operator: session.operator };
@@ -139,7 +143,7 @@ export function createProviderLogin(
     },
     /** Leads to the logout of the provider, after that of the console. */
     async leave(c: Context<AdminEnv>): Promise<Response> {
-      const logout = isForeign(c) ? FOREIGN : await provider.logoutAddress();
+      const logout = isForeign(c) ? FOREIGN : (refuseStep(c) ?? (await provider.logoutAddress()));
       if (!isRefusal(logout)) return c.redirect(logout.address, 303);
       return await showRefusal(c, logout, { to: FIRST_PAGE });
     },
