@@ -38,7 +38,7 @@ export interface ProvenPerson {
   readonly wantedName: string;
   /** The highest role of the person's groups; undefined without a group that has a role. */
   readonly role: Role | undefined;
-  /** When the person proved who they are, by the provider's clock but never in the future; 1970 if it does not say. */
+  /** When the person proved who they are; 1970 if the provider does not say. Never too late if its clock is ahead. */
   readonly provedAt: Date;
 }
 
@@ -56,8 +56,9 @@ const SECRET_LIMIT_BYTES = 4_096;
 const CLOCK_TOLERANCE = 60;
 /** A fresh proof is at most this old, in seconds, as `refuseOldProof` of the operators wants it. */
 const FRESH_SECONDS = 300;
-/** OpenID Connect Core, section 2: a subject has at most 255 characters. */
-const MOST_OF_SUBJECT = 255;
+const MOST_CHARACTERS = 255;
+/** OpenID Connect Core, section 2. PostgreSQL cannot store every character, and the rest of them is no text. */
+const SUBJECT = /^[^\p{C}]{1,255}$/u;
 
 /** Thrown for a fault that concerns every login. The message follows the name of the provider. */
 class ProviderFailure extends Error {}
@@ -76,6 +77,7 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
   const { name, issuer, clientId, adminUrl } = settings;
   const redirectUri = `${adminUrl}/console/callback`;
   const afterLogout = `${adminUrl}/console/enter?done=logged-out`;
+  const anotherIssuer = `is no OpenID provider with the issuer ${issuer}`;
 
   /** Asks the provider for its endpoints. */
   async function connect() {
@@ -100,8 +102,11 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
         [oidc.customFetch]: (url, options) => fetchBounded(url, options, ca),
       })
       .catch((error) => {
-        throw failureIn(error) ?? new ProviderFailure(`is no OpenID provider with the issuer ${issuer}`);
+        throw failureIn(error) ?? new ProviderFailure(anotherIssuer);
       });
+    // The library lets providers of Microsoft have other issuers, also one that stands for every organisation.
+    if (new URL(config.serverMetadata().issuer).href !== new URL(issuer).href)
+      throw new ProviderFailure(anotherIssuer);
     return { oidc, config };
   }
 
@@ -177,11 +182,11 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
         });
         const claims = tokens.claims();
         if (claims === undefined) throw new ProviderFailure("sent no ID token");
-        const more =
+        const information =
           claims.groups === undefined && config.serverMetadata().userinfo_endpoint !== undefined
             ? await oidc.fetchUserInfo(config, tokens.access_token, claims.sub)
             : {};
-        return toPerson({ ...more, ...claims });
+        return toPerson(claims, information);
       }),
     /** Returns the address at which the provider ends its own session; undefined if it has none. */
     logoutAddress: () =>
@@ -200,17 +205,22 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
       }),
   };
 
-  function toPerson(claims: IDToken & Partial<UserInfoResponse>): ProvenPerson {
-    const { iss, sub, auth_time: provedSeconds, preferred_username: username } = claims;
-    if (sub.length > MOST_OF_SUBJECT) throw new ProviderFailure("sent a subject that is too long");
-    const groups = [claims.groups].flat();
-    const roles = settings.roles.filter(({ group }) => groups.includes(group)).map(({ role }) => role);
+  function toPerson(token: IDToken, information: Partial<UserInfoResponse>): ProvenPerson {
+    const { iss, sub, iat, auth_time: provedSeconds = 0 } = token;
+    const { preferred_username: username, groups } = { ...information, ...token };
+    if (!SUBJECT.test(sub))
+      throw new ProviderFailure("sent a subject that is no text of 1 to 255 characters");
+    const given = [groups].flat();
+    const roles = settings.roles.filter(({ group }) => given.includes(group)).map(({ role }) => role);
+    const nowMs = clock.nowMs();
+    // If the provider's clock is ahead, only the time from the proof to the token is certain.
+    const provedMs = Math.min(nowMs, provedSeconds * 1_000, nowMs - (iat - provedSeconds) * 1_000);
     return {
       issuer: iss,
       subject: sub,
-      wantedName: typeof username === "string" ? username.slice(0, MOST_OF_SUBJECT) : "",
+      wantedName: typeof username === "string" ? username.slice(0, MOST_CHARACTERS) : "",
       role: ROLES.findLast((role) => roles.includes(role)),
-      provedAt: new Date(Math.min(clock.nowMs(), (provedSeconds ?? 0) * 1_000)),
+      provedAt: new Date(Math.max(0, provedMs)),
     };
   }
 }

@@ -1,10 +1,14 @@
 /** Attacks on the login at the provider, with a provider that sends what no honest one would. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import dns from "node:dns";
+import { openProvider } from "../../src/identity/mod.ts";
+import { silentLog } from "../../src/log.ts";
 import { listOperators, listSessions } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { dumpText } from "../support/dump.ts";
 import { type Forgery, startForgingProvider } from "../support/forging_provider.ts";
-import { CLIENT, startConsoleWithProvider } from "../support/identity_provider.ts";
+import { CLIENT, settingsFor, startConsoleWithProvider } from "../support/identity_provider.ts";
+import { orThrow, sentenceOf } from "../support/issue.ts";
 import { useForAll } from "../support/use.ts";
 import { createProviderBrowser, type ProviderBrowser } from "./provider_browser.ts";
 
@@ -56,6 +60,16 @@ async function expectRefused(detail: string, forgery: Forgery, how?: Parameters<
 const CLAIM = "OAUTH_JWT_CLAIM_COMPARISON_FAILED";
 const TIME = "OAUTH_JWT_TIMESTAMP_CHECK_FAILED";
 const INVALID = "OAUTH_INVALID_RESPONSE";
+
+/** Reads how many seconds before the latest session the person proved who they are. */
+async function readProofAge() {
+  const [row] = await admin.database.query<{ seconds: number }>(
+    (sql) => sql`
+      select round(extract(epoch from created_at - proved_at))::int as seconds
+        from operator_sessions order by created_at desc, id desc limit 1`,
+  );
+  return row?.seconds;
+}
 
 const soon = (seconds: number) => Math.floor(admin.clock.nowMs() / 1_000) + seconds;
 
@@ -199,19 +213,28 @@ describe("A login", () => {
     expect(authorization).toBe(`Basic ${Buffer.from(basic).toString("base64")}`);
   });
 
-  test("at a provider whose clock is ahead proves nothing in the future", async () => {
-    const { status, browser } = await attempt({
-      claims: { sub: "ahead", auth_time: soon(3_600), iat: soon(50) },
-    });
-    expect(status).toBe(200);
-    admin.clock.advance(6 * MINUTE_MS);
-    const [role] = [await browser.send(`${admin.url}/console/access`)];
-    expect(role?.status).toBe(200);
-    const [row] = await admin.database.query<{ isFuture: boolean }>(
-      (sql) => sql`
-        select proved_at > created_at as "isFuture" from operator_sessions order by created_at desc limit 1`,
-    );
-    expect(row).toEqual({ isFuture: false });
+  test("at a provider whose clock is ahead proves nothing in the future, nor later than it was", async () => {
+    const claims = { sub: "ahead", iat: soon(600), exp: soon(900) };
+    expect((await attempt({ claims: { ...claims, auth_time: soon(3_600) } })).status).toBe(200);
+    expect(await readProofAge()).toBe(0);
+    expect((await attempt({ claims: { ...claims, auth_time: soon(10) } })).status).toBe(200);
+    expect(await readProofAge()).toBe(590);
+  });
+
+  test("proves nothing by the time that the information about the person has", async () => {
+    for (const auth_time of [soon(0), "today"]) {
+      const userinfo = { sub: "subject-1", groups: ["sales"], auth_time };
+      const { status } = await attempt({ without: ["auth_time", "groups"], userinfo });
+      expect(status).toBe(200);
+      expect(await readProofAge()).toBeGreaterThan(1e9);
+    }
+  });
+
+  test("of a subject that is no text, or too long, is refused", async () => {
+    for (const sub of ["a\u0000", "a\ud800", "a".repeat(256)]) {
+      const { status, text } = await attempt({ claims: { sub } });
+      expect([status, text]).toEqual([503, expect.stringContaining("sent a subject that is no text")]);
+    }
   });
 
   test("of a subject under another issuer is another person", async () => {
@@ -342,6 +365,22 @@ describe("A provider that fails", () => {
       const { cookie } = await client.logIn("viewer", "root");
       expect(await client.isLoggedIn(cookie)).toBe(true);
     }, 15_000);
+});
+
+test("A provider that names another issuer than that of the setting is refused, also at a host of Microsoft", async () => {
+  type Done = (error: null, addresses: object[]) => void;
+  const answer = (_: string, __: object, done: Done) => done(null, [{ address: "127.0.0.1", family: 4 }]);
+  const lookUp = spyOn(dns, "lookup").mockImplementation(answer as never);
+  try {
+    const issuer = `http://staff.b2clogin.com:${new URL(admin.provider.issuer).port}`;
+    const context = { clock: admin.clock, log: silentLog };
+    const provider = orThrow(openProvider(settingsFor(admin.url, issuer), context));
+    const refused = `Example Staff is no OpenID provider with the issuer ${issuer}`;
+    expect(sentenceOf(await provider.examine())).toBe(refused);
+    expect(lookUp).toHaveBeenCalled();
+  } finally {
+    lookUp.mockRestore();
+  }
 });
 
 test("No log line and no table has a code, a token, a state or a secret of the provider", async () => {
