@@ -25,7 +25,7 @@ export interface ProviderSettings {
 const MOST_GROUPS = 100;
 const MOST_CHARACTERS = 255;
 
-/** The rule for roles with groups. A comma separates two of them only before a role: names of groups have commas, too. */
+/** The rule for roles with groups. A comma separates two of them only before a role: names of groups have commas. */
 export const OIDC_ROLES: ParsingRule<readonly RoleGroup[]> = {
   expects: `roles with groups, such as admin=licensing-admins,editor=support; the roles are ${ROLES.join(", ")}`,
   parse(text) {

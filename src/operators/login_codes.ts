@@ -10,7 +10,7 @@ export const MOST_OF_CODE = 100;
 
 export type NewCode = Readonly<ReturnType<typeof makeCode>>;
 
-/** Makes a code of 32 hexadecimal digits from the system's random source. It is not stored, so it cannot be shown again. */
+/** Makes a code of 32 hexadecimal digits from the system's random source. It is not stored, so nobody can read it. */
 export function makeCode(now: Date) {
   return { code: randomDigits(CODE_BITS), expiresAt: new Date(now.getTime() + CODE_LIFE_MS) };
 }

@@ -138,7 +138,7 @@ async function findOperator(database: Database, name: string) {
 /**
  * Returns the CTEs of a change to an operator that could leave no admin: `was` is the operator, and `admins.count` the
  * number of admins whom a command created; a provider can take the role of the others away at any time. All these rows
- * are locked, in one order, so the second of two simultaneous changes counts the admins that remain after the first one.
+ * are locked, in one order, so the second of two simultaneous changes counts the admins that remain after the first.
  */
 function lockedCtes(sql: Sql, name: string): Fragment {
   return sql`
@@ -155,8 +155,8 @@ function lockedCtes(sql: Sql, name: string): Fragment {
 }
 
 /**
- * Gives an operator another role. Refuses an unknown or removed operator, one who logs in at a provider, and a lower role
- * for the last admin.
+ * Gives an operator another role. Refuses an unknown or removed operator, one who logs in at a provider, and a lower
+ * role for the last admin.
  */
 export async function setRole(
   database: Database,

@@ -1,6 +1,6 @@
 /**
- * Sessions of browsers. A code or a login at a provider begins a session. It ends after some minutes without a request, which
- * are stored with it, after 12 hours, by logout, or with its operator. Codes and cookies are stored as hashes.
+ * Sessions of browsers. A code or a login at a provider begins a session. It ends after some minutes without a request,
+ * which are stored with it, after 12 hours, by logout, or with its operator. Codes and cookies are stored as hashes.
  */
 import { auditCte, type By } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";

@@ -19,8 +19,8 @@ const REFRESH_HEADER = "X-Refresh";
 
 /**
  * Creates the middleware that finds the session with one statement, so that the end of a session and another role apply
- * from the next request. Without a session it redirects to the login page, which leads back. A page that refreshes itself does
- * not extend the session: otherwise an open page would keep its session alive for twelve hours.
+ * from the next request. Without a session it redirects to the login page, which leads back. A page that refreshes
+ * itself does not extend the session: otherwise an open page would keep its session alive for twelve hours.
  */
 export function requireSession(
   options: AdminOptions,

@@ -7,7 +7,7 @@ import { consoleOriginOf } from "./origin.ts";
 
 export const FIRST_PAGE = "/console/";
 const MOST_OF_ADDRESS = 2_000;
-/** A page of the console, but none of the login and the logout, and no asset. `%2B` is the plus in the name of a model. */
+/** A page of the console, but none of the login or the logout, and no asset. Names of models have a plus: `%2B`. */
 const PAGE = /^\/console\/(?!(?:enter|callback|logout|assets)(?:\/|$))(?:[\w./+-]|%2B)*$/;
 const ANY_ORIGIN = "http://console.invalid";
 

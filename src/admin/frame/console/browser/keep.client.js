@@ -1,6 +1,7 @@
-// Keeps what was typed into a marked form while the session ends: the login leads back, and the form is filled in again.
-// The tab keeps one form, for an hour. Every other page than that of the login forgets it, so a form that was refused,
-// cancelled or left is not filled in later. Anybody can write into the storage of a tab, so only values of controls change.
+// Keeps what was typed into a marked form while the session ends: the login leads back, and the form is filled in
+// again. The tab keeps one form, for an hour. Every other page than that of the login forgets it, so a form that was
+// refused, cancelled or left is not filled in later. Anybody can write into the storage of a tab, so only values of
+// controls change.
 const KEPT = "kept";
 const HOUR_MS = 3_600_000;
 /** Keys, tokens and codes have so many digits, also with spaces and hyphens between them. */

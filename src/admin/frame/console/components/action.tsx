@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The actions that a page offers. An action opens in place, without script, and asks for the fields of the change. At most
- * one action of a page is open.
+ * The actions that a page offers. An action opens in place, without script, and asks for the fields of the change. At
+ * most one action of a page is open.
  */
 import { refuseOldProof } from "../../../../operators/mod.ts";
 import { type Action, isOffered } from "../action.ts";
