@@ -252,6 +252,12 @@ describe("direction of imports", () => {
     expect(files.length).toBeGreaterThan(0);
   });
 
+  test("a service without an identity provider never loads the OpenID library", async () => {
+    const source = await Bun.file(join(import.meta.dir, "../src/identity/provider.ts")).text();
+    const statements = [...source.matchAll(STATEMENT)].filter(([, , from]) => from === "openid-client");
+    expect(statements.map(([, clause = ""]) => isTypeOnly(clause))).toEqual([true]);
+  });
+
   const refused: [file: string, statement: string, reason: string][] = [
     ["src/http/app.ts", 'import { run } from "../cli/mod.ts";', "http may import only"],
     ["src/http/app.ts", 'import { start } from "../service/mod.ts";', "http may import only"],
