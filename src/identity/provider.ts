@@ -8,7 +8,7 @@
 import type { ClientAuth, CustomFetchOptions, IDToken, UserInfoResponse } from "openid-client";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import { ROLES, type Role } from "../operators/mod.ts";
+import { FRESH_PROOF_MS, ROLES, type Role } from "../operators/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { requestBounded } from "../request_bounded.ts";
@@ -54,8 +54,6 @@ const ANSWER_LIMIT_BYTES = 1024 * 1024;
 const SECRET_LIMIT_BYTES = 4_096;
 /** How far the clocks of the two hosts may differ, in seconds. */
 const CLOCK_TOLERANCE = 60;
-/** A fresh proof is at most this old, in seconds, as `refuseOldProof` of the operators wants it. */
-const FRESH_SECONDS = 300;
 const MOST_CHARACTERS = 255;
 /** OpenID Connect Core, section 2. PostgreSQL cannot store every character, and the rest of them is no text. */
 const SUBJECT = /^[^\p{C}]{1,255}$/u;
@@ -178,7 +176,7 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
           expectedNonce: nonce,
           pkceCodeVerifier: verifier,
           idTokenExpected: true,
-          ...(isFresh && { maxAge: FRESH_SECONDS }),
+          ...(isFresh && { maxAge: FRESH_PROOF_MS / 1_000 }),
         });
         const claims = tokens.claims();
         if (claims === undefined) throw new ProviderFailure("sent no ID token");
@@ -260,6 +258,7 @@ async function fetchBounded(
   try {
     const bounds = { ca, signal: limit, limitBytes: ANSWER_LIMIT_BYTES };
     const answer = await requestBounded(url, { method, headers, body: bytes, ...bounds });
+    if (answer.status >= 500) throw new Error(`it answered with the status ${answer.status}`);
     const text = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, `${value}`]);
     return new Response(new Uint8Array(answer.body), { status: answer.status, headers: text });
   } catch (error) {

@@ -30,6 +30,7 @@ export {
 } from "./scopes.ts";
 export {
   endSession,
+  FRESH_PROOF_MS,
   findSession,
   type ListedSession,
   listSessions,

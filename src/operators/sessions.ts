@@ -24,7 +24,7 @@ export interface Session {
 /** A session times out this long after its log-in, also if requests arrive. */
 const SESSION_HOURS = 12;
 /** Lasting access is given only by somebody whose proof is at most this old. */
-const FRESH_PROOF_MS = 5 * 60_000;
+export const FRESH_PROOF_MS = 5 * 60_000;
 
 /**
  * Begins a session with a code, in one statement that also deletes the code, so a code works once. Undefined for any

@@ -5,6 +5,7 @@ import { openProvider } from "../../src/identity/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { listOperators, listSessions } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
+import { startAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
 import { type Forgery, startForgingProvider } from "../support/forging_provider.ts";
 import { CLIENT, settingsFor, startConsoleWithProvider } from "../support/identity_provider.ts";
@@ -237,6 +238,27 @@ describe("A login", () => {
     }
   });
 
+  test("keeps its state for ten minutes, for the callback alone, and behind TLS in a Secure cookie", async () => {
+    const kept = "=[^;]+; Max-Age=600; Path=/console/callback; HttpOnly; ";
+    const cookies = [
+      ["https://admin.example.org", `^__Secure-claviger_443_login${kept}Secure; SameSite=Lax$`],
+      ["http://localhost:8081", `^claviger_8081_login${kept}SameSite=Lax$`],
+    ] as const;
+    for (const [adminUrl, form] of cookies) {
+      const context = { clock: admin.clock, log: silentLog };
+      const provider = orThrow(openProvider(settingsFor(adminUrl, admin.provider.issuer), context));
+      const there = await startAdmin({
+        on: admin.testDatabase,
+        clock: admin.clock,
+        admin: { adminUrl, provider },
+      });
+      const headers = { host: new URL(adminUrl).host };
+      const answer = await fetch(`${there.url}/console/enter/provider`, { redirect: "manual", headers });
+      expect(answer.headers.get("set-cookie")).toMatch(new RegExp(form));
+      await there.close();
+    }
+  });
+
   test("of a subject under another issuer is another person", async () => {
     await attempt({ claims: { sub: "same", preferred_username: "nina" } });
     await admin.database.query(
@@ -330,6 +352,11 @@ describe("A provider that fails", () => {
         },
       },
       "does not answer: its answer is too long",
+    ],
+    [
+      "whose token endpoint is out of order",
+      { path: "/token", answer: (response) => void response.writeHead(502).end("Bad gateway") },
+      "does not answer: it answered with the status 502",
     ],
     [
       "that knows no such client",
