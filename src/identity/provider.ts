@@ -59,14 +59,23 @@ const MOST_CHARACTERS = 255;
 const SUBJECT = /^[^\p{C}]{1,255}$/u;
 
 /** Thrown for a fault that concerns every login. The message follows the name of the provider. */
-class ProviderFailure extends Error {}
+class ProviderFailure extends Error {
+  /** The message for those who may know paths of this host; strangers open the page of the login. */
+  readonly inFull: string;
+
+  constructor(message: string, inFull = message) {
+    super(message);
+    this.inFull = inFull;
+  }
+}
 
 /** Creates the client of the provider. Refuses files that cannot be read, which are read again at each login. */
 export function openProvider(settings: ProviderSettings, context: ProviderContext): Provider | Refusal {
   try {
     readFiles(settings);
   } catch (error) {
-    return refuse("INVALID_REQUEST", `The identity provider ${settings.name} ${reasonOf(error)}`);
+    const why = failureIn(error)?.inFull ?? reasonOf(error);
+    return refuse("INVALID_REQUEST", `The identity provider ${settings.name} ${why}`);
   }
   return createProvider(settings, context);
 }
@@ -117,7 +126,10 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
       const refusal = failure
         ? refuse("SERVICE_UNAVAILABLE", `${name} ${failure.message}`)
         : await judge(error);
-      const fields = { reason: refusal.sentence, detail: failure ? undefined : codeOf(error) };
+      const fields = {
+        reason: failure?.inFull ?? refusal.sentence,
+        detail: failure ? undefined : codeOf(error),
+      };
       log.warn("nobody could log in at the identity provider", fields, { kind: { code: refusal.code } });
       return refusal;
     }
@@ -236,7 +248,8 @@ function readFiles({ secretFile, caFile }: ProviderSettings) {
     try {
       return readRegularFile(path, limitBytes).trim();
     } catch (error) {
-      throw new ProviderFailure(`cannot be asked: ${path}: ${reasonOf(error, FILE_REASONS)}`);
+      const why = `cannot be asked: ${path}: ${reasonOf(error, FILE_REASONS)}`;
+      throw new ProviderFailure("cannot be asked: see the log of the service", why);
     }
   };
   if (secretFile === undefined)

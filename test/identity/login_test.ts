@@ -1,5 +1,6 @@
 /** The login at an identity provider: `oidc-provider` in a process of its own, real HTTP, real PostgreSQL. */
 import { beforeEach, describe, expect, test } from "bun:test";
+import { renameSync } from "node:fs";
 import { listAudit } from "../../src/audit/mod.ts";
 import { listOperators, listSessions, removeOperator } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
@@ -47,6 +48,10 @@ describe("The login at the provider", () => {
     const callback = await browser.signIn(name);
     const before = [...browser.cookies.keys()].filter((cookie) => cookie.startsWith("claviger_"));
     expect(before).toEqual([`claviger_${new URL(admin.url).port}_login`]);
+    const begun = await newBrowser().send(`${admin.url}/console/enter/provider`);
+    expect(begun.headers.getSetCookie()).toEqual([
+      expect.stringMatching(/; Max-Age=600; Path=\/console\/callback; HttpOnly; SameSite=Lax$/),
+    ]);
     const answer = await browser.send(callback);
     const set = answer.headers.getSetCookie().find((line) => line.includes("Strict"));
     expect(set).toMatch(/^claviger_\d+=[0-9a-f]{64}.*HttpOnly; SameSite=Strict$/);
@@ -140,6 +145,20 @@ describe("The login at the provider", () => {
     } finally {
       await replica.close();
     }
+  });
+
+  test("tells strangers no path of the host if the secret cannot be read, but the log", async () => {
+    const file = admin.settings.secretFile ?? "";
+    renameSync(file, `${file}.away`);
+    const answer = await newBrowser().send(`${admin.url}/console/enter/provider`);
+    renameSync(`${file}.away`, file);
+    const text = await answer.text();
+    expect([answer.status, text.includes("see the log of the service"), text.includes(file)]).toEqual([
+      503,
+      true,
+      false,
+    ]);
+    expect(admin.logLines.some((line) => line.includes(`${file}: there is no such file`))).toBe(true);
   });
 
   test("is offered by the login page, beside the code, which works as before", async () => {

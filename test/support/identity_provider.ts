@@ -73,12 +73,14 @@ export async function startConsoleWithProvider<Provider extends Startable = Test
   const provider = await start(adminUrl, clock);
   const logLines: string[] = [];
   const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
-  const opened = orThrow(openProvider(settingsFor(adminUrl, provider.issuer), { clock, log }));
+  const settings = settingsFor(adminUrl, provider.issuer);
+  const opened = orThrow(openProvider(settings, { clock, log }));
   const options = { clock, admin: { adminUrl, log, provider: opened } };
   const admin = await startAdmin({ ...options, port });
   return {
     ...admin,
     adminUrl,
+    settings,
     logLines,
     provider,
     startReplica: () => startAdmin({ ...options, on: admin.testDatabase }),
@@ -92,6 +94,7 @@ export async function startConsoleWithProvider<Provider extends Startable = Test
 export interface ConsoleWithProvider<Provider> extends TestAdmin {
   /** The origin of the console. */
   readonly adminUrl: string;
+  readonly settings: ProviderSettings;
   readonly provider: Provider;
   /** Starts another console behind the same origin, on the same database. */
   startReplica(): Promise<TestAdmin>;
