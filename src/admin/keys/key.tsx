@@ -2,14 +2,16 @@
 /** The page of a key: what it is, why it works or does not, its use and its history, and what an operator can change. */
 import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { explainKey, type KeyExplanation } from "../../keys/mod.ts";
-import { refuseUnknownKey } from "../../licensing/mod.ts";
+import { explainKey, type KeyExplanation, type KeySummary } from "../../keys/mod.ts";
+import { describePlaces, refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
-import { State } from "../frame/console/components/values.tsx";
+import { Id } from "../frame/console/components/layout.tsx";
+import { Facts } from "../frame/console/components/table.tsx";
+import { AccountLink, Ago, Day, Foreign, KeyLink, State } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -17,9 +19,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.tsx";
 import { uuidOf } from "./key_action.ts";
-import { CustomerSees } from "./key_answer.tsx";
-import { KeyFacts } from "./key_facts.tsx";
-import { Refusals } from "./key_refusals.tsx";
+import { CustomerSees, Refusals } from "./key_answer.tsx";
 import { KeyUse } from "./key_use.tsx";
 import { Why } from "./key_why.tsx";
 
@@ -71,15 +71,8 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     below: (
       <>
         <div class="columns">
-          <KeyFacts explanation={explanation} now={now} />
-          <KeyUse
-            id={key.id}
-            limit={key.monthlyLimit}
-            month={month}
-            usage={usage}
-            before={before}
-            now={now}
-          />
+          <KeyFacts of={key} now={now} />
+          <KeyUse of={key} month={month} usage={usage} before={before} now={now} />
         </div>
         <MachinesPanel machines={machines} of={of} places={key.maxMachines} now={now} />
         <Refusals refusals={refusals} now={now} />
@@ -87,4 +80,36 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
       </>
     ),
   };
+}
+
+/** The facts of the key. */
+function KeyFacts({ of: key, now }: { readonly of: KeySummary; readonly now: Date }) {
+  const names = [key.name === key.email ? "" : key.name, key.organization].filter((text) => text !== "");
+  const hasOwnExpiry = key.expiresAt < key.licenseExpiresAt;
+  return (
+    <Facts
+      facts={[
+        ["Key id", <Id id={key.id} />],
+        [
+          "Account",
+          <>
+            <AccountLink id={key.userId} email={key.email} />
+            {names.map((text) => (
+              <span class="more">
+                <Foreign text={text} />
+              </span>
+            ))}
+          </>,
+        ],
+        ["License id", <Id id={key.licenseId} />],
+        ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
+        ["Mode", key.mode],
+        ["Machines", describePlaces(key)],
+        hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
+        ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
+        ["Issued", <Ago at={key.createdAt} now={now} />],
+        key.replacedBy === null ? null : ["Replaced by", <KeyLink id={key.replacedBy} />],
+      ]}
+    />
+  );
 }

@@ -1,12 +1,17 @@
 /** @jsxImportSource hono/jsx */
-/** What the customer sees: what validate answers for the key now, and why requests were refused lately. */
-import { CLIENT_REFUSALS, type KeyExplanation, type KeySummary } from "../../keys/mod.ts";
+/** What the customer sees: what validate answers for the key now, and why requests were refused. */
+import {
+  CLIENT_REFUSALS,
+  type KeyExplanation,
+  type KeySummary,
+  MUST_WAIT,
+  type RefusalCount,
+} from "../../keys/mod.ts";
 import { featuresOf } from "../../licensing/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import { statusOf } from "../../wire/mod.ts";
-import { Facts } from "../frame/console/components/table.tsx";
+import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
-import { meaningOf } from "./key_refusals.tsx";
 
 /** The most refusals that are named here; the table of the page has all. */
 const MOST_REFUSALS = 2;
@@ -69,4 +74,45 @@ function Answer({ obstacles: [obstacle] }: Pick<KeySummary, "obstacles">) {
 
 function toLimitText([endpoint, limit]: readonly [string, number]): string {
   return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
+}
+
+/** The meaning of each recorded refusal. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  INVALID_KEY: "The key was not active.",
+  KEY_EXPIRED: "The key had expired.",
+  KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
+  LICENSE_REQUIRED: "The client asked for a model of a higher tier.",
+  MACHINE_LIMIT_REACHED: "Every place for machines was taken.",
+  NOT_CONFIGURED: "The service has no repository token: the page Health says more.",
+  NOT_FOUND: "The client asked for a model that does not exist, or that the account cannot see.",
+  QUOTA_EXCEEDED: "The quota of the month was used up.",
+  RATE_LIMIT_EXCEEDED: `Too many requests in a minute: ${MUST_WAIT}.`,
+};
+
+/** Says why requests were refused, in words. */
+function meaningOf({ code, reason }: RefusalCount): string {
+  return reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? code) : `The key was ${reason}.`;
+}
+
+/** Why requests with the key were refused, the latest refusal first. */
+export function Refusals({ refusals, now }: Pick<KeyExplanation, "refusals"> & { readonly now: Date }) {
+  return (
+    <section aria-labelledby="refusals">
+      <h2 id="refusals">Refused requests</h2>
+      {refusals.length === 0 ? (
+        <p class="muted">No request with this key was refused.</p>
+      ) : (
+        <Table
+          caption="Latest refusal first; a refusal appears some seconds after its answer"
+          columns={[
+            { label: "Code", cell: ({ code }) => <code>{code}</code> },
+            { label: "Meaning", cell: meaningOf },
+            numeric("Times", ({ count }) => renderCount(count)),
+            { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
+          ]}
+          rows={refusals}
+        />
+      )}
+    </section>
+  );
 }

@@ -102,16 +102,9 @@ export const KEY_CONDITIONS = {
 type KeyConditions = v.InferOutput<v.ObjectSchema<typeof KEY_CONDITIONS, undefined>>;
 
 /** Returns the conditions as a filter, without those that need a look-up: `search`, `account`, the stored figures. */
-export function toKeyFilter({
-  tier,
-  state,
-  mode,
-  external_id,
-  expiring_within,
-  sort,
-}: KeyConditions): KeyFilter {
-  const conditions = { tier, state, mode, externalId: external_id, expiringWithinDays: expiring_within };
-  return { ...conditions, ...toOrder(sort ?? "oldest") };
+export function toKeyFilter({ sort = "oldest", ...conditions }: KeyConditions): KeyFilter {
+  const { tier, state, mode, external_id: externalId, expiring_within: expiringWithinDays } = conditions;
+  return { tier, state, mode, externalId, expiringWithinDays, ...toOrder(sort) };
 }
 
 /** Returns the conditions that only the stored figures can answer as a filter, and demands new figures for the next time. */

@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
 import { type Month, monthOf, toMonth, toMonthText } from "../../calendar.ts";
+import type { KeySummary } from "../../keys/mod.ts";
 import { renderCount } from "../../render_count.ts";
 import type { UsageByDay } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 
 interface KeyUseProps {
-  readonly id: string;
-  readonly limit: number | null;
+  readonly of: KeySummary;
   readonly month: Month;
   readonly usage: UsageByDay;
   /** Of the month before. */
@@ -15,7 +15,7 @@ interface KeyUseProps {
 }
 
 /** The use of a month by day. If the license has a limit, a line shows the daily use that would just reach it. */
-export function KeyUse({ id, limit, month, usage, before, now }: KeyUseProps) {
+export function KeyUse({ of: { id, monthlyLimit: limit }, month, usage, before, now }: KeyUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
   const of = limit === null ? "without a limit" : `of ${renderCount(limit)}`;

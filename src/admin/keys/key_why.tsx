@@ -18,13 +18,11 @@ interface WhyProps {
   readonly visit: Visit;
 }
 
-interface Props extends WhyProps {
-  /** What the last change has done. */
-  readonly done: Child;
-}
-
-/** Says whether the service accepts the key now; otherwise all reasons why not, and what to do about each. */
-export function Why({ explanation, visit, done }: Props) {
+/**
+ * Says what the last change has done, and whether the service accepts the key now; otherwise all reasons why not, and
+ * what to do about each.
+ */
+export function Why({ explanation, visit, done }: WhyProps & { readonly done: Child }) {
   const { obstacles, overlapsSince, expiresAt, runsOutOn } = explanation.key;
   if (obstacles.length === 0 && overlapsSince === null) {
     return (

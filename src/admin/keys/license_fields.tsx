@@ -15,7 +15,7 @@ import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { Choice, TextField } from "../frame/console/components/form.tsx";
-import { refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { type FieldsOf, refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 interface FieldProps {
   readonly field: FormProps<unknown>["field"];
@@ -58,7 +58,7 @@ export const EXPIRY_ENTRIES = {
 
 /** Returns the expiry that the fields mean: the last second of the last day. Refuses one that is past. */
 export function expiryOf(
-  { last_day: day, never }: { readonly last_day: string; readonly never?: string | undefined },
+  { last_day: day, never }: FieldsOf<typeof EXPIRY_ENTRIES>,
   now: Date,
 ): Date | Refusal {
   if (never !== undefined) return NEVER_EXPIRES;

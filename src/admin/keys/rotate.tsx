@@ -2,7 +2,7 @@
 /** The rotation and the replacement of a key. The answer shows the new key; no other page ever does. */
 import * as v from "valibot";
 import { DAY_MS, MOST_SPAN_DAYS, SPAN } from "../../calendar.ts";
-import { type RotatedKey, replaceKey, rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
+import { replaceKey, rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { parsedField, wholeNumber } from "../../rule.ts";
@@ -38,10 +38,9 @@ export const rotate: KeyAction = action({
     </>
   ),
   entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, MOST_SPAN_DAYS))) },
-  async perform({ of, fields, by, visit }) {
-    const { licenseChanges, brand } = visit.options;
-    const old = { uuid: uuidOf(of), mode: of.key.mode, overlapMs: fields.overlap_days * DAY_MS };
-    return showSuccessor(await rotateKey(licenseChanges, old, { brand, ...by }), { of, by, visit });
+  perform({ fields, ...change }) {
+    const overlapMs = fields.overlap_days * DAY_MS;
+    return makeSuccessor(change, (changes, old, by) => rotateKey(changes, { ...old, overlapMs }, by));
   },
 });
 
@@ -58,18 +57,18 @@ export const replace: KeyAction = action({
       revoked key stays revoked.
     </p>
   ),
-  async perform({ of, by, visit }) {
-    const { licenseChanges, brand } = visit.options;
-    const old = { uuid: uuidOf(of), mode: of.key.mode };
-    return showSuccessor(await replaceKey(licenseChanges, old, { brand, ...by }), { of, by, visit });
-  },
+  perform: (change) => makeSuccessor(change, replaceKey),
 });
 
-/** The page that shows the new key of a license. */
-function showSuccessor(
-  made: RotatedKey | Refusal,
-  { of: { key: old }, by: { now }, visit }: Change<ActedKey>,
-): Page | Refusal {
+/** Makes the next key of a license, and returns the page that shows it. */
+async function makeSuccessor(
+  { of, by, visit: { options } }: Change<ActedKey>,
+  make: typeof replaceKey,
+): Promise<Page | Refusal> {
+  const { key: old } = of;
+  const { now } = by;
+  const { licenseChanges, brand, publicUrl } = options;
+  const made = await make(licenseChanges, { uuid: uuidOf(of), mode: old.mode }, { brand, ...by });
   if (isRefusal(made)) return made;
   const { id, apiKey } = made;
   const oldWorksUntil = old.state === "revoked" ? undefined : made.oldWorksUntil;
@@ -86,7 +85,7 @@ function showSuccessor(
           apiKey={apiKey}
           expiresAt={old.licenseExpiresAt}
           old={{ hint: old.hint, worksUntil: oldWorksUntil }}
-          publicUrl={visit.options.publicUrl}
+          publicUrl={publicUrl}
         />
         <h2>What was issued</h2>
         <Facts
