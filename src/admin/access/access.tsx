@@ -38,11 +38,7 @@ async function showAccess(_: object, { options, session, query, now }: Visit): P
         {isAdmin && (
           <>
             <h2>Tokens</h2>
-            {tokens.length === 0 ? (
-              <p class="empty">No token was issued. A program needs one to use the API.</p>
-            ) : (
-              <Tokens tokens={tokens} now={now} />
-            )}
+            <Tokens tokens={tokens} now={now} />
           </>
         )}
       </>

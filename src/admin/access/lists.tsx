@@ -16,7 +16,6 @@ interface SessionsProps {
 
 /** Sessions, each with the button that ends it. */
 export function Sessions({ sessions, ownId, now }: SessionsProps) {
-  if (sessions.length === 0) return <p class="muted">No session.</p>;
   const columns: readonly Column<ListedSession>[] = [
     {
       label: "Operator",
@@ -42,7 +41,8 @@ export function Sessions({ sessions, ownId, now }: SessionsProps) {
       ),
     },
   ];
-  return <FirstRows caption="Sessions, newest first" columns={columns} rows={sessions} />;
+  const none = <p class="muted">No session.</p>;
+  return <FirstRows caption="Sessions, newest first" columns={columns} rows={sessions} none={none} />;
 }
 
 const TONES: Readonly<Record<ListedToken["state"], PillProps["tone"]>> = {
@@ -104,6 +104,7 @@ export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[
       caption="Tokens by name; revoked tokens last"
       columns={columns}
       rows={ordered}
+      none={<p class="empty">No token was issued. A program needs one to use the API.</p>}
       command="claviger tokens list"
     />
   );

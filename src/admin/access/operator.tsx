@@ -12,7 +12,7 @@ import {
 import { refuse } from "../../refusal.ts";
 import { wordField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
-import { Select } from "../frame/console/components/form.tsx";
+import { optionsOf, Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Ago, Foreign } from "../frame/console/components/values.tsx";
@@ -36,11 +36,7 @@ const setRoleOf: Action<Operator> = action({
   Form: ({ of: { role }, field }) => (
     <>
       <p>The role applies from the next request. The last admin cannot get a lower role.</p>
-      <Select
-        {...field("role", role)}
-        label="Role"
-        choices={ROLES.map((each) => ({ value: each, label: each }))}
-      />
+      <Select {...field("role", role)} label="Role" choices={optionsOf(ROLES)} />
     </>
   ),
   entries: { role: v.pipe(TEXT, wordField(ROLES)) },

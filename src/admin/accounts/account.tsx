@@ -164,37 +164,34 @@ function Licenses({ account, keys, now, may }: LicensesProps & Pick<Visit, "may"
   return (
     <section aria-labelledby="licenses">
       <h2 id="licenses">Licenses</h2>
-      {licenses.length === 0 ? (
-        <p class="empty">This account has no license.</p>
-      ) : (
-        <Table
-          caption="Newest first"
-          columns={[
-            {
-              label: "License",
-              cell: ({ licenseId, externalId }) => (
-                <Lines
-                  text={<code class="id">{licenseId}</code>}
-                  more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
-                />
-              ),
-            },
-            {
-              label: "Tier",
-              cell: ({ tier, maxMachines, seatMinutes }) => (
-                <Lines
-                  text={tier}
-                  more={maxMachines !== null && describePlaces({ maxMachines, seatMinutes })}
-                />
-              ),
-            },
-            numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
-            { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
-            { label: "Keys", cell: ({ keys }) => <Keys keys={keys} may={may} /> },
-          ]}
-          rows={licenses}
-        />
-      )}
+      <Table
+        caption="Newest first"
+        none={<p class="empty">This account has no license.</p>}
+        columns={[
+          {
+            label: "License",
+            cell: ({ licenseId, externalId }) => (
+              <Lines
+                text={<code class="id">{licenseId}</code>}
+                more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
+              />
+            ),
+          },
+          {
+            label: "Tier",
+            cell: ({ tier, maxMachines, seatMinutes }) => (
+              <Lines
+                text={tier}
+                more={maxMachines !== null && describePlaces({ maxMachines, seatMinutes })}
+              />
+            ),
+          },
+          numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
+          { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
+          { label: "Keys", cell: ({ keys }) => <Keys keys={keys} may={may} /> },
+        ]}
+        rows={licenses}
+      />
       {keys.length < account.keys && (
         <p>
           {`These are the licenses of the ${MAX_SHOWN} newest keys. `}

@@ -158,26 +158,22 @@ function UnusualCounts({ query: { by }, unusual, keys }: ActivityProps) {
   const more = unusual.length - shown.length;
   return (
     <div class="unusual">
-      {shown.length === 0 ? (
-        <p>No hour is unusual.</p>
-      ) : (
-        <Table
-          caption="Unusual hours, the latest first"
-          columns={[
-            { label: "Hour", cell: ({ at }) => <Minute at={at} /> },
-            { label: LABELS[by], cell: ({ name }) => name },
-            numeric("Answers", ({ count }) => renderCount(count)),
-            { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
-            numeric(`${COMPARED_DAYS} days before`, rangeOf),
-            {
-              label: "Refused keys",
-              cell: (hour: Unusual) =>
-                hour.kind === "high" && <RefusedKeys {...hour} keys={keys.get(hour)} />,
-            },
-          ]}
-          rows={shown}
-        />
-      )}
+      <Table
+        none={<p>No hour is unusual.</p>}
+        caption="Unusual hours, the latest first"
+        columns={[
+          { label: "Hour", cell: ({ at }) => <Minute at={at} /> },
+          { label: LABELS[by], cell: ({ name }) => name },
+          numeric("Answers", ({ count }) => renderCount(count)),
+          { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
+          numeric(`${COMPARED_DAYS} days before`, rangeOf),
+          {
+            label: "Refused keys",
+            cell: (hour: Unusual) => hour.kind === "high" && <RefusedKeys {...hour} keys={keys.get(hour)} />,
+          },
+        ]}
+        rows={shown}
+      />
       {more > 0 && <p>{`${renderCount(more)} more hours are marked in the charts.`}</p>}
       <p class="hint">
         {`A count is unusual if it differs by at least 20 from the same hour of each of the ${COMPARED_DAYS} days before, and is above twice the highest or below half the lowest of them.`}

@@ -8,13 +8,8 @@ import { targetOf } from "../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";
 
 /** Creates the middleware. */
-export function logRequests({
-  clock,
-  log,
-  logSlowMs,
-  trustedProxies,
-  isStopping,
-}: AdminOptions): MiddlewareHandler<AdminEnv> {
+export function logRequests(options: AdminOptions): MiddlewareHandler<AdminEnv> {
+  const { clock, log, logSlowMs, trustedProxies, isStopping } = options;
   return async (c, next) => {
     const beganMs = clock.monotonicMs();
     const id = newRequestId();

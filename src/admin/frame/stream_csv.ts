@@ -40,7 +40,7 @@ export function splitMark(query: URLSearchParams) {
 }
 
 /** Who downloads a list. */
-export interface CsvReader {
+interface CsvReader {
   readonly options: Pick<AdminOptions, "log" | "clock" | "csvInFlight" | "collectGarbage">;
   readonly actor: Actor;
 }

@@ -55,21 +55,19 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
         <h2>Checks</h2>
         <Table caption={`Checked: ${distanceOf(examination.at, now)}`} columns={CHECKS} rows={findings} />
         <h2>Expiry</h2>
-        {expiries.length === 0 ? (
-          <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token expires.` : `${NO_CERTIFICATE}.`}</p>
-        ) : (
-          <Table caption="The certificate, then tokens" columns={expiryColumns(now)} rows={expiries} />
-        )}
+        <Table
+          caption="The certificate, then tokens"
+          columns={expiryColumns(now)}
+          rows={expiries}
+          none={<p class="muted">{NO_CERTIFICATE + (isAdmin ? ", and no token expires." : ".")}</p>}
+        />
         <h2>Processes</h2>
-        {processes.length === 0 ? (
-          <p class="muted">No process has reported yet: each process reports once a minute.</p>
-        ) : (
-          <Table
-            caption="Each process reports once a minute; it is lost after five minutes without a report"
-            columns={processColumns(ownUuid, now)}
-            rows={processes}
-          />
-        )}
+        <Table
+          caption="Each process reports once a minute; it is lost after five minutes without a report"
+          columns={processColumns(ownUuid, now)}
+          rows={processes}
+          none={<p class="muted">No process has reported yet: each process reports once a minute.</p>}
+        />
         <h2>Versions and database</h2>
         <Facts
           facts={[

@@ -99,20 +99,17 @@ export function Refusals({ refusals, now }: Pick<KeyExplanation, "refusals"> & {
   return (
     <section aria-labelledby="refusals">
       <h2 id="refusals">Refused requests</h2>
-      {refusals.length === 0 ? (
-        <p class="muted">No request with this key was refused.</p>
-      ) : (
-        <Table
-          caption="Latest refusal first; a refusal appears some seconds after its answer"
-          columns={[
-            { label: "Code", cell: ({ code }) => <code>{code}</code> },
-            { label: "Meaning", cell: meaningOf },
-            numeric("Times", ({ count }) => renderCount(count)),
-            { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
-          ]}
-          rows={refusals}
-        />
-      )}
+      <Table
+        none={<p class="muted">No request with this key was refused.</p>}
+        caption="Latest refusal first; a refusal appears some seconds after its answer"
+        columns={[
+          { label: "Code", cell: ({ code }) => <code>{code}</code> },
+          { label: "Meaning", cell: meaningOf },
+          numeric("Times", ({ count }) => renderCount(count)),
+          { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
+        ]}
+        rows={refusals}
+      />
     </section>
   );
 }

@@ -2,11 +2,18 @@
 /** The actions that the page of a model offers. */
 import * as v from "valibot";
 import { parseId } from "../../ids.ts";
-import { type FoundModel, removeModel, retireVersion } from "../../models/mod.ts";
-import { type Action, action } from "../frame/console/action.ts";
+import {
+  addModel,
+  type FoundModel,
+  type NewModel,
+  parseNewModel,
+  removeModel,
+  retireVersion,
+} from "../../models/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { type Action, action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
-import { addAwaiting } from "./add_awaiting.ts";
 
 type ModelAction = Action<FoundModel>;
 
@@ -91,4 +98,19 @@ export const MODEL_ACTIONS = [addVersion, remove, retire];
 
 function findUnretired({ versions }: FoundModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);
+}
+
+type Fields = Pick<
+  NewModel,
+  "name" | "version" | "type" | "paradigm" | "nFeatures" | "nClasses" | "requiresLicense" | "ownerUuid"
+>;
+
+/** Adds a version that waits for its file, or refuses it. Its list shows it when the file has arrived. */
+export async function addAwaiting(
+  fields: Fields,
+  { by, visit: { options } }: Pick<Change<FoundModel>, "by" | "visit">,
+): Promise<Refusal | undefined> {
+  const awaited = { sizeMb: 0, downloadUrl: null, checksum: null, metadata: {} };
+  const added = parseNewModel({ ...fields, ...awaited }, options.brand, { names: "json" });
+  return isRefusal(added) ? added : await addModel(options.database, added, by);
 }

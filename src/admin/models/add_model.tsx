@@ -7,7 +7,7 @@ import { MODEL_RULES } from "../../models/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { parsedField } from "../../rule.ts";
 import { TIER_FIELD } from "../frame/api/fields.ts";
-import { Field, Select, TextField } from "../frame/console/components/form.tsx";
+import { Field, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { Copyable } from "../frame/console/components/layout.tsx";
 import { parseForm, TEXT } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
@@ -16,7 +16,7 @@ import { RefusalNotice } from "../frame/console/remedies.tsx";
 import { form, page, showDone } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import type { AdminEnv } from "../frame/options.ts";
-import { addAwaiting } from "./add_awaiting.ts";
+import { addAwaiting } from "./actions.tsx";
 import { addCommand } from "./add_command.ts";
 import { NoAddress, uploadHint } from "./upload.tsx";
 
@@ -68,19 +68,14 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
             required
           />
           <TextField {...field("version", "1.0.0")} label="Version" required />
-          <Select
-            {...field("type")}
-            label="Type"
-            choices={options.brand.modelTypes.map((type) => ({ value: type, label: type }))}
-            required
-          />
+          <Select {...field("type")} label="Type" choices={optionsOf(options.brand.modelTypes)} required />
           <TextField {...field("paradigm")} label="Paradigm" hint="Such as motor_imagery or p300" required />
           <TextField {...field("n_features")} label="Features of an input" inputmode="numeric" required />
           <TextField {...field("n_classes")} label="Classes it tells apart" inputmode="numeric" required />
           <Select
             {...field("requires_license")}
             label="Lowest tier"
-            choices={TIERS.map((tier) => ({ value: tier, label: tier }))}
+            choices={optionsOf(TIERS)}
             hint="Every key of this tier or a higher one sees the model."
             required
           />

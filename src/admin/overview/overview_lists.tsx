@@ -24,17 +24,17 @@ interface TopProps<Row> extends Shown, TableProps<Row> {
   readonly none: string;
   readonly asOf: Date;
   /** The link to all rows, if there are any. */
-  readonly children?: Child;
+  readonly all: Child;
 }
 
 /** The first rows of a list. */
-function Top<Row>({ title, none, asOf, now, children, ...table }: TopProps<Row>) {
+function Top<Row>({ title, none, asOf, now, all, ...table }: TopProps<Row>) {
   const rows = table.rows.slice(0, ROWS);
   return (
     <Panel title={title}>
-      {rows.length === 0 ? <p>{none}</p> : <Table {...table} rows={rows} />}
+      <Table {...table} rows={rows} none={<p>{none}</p>} />
       <AsOf at={asOf} now={now}>
-        {rows.length > 0 && children}
+        {rows.length > 0 && all}
       </AsOf>
     </Panel>
   );
@@ -116,11 +116,10 @@ export function Refusals({ counts, keys, now }: RefusalsProps) {
         numeric("Requests", ([, count]) => <Count count={count} of={most} />),
       ]}
       rows={refusals}
+      all={<a href="/console/activity?by=code">Show activity</a>}
       asOf={now}
       now={now}
-    >
-      <a href="/console/activity?by=code">Show activity</a>
-    </Top>
+    />
   );
 }
 
@@ -151,10 +150,9 @@ export function Consumers({ month, ...list }: Figures["consumers"] & Shown) {
       none={`No account has used anything in ${month}.`}
       caption={`In ${month}`}
       columns={[CUSTOMER, numeric("Inferences", ({ used }) => <Count count={used} of={most} />)]}
+      all={<a href={`/console/usage?month=${month}`}>Show usage</a>}
       {...list}
-    >
-      <a href={`/console/usage?month=${month}`}>Show usage</a>
-    </Top>
+    />
   );
 }
 
@@ -169,10 +167,9 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
         CUSTOMER,
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
+      all={<a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>}
       {...list}
-    >
-      <a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>
-    </Top>
+    />
   );
 }
 
@@ -188,10 +185,9 @@ export function RunsOut({ licenses, ...list }: Figures["runsOut"] & Shown) {
         { label: "Runs out", cell: ({ day }) => <Lines text={day} more={daysUntil(day, list.now)} /> },
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
+      all={<a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>}
       {...list}
-    >
-      <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>
-    </Top>
+    />
   );
 }
 
@@ -206,10 +202,11 @@ export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
         CUSTOMER,
         { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={list.now} /> },
       ]}
+      all={
+        <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show keys that end soon, also rotated</a>
+      }
       {...list}
-    >
-      <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show keys that end soon, also rotated</a>
-    </Top>
+    />
   );
 }
 
@@ -229,10 +226,9 @@ export function FullLicenses({ tiers, ...list }: Figures["machines"] & Shown) {
           </a>
         )),
       ]}
+      all={<a href="/console/keys?all_places_taken=true">Show the keys without a free place</a>}
       {...list}
-    >
-      <a href="/console/keys?all_places_taken=true">Show the keys without a free place</a>
-    </Top>
+    />
   );
 }
 

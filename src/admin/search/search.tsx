@@ -6,9 +6,8 @@
  */
 import type { Context } from "hono";
 import * as v from "valibot";
-import { findKey, findKeysIn, hashApiKey, type KeySummary, listKeys } from "../../keys/mod.ts";
+import { findKey, findKeysIn, hashApiKey, listKeys } from "../../keys/mod.ts";
 import {
-  type Account,
   findAccountNamed,
   listAccounts,
   parseKeyParts,
@@ -19,7 +18,7 @@ import {
   TOO_WIDE,
   toSearched,
 } from "../../licensing/mod.ts";
-import { listRegistered, type RegisteredModel } from "../../models/mod.ts";
+import { listRegistered } from "../../models/mod.ts";
 import { listOperators, type Operator } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { mayBeSecret, redactKeys } from "../../secrets/mod.ts";
@@ -124,19 +123,8 @@ async function showFound(
   };
 }
 
-interface Found extends Pick<Search, "isTooWide"> {
-  readonly keys: readonly KeySummary[];
-  /** Keys with only the start, or only the end, of a text that gives both and finds no key. */
-  readonly near: readonly (readonly [as: string, text: string, rows: readonly KeySummary[]])[];
-  readonly accounts: readonly Account[];
-  readonly models: readonly RegisteredModel[];
-  readonly operators: readonly Operator[];
-  /** The page of the only result. The keys of an account belong to its result. */
-  readonly only: string | undefined;
-}
-
 /** Finds what the role may open, the best first: keys that the text names come before those of accounts. */
-async function findAll(text: string, { options: { database }, may, now }: Visit): Promise<Found> {
+async function findAll(text: string, { options: { database }, may, now }: Visit) {
   const search = await searchAccounts(database, text);
   const page = { newestFirst: true, limit: MOST + 1 };
   const findKeys = async (part: Partial<Search>) =>
@@ -167,12 +155,14 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
   return {
     isTooWide: search.isTooWide,
     keys: [...new Map([...named, ...ofAccounts].map((key) => [key.id, key])).values()],
+    /** Keys with only the start, or only the end, of a text that gives both and finds no key. */
     near: await Promise.all(
       near.map(async ([as, text]) => [as, text, await findKeys({ accountUuids: [], text })] as const),
     ),
     accounts,
     models,
     operators: found,
+    /** The page of the only result. The keys of an account belong to its result. */
     only: other === undefined ? only : undefined,
   };
 }

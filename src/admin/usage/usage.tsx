@@ -9,7 +9,7 @@ import { parsedField } from "../../rule.ts";
 import { countUsage, listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
-import { Select } from "../frame/console/components/form.tsx";
+import { optionsOf, Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import {
   type PageOfList,
@@ -114,19 +114,18 @@ function Usage(props: UsageProps) {
         </>
       )}
       <h2>Customers in {text}</h2>
-      {customers.rows.length === 0 ? (
-        <p class="empty">
-          {isFirst
-            ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
-            : "There are no more licenses."}
-        </p>
-      ) : (
-        <Table
-          caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
-          columns={CUSTOMERS}
-          rows={customers.rows}
-        />
-      )}
+      <Table
+        caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
+        columns={CUSTOMERS}
+        rows={customers.rows}
+        none={
+          <p class="empty">
+            {isFirst
+              ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
+              : "There are no more licenses."}
+          </p>
+        }
+      />
       <Pages
         path="/console/usage"
         conditions={{ month: text }}
@@ -139,12 +138,10 @@ function Usage(props: UsageProps) {
 
 function Months({ value, error, now }: { value: string; error?: string | undefined; now: Date }) {
   const current = monthOf(now.getTime()).index;
-  const choices = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago))).map(
-    (text) => ({ value: text, label: text }),
-  );
+  const months = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago)));
   return (
     <form class="filters month" action="/console/usage" aria-label="Month">
-      <Select name="month" label="Month" value={value} error={error} choices={choices} />
+      <Select name="month" label="Month" value={value} error={error} choices={optionsOf(months)} />
       <div class="actions">
         <button type="submit">Show</button>
       </div>

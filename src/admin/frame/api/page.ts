@@ -32,12 +32,9 @@ export function pageOf<Row extends v.GenericSchema>(row: Row) {
   });
 }
 
-export interface PageQuery {
-  readonly limit?: number | undefined;
-  readonly after?: string | undefined;
-}
+type PageQuery = Partial<v.InferOutput<v.ObjectSchema<typeof PAGE_FIELDS, undefined>>>;
 
-export interface PageOptions<Row, Query extends PageQuery> {
+interface PageOptions<Row, Query extends PageQuery> {
   /** The name of the list, such as `keys`. */
   readonly list: string;
   readonly query: Query;
@@ -54,15 +51,8 @@ export interface PageOptions<Row, Query extends PageQuery> {
 }
 
 /** Finds and renders one page. Refuses a cursor of another list or of other filters. */
-export async function findPage<Row, Query extends PageQuery>({
-  list,
-  query,
-  now,
-  find,
-  positionOf,
-  position,
-  render,
-}: PageOptions<Row, Query>) {
+export async function findPage<Row, Query extends PageQuery>(options: PageOptions<Row, Query>) {
+  const { list, query, now, find, positionOf, position, render } = options;
   const { limit = ROWS, after, ...filters } = query;
   const cursor = parseCursor({ name: list, filters, position }, after, now);
   if (isRefusal(cursor)) return cursor;

@@ -91,9 +91,14 @@ export interface Option {
   readonly label: string;
 }
 
+/** Returns values as the options of a field. */
+export function optionsOf(values: readonly string[], toLabel = (value: string) => value): readonly Option[] {
+  return values.map((value) => ({ value, label: toLabel(value) }));
+}
+
 /** Returns the choices of a condition: any value, or one of these. */
-export function choicesOf(values: readonly string[], toLabel = (value: string) => value): readonly Option[] {
-  return [{ value: "", label: "any" }, ...values.map((value) => ({ value, label: toLabel(value) }))];
+export function choicesOf(...of: Parameters<typeof optionsOf>): readonly Option[] {
+  return [{ value: "", label: "any" }, ...optionsOf(...of)];
 }
 
 interface SelectProps extends Omit<FieldProps, "children"> {

@@ -22,10 +22,13 @@ export interface TableProps<Row> {
   readonly rows: readonly Row[];
   /** The order of the rows, and the address of the page in another order. */
   readonly order?: { readonly sort: string; readonly toPath: (sort: string) => string } | undefined;
+  /** What takes the place of a table without rows. */
+  readonly none?: Child;
 }
 
 /** A table; in a narrow window each row becomes a card. */
-export function Table<Row>({ caption, columns, rows, order }: TableProps<Row>) {
+export function Table<Row>({ caption, columns, rows, order, none }: TableProps<Row>) {
+  if (rows.length === 0 && none !== undefined) return none;
   return (
     <table>
       <caption>{caption}</caption>
