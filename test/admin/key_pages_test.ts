@@ -313,3 +313,26 @@ test("The page of an account leads to the form of a tier, and repeats no e-mail 
   await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.apiKey.slice(-4) } });
   expect((await client.send(`/accounts/${key.userId}`, { cookie })).text).not.toContain("Change tier");
 });
+
+test("A key with imported use shows the days apart from the rest, and the form of its tier names the tiers that it is too much for", async () => {
+  const key = await admin.issue({ tier: "enterprise" });
+  const { database } = admin;
+  const [{ license } = { license: "" }] = await database.query<{ license: string }>(
+    (sql) => sql`select license_id as license from keys where id = ${uuidOf(key)}::uuid`,
+  );
+  const month = `${toDay(admin.clock.now()).slice(0, 7)}-01`;
+  await database.query(
+    (sql) => sql`
+      insert into usage (license_id, month, used, by_day)
+      values (${license}::uuid, ${month}::date, 100000, '{7, 20}')`,
+  );
+  const { text } = await client.send(`/keys/${key.id}`, { cookie });
+  const words = wordsOf(text);
+  expect(words).toContain(" 27 inferences");
+  expect(words).not.toMatch(/inferences (of|without)/);
+  expect(words).toContain("99,973 more were imported without a day: 100,000 in all.");
+  expect(words).toContain("With free, research the key is refused: 100,000 are used this month.");
+  const form = { monthly_limit: "200000", never: "yes" };
+  expect((await client.send(`/keys/${key.id}/limit`, { cookie, form })).status).toBe(303);
+  expect((await client.send(`/keys/${key.id}`, { cookie })).text).not.toContain("With free, research");
+});

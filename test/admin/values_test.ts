@@ -31,6 +31,8 @@ test("Used() warns from 80 percent on, in words and not by color alone, and neve
   expect(shown(876, 1_000)).toBe("bar near; 87 % used");
   expect(shown(99_999, 100_000)).toBe("bar near; 99 % used");
   expect(shown(1_001, 1_000)).toBe("bar near; 100 % used");
+  expect(shown(497_500, 400_000)).toBe("bar near; 124 % used");
+  expect(String(Used({ used: 497_500, limit: 400_000 }))).toContain('<rect width="100"');
   expect(shown(0, 0)).toBe("bar near; 100 % used");
   expect(String(Used({ used: 5_000, limit: null }))).toBe("5,000, unlimited");
 });

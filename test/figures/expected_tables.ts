@@ -103,9 +103,9 @@ export function overviewTables({
         ["Account", "Used this month"],
         ...nearQuota
           .slice(0, TOP)
-          .map(({ email, organization, tier, used, monthly_limit, percent }) => [
+          .map(({ email, organization, tier, used, monthly_limit }) => [
             named(email, organization, tier),
-            `${text(used)} of ${text(monthly_limit)} ${percent} % used`,
+            usedOf(used, monthly_limit),
           ]),
       ],
     }),
@@ -195,6 +195,6 @@ export function customerTable(month: string, all: Rows<"licensesOf">, skipped = 
 }
 
 function usedOf(used: number, limit: number): string {
-  const percent = Math.min(100, Math.floor((used * 100) / limit));
+  const percent = Math.floor((used * 100) / limit);
   return `${text(used)} of ${text(limit)}${percent >= 80 ? ` ${percent} % used` : ""}`;
 }

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
-import { changeLicense, type LicenseChange, monthlyLimitOf, oneYearAfter } from "../../licensing/mod.ts";
+import { changeLicense, type LicenseChange, monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
@@ -112,9 +112,10 @@ const changeTier: KeyAction = action({
   submit: "Change the tier",
   toMany: true,
   fits: mayStay,
-  Form: ({ of, field }) => (
+  Form: ({ of, field, isMany }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
+      {!isMany && refusedTiersOf(of)}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
     </>
   ),
@@ -234,6 +235,15 @@ export const KEY_ACTIONS = [
   suspend,
   revoke,
 ];
+
+/** Says with which tiers the key would be refused, because more is used; nothing if the license has a limit of its own. */
+function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
+  const refused = TIERS.filter((each) => used >= (monthlyLimitOf(each) ?? Number.POSITIVE_INFINITY));
+  if (refused.length === 0 || monthlyLimit !== monthlyLimitOf(tier)) return null;
+  return (
+    <p>{`With ${refused.join(", ")} the key is refused: ${renderCount(used)} are used this month.`}</p>
+  );
+}
 
 /** Says what a change leaves of the month's quota: `500,000 a month, of which 5,300 are used.` */
 function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {

@@ -18,7 +18,6 @@ interface KeyUseProps {
 export function KeyUse({ of: { id, monthlyLimit: limit }, month, usage, before, now }: KeyUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
-  const of = limit === null ? "without a limit" : `of ${renderCount(limit)}`;
   const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
   // Without today, which is not over.
   const over = isCurrent ? now.getUTCDate() - 1 : usage.days.length;
@@ -46,12 +45,14 @@ export function KeyUse({ of: { id, monthlyLimit: limit }, month, usage, before, 
             ? undefined
             : { value: aDay, label: `${renderCount(aDay)} every day would use up the limit of the month` }
         }
-        unit={`inferences ${of}`}
+        unit="inferences"
         compared={over > 0 ? compared : undefined}
         empty="The license was not used on any day of this month."
       />
       {usage.imported > 0 && (
-        <p class="hint">{`and ${renderCount(usage.imported)} more were imported without a day`}</p>
+        <p class="hint">
+          {`${renderCount(usage.imported)} more were imported without a day: ${renderCount(usage.used)} in all.`}
+        </p>
       )}
       <nav class="pages" aria-label="Months">
         {link(month.index - 1, "Month before")}

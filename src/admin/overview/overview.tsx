@@ -161,6 +161,7 @@ function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: 
         {use.filledFrom !== null &&
           use.filledFrom > dayBefore(now, DAYS - 1) &&
           `The days before ${use.filledFrom} are still being counted. `}
+        {use.imported.length > 0 && "What was imported without a day is on the page Usage alone. "}
         <a href="/console/usage">Show usage by month and customer</a>
       </AsOf>
     </>

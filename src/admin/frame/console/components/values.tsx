@@ -159,9 +159,8 @@ function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
 /** A count with its limit, and a bar for both, which warns in words when little is left; null is no limit. */
 export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
   const count = renderCount(used);
-  const whole = percentUsed(used, limit);
-  if (limit === null || whole === null) return `${count}, unlimited`;
-  const percent = Math.min(100, whole);
+  const percent = percentUsed(used, limit);
+  if (limit === null || percent === null) return `${count}, unlimited`;
   const isNear = percent >= NEAR_QUOTA_PERCENT;
   return (
     <>
@@ -172,7 +171,7 @@ export function Used({ used, limit }: { readonly used: number; readonly limit: n
         preserveAspectRatio="none"
         aria-hidden="true"
       >
-        <rect width={percent} height="4" />
+        <rect width={Math.min(100, percent)} height="4" />
       </svg>
       {isNear && <span class="more near">{`${percent} % used`}</span>}
     </>
