@@ -44,6 +44,8 @@ export interface Figures {
     /** How many keys the licenses have. */
     readonly keys: number;
     readonly licenses: number;
+    /** How many of them have used it up. Figures of versions before 0.4 lack it. */
+    readonly usedUp?: number;
     /** At most a hundred: enterprise first, and then those with the highest percentage. */
     readonly rows: readonly (LicenseOfFigures & {
       readonly limit: number;

@@ -81,7 +81,9 @@ describe("The overview of a demo", () => {
       const rowsOf = (title: string) => panel(page, title).locator("tbody tr").count();
       expect(await rowsOf("Largest consumers")).toBe(10);
       expect(await rowsOf("Near their quota")).toBe(4);
-      expect(await rowsOf("Quota runs out")).toBe(3);
+      expect(await rowsOf("Quota runs out")).toBe(4);
+      const usedUp = panel(page, "Quota runs out").locator("tbody tr").first();
+      expect(await usedUp.textContent()).toMatch(/used uprefused until 2026-12-01/);
       expect(await rowsOf("Expiring soon")).toBe(3);
       expect(await panel(page, "Unused keys").getByRole("row", { name: "90 days" }).textContent()).toContain(
         "2",
@@ -124,7 +126,8 @@ describe("The overview of a demo", () => {
   test("names unusual hours in its first line, with a link to them", async () => {
     await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
       expect(await page.locator(".notice").first().textContent()).toStartWith(
-        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00. ",
+        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00, " +
+          "1 license used up the quota. ",
       );
       await page.getByRole("link", { name: "Show unusual hours" }).click();
       const rows = page.getByRole("table", { name: "Unusual hours, the latest first" }).locator("tbody tr");

@@ -71,6 +71,10 @@ export function overviewTables({
   const share = ((sum(refused) * 100) / sum(codes)).toFixed(1);
   const licenses = (rows: readonly object[]) =>
     rows.length === 1 ? "1 license" : `${text(rows.length)} licenses`;
+  const reset = dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1));
+  const usedUp = nearQuota
+    .filter(({ percent }) => percent >= 100)
+    .map((row) => ({ ...row, day: `used up refused until ${reset}` }));
   return {
     "Inferences per day, last 90 days": byTier(
       "Day",
@@ -109,17 +113,18 @@ export function overviewTables({
           ]),
       ],
     }),
-    ...(runsOut.length > 0 && {
-      [`${licenses(runsOut)} before the quota resets, at the rate of the last seven days`]: [
-        ["Account", "Runs out", "Used this month"],
-        ...runsOut
-          .slice(0, TOP)
-          .map(({ email, organization, tier, used, monthly_limit, day }) => [
-            named(email, organization, tier),
-            day,
-            `${text(used)} of ${text(monthly_limit)}`,
-          ]),
-      ],
+    ...(usedUp.length + runsOut.length > 0 && {
+      [`${usedUp.length > 0 ? `${licenses(usedUp)} used up the quota; ` : ""}${licenses(runsOut)} before the quota resets, at the rate of the last seven days`]:
+        [
+          ["Account", "Runs out", "Used this month"],
+          ...[...usedUp.slice(0, TOP / 2), ...runsOut]
+            .slice(0, TOP)
+            .map(({ email, organization, tier, used, monthly_limit, day }) => [
+              named(email, organization, tier),
+              day,
+              usedOf(used, monthly_limit),
+            ]),
+        ],
     }),
     [`${licenses(expiring)} within 90 days`]: [
       ["Account", "Expires"],

@@ -64,6 +64,7 @@ async function compareAll(figures: Figures) {
       order by array_position('{enterprise,commercial,research,free}'::text[], l.tier), percent desc`,
   );
   expect(figures.nearQuota.licenses).toBe(near.length);
+  expect(figures.nearQuota.usedUp).toBe(near.filter(({ percent }) => percent >= 100).length);
   expect(figures.nearQuota.rows.map(({ percent }) => percent)).toEqual(
     near.slice(0, 100).map(({ percent }) => percent),
   );
@@ -165,7 +166,7 @@ describe("computeFigures()", () => {
       asOf: NOW,
       keys: { asOf: NOW, rows: [] },
       consumers: { asOf: NOW, month: "2026-11", rows: [] },
-      nearQuota: { asOf: NOW, keys: 0, licenses: 0, rows: [] },
+      nearQuota: { asOf: NOW, keys: 0, licenses: 0, usedUp: 0, rows: [] },
       runsOut: { asOf: NOW, keys: 0, licenses: 0, rows: [] },
       expiring: { asOf: NOW, licenses: 0, rows: [] },
       unused: { asOf: NOW, rows: [30, 90, 180, 365].map((days) => ({ days, count: 0 })) },

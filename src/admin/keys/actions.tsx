@@ -3,7 +3,13 @@
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
-import { changeLicense, type LicenseChange, monthlyLimitOf, oneYearAfter, TIERS } from "../../licensing/mod.ts";
+import {
+  changeLicense,
+  type LicenseChange,
+  monthlyLimitOf,
+  oneYearAfter,
+  TIERS,
+} from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
@@ -240,9 +246,7 @@ export const KEY_ACTIONS = [
 function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
   const refused = TIERS.filter((each) => used >= (monthlyLimitOf(each) ?? Number.POSITIVE_INFINITY));
   if (refused.length === 0 || monthlyLimit !== monthlyLimitOf(tier)) return null;
-  return (
-    <p>{`With ${refused.join(", ")} the key is refused: ${renderCount(used)} are used this month.`}</p>
-  );
+  return <p>{`With ${refused.join(", ")} the key is refused: ${renderCount(used)} are used this month.`}</p>;
 }
 
 /** Says what a change leaves of the month's quota: `500,000 a month, of which 5,300 are used.` */

@@ -39,6 +39,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
   ]);
   const hasKeys = keys.length > 0;
+  const summary = summarize({ ...health, unusual, usedUp: figures?.nearQuota.usedUp });
   const mayIssue = may("keys:issue");
   return {
     title: "Overview",
@@ -46,8 +47,8 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     script: "refresh",
     body: (
       <>
-        <p class={`notice ${health.tone} health`}>
-          <Foreign text={health.sentence} />{" "}
+        <p class={`notice ${summary.tone} health`}>
+          <Foreign text={summary.sentence} />{" "}
           {unusual.length > 0 && <a href="/console/activity">Show unusual hours</a>}{" "}
           <a href="/console/health">Show health</a>
         </p>
@@ -74,7 +75,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
             {hasKeys && figures && (
               <>
                 <NearQuota {...figures.nearQuota} now={now} />
-                <RunsOut {...figures.runsOut} now={now} />
+                <RunsOut {...figures.runsOut} nearQuota={figures.nearQuota} now={now} />
                 <Expiring {...figures.expiring} now={now} />
                 {figures.machines.rows.length > 0 && <FullLicenses {...figures.machines} now={now} />}
               </>
@@ -102,8 +103,7 @@ async function findHealth({ database, examination, certificateExpiresAt }: Visit
   for (const { name, count } of day.counts) counts.set(name, (counts.get(name) ?? 0) + count);
   const lastDay = { from: query.from, to: now, count: counts.get(TOO_MANY) ?? 0 };
   const [refused = []] = await findMostRefused(database, lastDay.count > 0 ? [lastDay] : [], { now });
-  const { unusual } = day;
-  return { unusual, counts, refused, ...summarize({ findings, expiries, processes, unusual }) };
+  return { findings, expiries, processes, unusual: day.unusual, counts, refused };
 }
 
 /** Returns a day as `2026-11-22`. */

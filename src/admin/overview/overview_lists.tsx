@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { Child } from "hono/jsx";
+import { monthOf, toDay } from "../../calendar.ts";
 import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
 import type { RefusedKey } from "../../keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
@@ -173,23 +174,42 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
   );
 }
 
-/** The licenses whose quota is used up before the month ends. */
-export function RunsOut({ licenses, ...list }: Figures["runsOut"] & Shown) {
+const USED_UP = "used up";
+
+/** The licenses whose quota is used up, and those whose quota will be before the month ends. */
+export function RunsOut({ licenses, rows, nearQuota: { usedUp = 0, ...near }, ...list }: RunsOutProps) {
+  const until = `refused until ${toDay(new Date(monthOf(near.asOf.getTime()).endsAtMs))}`;
+  const full = near.rows.filter(({ percent }) => percent >= 100).map((row) => ({ ...row, day: USED_UP }));
   return (
     <Top
       title="Quota runs out"
-      none="Every quota lasts until it resets, at the rate of the last seven days."
-      caption={`${counted(licenses, "license")} before the quota resets, at the rate of the last seven days`}
+      none={
+        usedUp > 0
+          ? `${counted(usedUp, "license")} used up the quota.`
+          : "Every quota lasts until it resets, at the rate of the last seven days."
+      }
+      caption={`${usedUp > 0 ? `${counted(usedUp, "license")} used up the quota; ` : ""}${counted(licenses, "license")} before the quota resets, at the rate of the last seven days`}
       columns={[
         CUSTOMER,
-        { label: "Runs out", cell: ({ day }) => <Lines text={day} more={daysUntil(day, list.now)} /> },
+        {
+          label: "Runs out",
+          cell: ({ day }) => <Lines text={day} more={day === USED_UP ? until : daysUntil(day, list.now)} />,
+        },
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
-      all={<a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>}
+      rows={[...full.slice(0, ROWS / 2), ...rows]}
+      all={
+        <>
+          {usedUp > 0 && <a href="/console/keys?near_quota=100">Show the keys whose quota is used up</a>}{" "}
+          <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>
+        </>
+      }
       {...list}
     />
   );
 }
+
+type RunsOutProps = Figures["runsOut"] & Pick<Figures, "nearQuota"> & Shown;
 
 /** The licenses that expire soon. */
 export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
