@@ -28,11 +28,7 @@ export interface UnusualOptions {
 }
 
 /** Finds counts by hour, compares them with those of the four weeks before, and finds the first hour of the table. */
-export async function findHours(
-  database: Pick<Database, "read">,
-  query: ActivityQuery,
-  now: Date,
-): Promise<FoundHours> {
+export async function findHours(database: Pick<Database, "read">, query: ActivityQuery, now: Date) {
   const start = goBack(query.from, "hour", 0);
   const [found, firstHour] = await Promise.all([
     countAnswers(database, { ...query, from: goBack(start, "hour", COMPARED_DAYS * 24) }),
@@ -40,18 +36,11 @@ export async function findHours(
   ]);
   return {
     found,
+    /** Those of the query. */
     counts: found.filter(({ at }) => at >= start),
     firstHour,
     unusual: findUnusual(found, { hours: stepsOf(query), firstHour, now }),
   };
-}
-
-interface FoundHours {
-  readonly found: readonly ActivityCount[];
-  /** Those of the query. */
-  readonly counts: readonly ActivityCount[];
-  readonly firstHour: Date | undefined;
-  readonly unusual: readonly Unusual[];
 }
 
 /**

@@ -29,15 +29,13 @@ const note = v.object({
 type Note = Readonly<v.InferOutput<typeof note>>;
 export type ServingAt = Omit<Note, "pid" | "startedAt">;
 
-export interface ServingNote {
-  remove(): void;
-}
+export type ServingNote = ReturnType<typeof leaveServingNote>;
 
 /**
  * Writes the note of this process and returns the function that removes it. Without a data folder, as with an
  * external database and no model files, no note is written.
  */
-export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
+export function leaveServingNote(dataDir: string, at: ServingAt) {
   const path = pathIn(dataDir);
   if (!existsSync(dataDir)) return { remove: () => {} };
   const mine: Note = { ...at, pid: process.pid, startedAt: startOf(process.pid) ?? "" };

@@ -6,7 +6,7 @@
 import { auditCte, type By } from "../audit/mod.ts";
 import { countRows, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { eraseAccount, type LicenseChanges, markErasing } from "../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../refusal.ts";
+import { isRefusal } from "../refusal.ts";
 
 /** The keys of one statement: it takes some 0.1 s, and much less than its deadline on a busy host. */
 const BATCH_KEYS = 500;
@@ -22,21 +22,16 @@ interface Options extends By {
   readonly mostMs?: number;
 }
 
-interface Erased {
-  /** The number of keys that this call revoked. */
-  readonly revoked: number;
-  /** False if keys are left because the time was over: the same call goes on. */
-  readonly isErased: boolean;
-  /** Whether there was a person to erase. */
-  readonly isPersonal: boolean;
-}
-
-/** Revokes every key of an account, each with its row of the audit log, and erases the person. Refuses an unknown account. */
+/**
+ * Revokes every key of an account, each with its row of the audit log, and erases the person; `isPersonal` tells whether
+ * there was one. If keys are left because the time was over, it is not erased, and the same call goes on. Refuses an
+ * unknown account.
+ */
 export async function eraseWithKeys(
   changes: LicenseChanges,
   accountUuid: string,
   { revokesKeys, mostMs = Number.POSITIVE_INFINITY, ...by }: Options,
-): Promise<Erased | Refusal> {
+) {
   const endMs = performance.now() + mostMs;
   let revoked = 0;
   for (let round = 1; ; round++) {
@@ -85,17 +80,10 @@ async function revokeBatch(changes: LicenseChanges, accountUuid: string, { actor
 }
 
 /** What an erasure removes from an account, and what it keeps. */
-export interface ErasureEffect {
-  readonly keysInUse: number;
-  readonly externalIds: number;
-  /** The machines with a name or a platform. */
-  readonly machines: number;
-  readonly licenses: number;
-  readonly auditRows: number;
-}
+export type ErasureEffect = Readonly<Awaited<ReturnType<typeof findErasureEffect>>>;
 
 /** Counts what an erasure of an account removes and keeps, each up to `MOST_COUNTED`. */
-export async function findErasureEffect(database: Database, accountUuid: string): Promise<ErasureEffect> {
+export async function findErasureEffect(database: Database, accountUuid: string) {
   const count = (rows: (sql: Sql) => Fragment) =>
     countRows(database, (sql) => sql`${rows(sql)} and account_id = ${accountUuid}::uuid`);
   const [keysInUse, licenses, externalIds, machines, auditRows] = await Promise.all([

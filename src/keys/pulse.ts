@@ -29,20 +29,7 @@ export interface PulseOptions {
   readonly processUuid: string;
 }
 
-export interface Pulse {
-  /** Starts the pulse. Resolves after the first pulse; throws if it fails, or is late six times. */
-  start(): Promise<void>;
-  stop(): Promise<void>;
-  /** Returns true while the cache may be trusted and the database counts as connected. */
-  isFresh(nowMs?: number): boolean;
-  /** Returns false after no pulse has succeeded or failed for long. */
-  isAlive(): boolean;
-  /** Runs a pulse now instead of at the next quarter of a second. */
-  beat(): Promise<void>;
-  /** Makes the pulse read this process's own counts too, for a minute: after a commit with an unknown outcome. */
-  readOwnCounts(): void;
-  stats(): { readonly beats: number; readonly failures: number; readonly outages: number };
-}
+export type Pulse = ReturnType<typeof createPulse>;
 
 const INTERVAL_MS = 250;
 /** How long an answer of the database is trusted, counted from the time of the question. */
@@ -83,7 +70,7 @@ async function readChanges(
     readsOwn,
   }: { readonly last: string | null; readonly processUuid: string; readonly readsOwn: boolean },
 ): Promise<Row | undefined> {
-  const [row] = await database.query<Row>(
+  const [row] = await database.read<Row>(
     (sql) => {
       const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot)
                         and not pg_visible_in_snapshot(changed_xid, ${last}::pg_snapshot)`;
@@ -128,13 +115,13 @@ async function readChanges(
                 from counted) as counts
         from now`;
     },
-    { deadlineMs: DEADLINE_MS, isRead: true },
+    { deadlineMs: DEADLINE_MS },
   );
   return row;
 }
 
 /** Creates the pulse. One long function, because its closures share the state and the time of the last pulse. */
-export function createPulse(options: PulseOptions): Pulse {
+export function createPulse(options: PulseOptions) {
   const { database, cache, clock, log, processUuid } = options;
   let lastSnapshot: string | null = null;
   let lastServer: string | undefined;
@@ -151,6 +138,7 @@ export function createPulse(options: PulseOptions): Pulse {
   let outages = 0;
   let connected = true;
 
+  /** Returns true while the cache may be trusted and the database counts as connected. */
   const isFresh = (nowMs = clock.monotonicMs()) => nowMs - freshSinceMs < TRUST_MS;
 
   async function pollChanges(): Promise<void> {
@@ -179,7 +167,10 @@ export function createPulse(options: PulseOptions): Pulse {
     connected = true;
   }
 
-  /** Runs one pulse at a time: a call during a pulse waits for its end and then runs another one. */
+  /**
+   * Runs a pulse now instead of at the next quarter of a second. One runs at a time: a call during a pulse waits for its
+   * end and then runs another one.
+   */
   async function beat(): Promise<void> {
     while (running !== undefined) await running.catch(() => {});
     running = pollChanges();
@@ -210,6 +201,7 @@ export function createPulse(options: PulseOptions): Pulse {
   }
 
   return {
+    /** Starts the pulse. Resolves after the first pulse; throws if it fails, or is late six times. */
     async start() {
       for (let attempt = 1; ; attempt++) {
         try {
@@ -227,6 +219,7 @@ export function createPulse(options: PulseOptions): Pulse {
       repetition?.stop();
     },
     isFresh,
+    /** Returns false after no pulse has succeeded or failed for long. */
     isAlive() {
       // A process that was frozen is asked before its next pulse ends: a pulse since the last question is enough.
       if (hasEnded) aliveMs = clock.monotonicMs();
@@ -234,6 +227,7 @@ export function createPulse(options: PulseOptions): Pulse {
       return clock.monotonicMs() - aliveMs < STUCK_MS;
     },
     beat,
+    /** Makes the pulse read this process's own counts too, for a minute: after a commit with an unknown outcome. */
     readOwnCounts() {
       readsOwnUntilMs = clock.monotonicMs() + READ_OWN_MS;
     },

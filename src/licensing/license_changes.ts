@@ -11,23 +11,17 @@ export interface LicenseCache {
  * has to remember the cache: before a change returns, the cache of this process has forgotten the changed licenses. The
  * pulse tells the other processes within a second.
  */
-export interface LicenseChanges {
-  /** For what has to be read besides. */
-  readonly database: Database;
-  /**
-   * Runs the statement of a change, which returns the licenses that it changed. If the outcome is unknown
-   * (`DatabaseUnavailable`), the cache forgets `licenseUuid`, or everything if that is not given.
-   */
-  change<Row extends { readonly licenseUuid: string }>(
-    build: (sql: Sql) => PendingRows,
-    options?: { readonly licenseUuid?: string | undefined },
-  ): Promise<Row[]>;
-}
+export type LicenseChanges = ReturnType<typeof createLicenseChanges>;
 
 /** Creates the changes of a process. A process without a cache, such as a command, leaves `cache` out. */
-export function createLicenseChanges(database: Database, cache?: LicenseCache): LicenseChanges {
+export function createLicenseChanges(database: Database, cache?: LicenseCache) {
   return {
+    /** For what has to be read besides. */
     database,
+    /**
+     * Runs the statement of a change, which returns the licenses that it changed. If the outcome is unknown
+     * (`DatabaseUnavailable`), the cache forgets `licenseUuid`, or everything if that is not given.
+     */
     async change<Row extends { readonly licenseUuid: string }>(
       build: (sql: Sql) => PendingRows,
       { licenseUuid }: { readonly licenseUuid?: string | undefined } = {},

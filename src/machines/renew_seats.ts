@@ -13,16 +13,13 @@ export interface RenewedSeat {
   readonly activeUntil: Date | null;
 }
 
-export interface Heartbeats {
-  /** Renews the seat of a machine; null if the machine is not active. */
-  renew(machine: MachineName): Promise<RenewedSeat | null>;
-}
+export type Heartbeats = ReturnType<typeof createHeartbeats>;
 
 /**
  * Creates the heartbeats of a process. A statement renews no seat of a license that another statement holds. Those
  * heartbeats are sent again in a statement that waits, so that they delay no others.
  */
-export function createHeartbeats(database: Database, clock: Clock): Heartbeats {
+export function createHeartbeats(database: Database, clock: Clock) {
   const createQueue = (waits: boolean) =>
     createLookUpQueue<Beat>({
       clock,
@@ -31,7 +28,8 @@ export function createHeartbeats(database: Database, clock: Clock): Heartbeats {
   const prompt = createQueue(false);
   const patient = createQueue(true);
   return {
-    async renew(machine) {
+    /** Renews the seat of a machine; null if the machine is not active. */
+    async renew(machine: MachineName): Promise<RenewedSeat | null> {
       const [line, { licenseUuid }] = [renderLine(machine), machine];
       const beat = await prompt.lookUp(line, licenseUuid, { isGathered: true });
       return beat?.isBusy ? await patient.lookUp(line, licenseUuid) : beat;

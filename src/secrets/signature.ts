@@ -8,17 +8,7 @@
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto";
 import type { RootSecret } from "./root_secret.ts";
 
-export interface Signer {
-  /** 8 hexadecimal digits. */
-  readonly id: string;
-  /**
-   * Signs the fields in their order: 43 characters of base64url. Throws a RangeError for a field with a newline,
-   * because a newline separates the fields.
-   */
-  sign(fields: readonly string[]): string;
-  /** Returns true for the signature of these fields. The time is the same for every text of that length. */
-  verify(fields: readonly string[], signature: string): boolean;
-}
+export type Signer = ReturnType<typeof createSigner>;
 
 const KEY_BYTES = 32;
 const ID_BYTES = 4;
@@ -30,12 +20,16 @@ export function checkPurpose(purpose: string): void {
 }
 
 /** Creates a signer for a purpose; see {@linkcode checkPurpose}. */
-export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
+export function createSigner(rootSecret: RootSecret, purpose: string) {
   checkPurpose(purpose);
   const derive = (info: string, bytes: number) =>
     new Uint8Array(hkdfSync("sha256", rootSecret, "claviger", `${info}/${purpose}`, bytes));
   const key = createSecretKey(derive("signature", KEY_BYTES));
 
+  /**
+   * Signs the fields in their order: 43 characters of base64url. Throws a RangeError for a field with a newline,
+   * because a newline separates the fields.
+   */
   function sign(fields: readonly string[]): string {
     if (fields.some((field) => field.includes("\n"))) {
       throw new RangeError("Cannot sign: a field has a newline");
@@ -44,9 +38,11 @@ export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
   }
 
   return {
+    /** 8 hexadecimal digits. */
     id: Buffer.from(derive("signature-id", ID_BYTES)).toString("hex"),
     sign,
-    verify(fields, signature) {
+    /** Returns true for the signature of these fields. The time is the same for every text of that length. */
+    verify(fields: readonly string[], signature: string): boolean {
       if (fields.some((field) => field.includes("\n"))) return false;
       // Compares text, not decoded bytes, so that a signature has one spelling.
       const expected = Buffer.from(sign(fields));

@@ -20,19 +20,7 @@ export interface BackgroundPart extends Stoppable {
 export type StopLimit = number | "drain" | "own";
 
 /** The started parts, which stop in the reverse order. */
-export interface StopOrder {
-  /** The limit is {@linkcode CUT_OFF_MS} by default. */
-  add(part: Stoppable, limit?: StopLimit): void;
-  /** Adds a part and starts it. */
-  start(part: BackgroundPart, limit?: StopLimit): Promise<void>;
-  isStopping(): boolean;
-  /**
-   * Stops in order: health answers 503, requests are still accepted during the grace, requests in flight finish, queued
-   * events are committed, the database stops. Each step is cut off at its limit, so that the stop ends by the deadline.
-   * Committed events stay committed. A second call skips the waiting.
-   */
-  stop(deadlineMs: number, options?: { readonly graceMs?: number }): Promise<void>;
-}
+export type StopOrder = ReturnType<typeof createStopOrder>;
 
 /** The share of a stop's time after the grace for requests and queued events. */
 const DRAIN_SHARE = 0.45;
@@ -44,7 +32,7 @@ const MAX_FORCE_MS = 4_000;
 const CUT_OFF_MS = 250;
 
 /** Creates the order, which is empty. */
-export function createStopOrder({ clock, log }: { readonly clock: Clock; readonly log: Log }): StopOrder {
+export function createStopOrder({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
   const parts: { readonly part: Stoppable; readonly limit: StopLimit }[] = [];
   const hurried = Promise.withResolvers<void>();
   let stopped: Promise<void> | undefined;
@@ -79,13 +67,19 @@ export function createStopOrder({ clock, log }: { readonly clock: Clock; readonl
   }
 
   return {
-    add: (part, limit = CUT_OFF_MS) => void parts.push({ part, limit }),
-    async start(part, limit = CUT_OFF_MS) {
+    add: (part: Stoppable, limit: StopLimit = CUT_OFF_MS) => void parts.push({ part, limit }),
+    /** Adds a part and starts it. */
+    async start(part: BackgroundPart, limit: StopLimit = CUT_OFF_MS) {
       parts.push({ part, limit });
       await part.start();
     },
     isStopping: () => stopped !== undefined,
-    stop(deadlineMs, { graceMs = 0 } = {}) {
+    /**
+     * Stops in order: health answers 503, requests are still accepted during the grace, requests in flight finish, queued
+     * events are committed, the database stops. Each step is cut off at its limit, so that the stop ends by the deadline.
+     * Committed events stay committed. A second call skips the waiting.
+     */
+    stop(deadlineMs: number, { graceMs = 0 } = {}) {
       if (stopped !== undefined) hurried.resolve();
       stopped ??= stopAll(deadlineMs, graceMs);
       return stopped;

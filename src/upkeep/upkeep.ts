@@ -11,16 +11,7 @@ import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import type { UpkeepTask } from "./task.ts";
 
-export interface Upkeep {
-  /** Runs the tasks that the start waits for, and from then on every task when it is due. */
-  start(): Promise<void>;
-  /** Stops the tasks: the server cancels a statement in progress within a second. */
-  stop(): Promise<void>;
-  /** Runs every task now, in the order of the list. */
-  runAll(): Promise<void>;
-  /** How often each task has failed, by its name. */
-  stats(): { readonly failures: Readonly<Record<string, number>> };
-}
+export type Upkeep = ReturnType<typeof createUpkeep>;
 
 export interface UpkeepOptions {
   readonly address: DatabaseAddress;
@@ -38,7 +29,7 @@ const LONG_DEADLINE_MS = 1_800_000;
 /** For how long a stop waits for tasks that are running, so that they can end in order. Most statements are shorter. */
 const LAST_RUNS_MS = 150;
 
-export function createUpkeep({ address, clock, log, tasks }: UpkeepOptions): Upkeep {
+export function createUpkeep({ address, clock, log, tasks }: UpkeepOptions) {
   const open = (deadlineMs: number) => openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });
   const database = open(DEADLINE_MS);
   let stopping = false;
@@ -81,20 +72,24 @@ export function createUpkeep({ address, clock, log, tasks }: UpkeepOptions): Upk
 
   let repetitions: readonly Repetition[] = [];
   return {
+    /** Runs the tasks that the start waits for, and from then on every task when it is due. */
     async start() {
       await Promise.all(watched.filter(({ task }) => task.atStart).map(({ attempt }) => attempt()));
       if (stopping) return;
       repetitions = watched.map(({ task, attempt }) => repeat(task.firstMs ?? task.everyMs, attempt));
     },
+    /** Stops the tasks: the server cancels a statement in progress within a second. */
     async stop() {
       stopping = true;
       for (const repetition of repetitions) repetition.stop();
       await Promise.race([Promise.all(running), sleep(LAST_RUNS_MS, undefined, { ref: false })]);
       await Promise.all([database.close(), longRunning?.close()]);
     },
+    /** Runs every task now, in the order of the list. */
     async runAll() {
       for (const { attempt } of watched) await attempt();
     },
+    /** How often each task has failed, by its name. */
     stats: () => ({
       failures: Object.fromEntries(watched.map(({ task, failures }) => [task.name, failures()])),
     }),

@@ -11,11 +11,7 @@ import { eraseTexts } from "./erase_texts.ts";
 import { attach, findLateMonths, hasLateEvents } from "./partitions.ts";
 import { retireEvents } from "./retention.ts";
 
-export interface UsageUpkeep {
-  readonly tasks: readonly UpkeepTask[];
-  /** For how many months events are kept (0 means forever), and how many months this process has dropped. */
-  stats(): { readonly kept: number; readonly dropped: number };
-}
+export type UsageUpkeep = ReturnType<typeof createUsageUpkeep>;
 
 const MONTHS_AHEAD = 2;
 /** The start does not wait for the first round: moving and dropping events is not urgent. */
@@ -31,7 +27,7 @@ const CLAIMS_KEPT_MS = DAY_MS;
 const LATE_PATIENCE_MS = 600_000;
 
 /** Returns the tasks. Events are kept for `keptMonths` months; 0 means forever. */
-export function createUsageUpkeep({ keptMonths }: { readonly keptMonths: number }): UsageUpkeep {
+export function createUsageUpkeep({ keptMonths }: { readonly keptMonths: number }) {
   let dropped = 0;
 
   async function dropOldMonths({ database, clock, log, isStopping }: TaskContext) {
@@ -94,7 +90,9 @@ export function createUsageUpkeep({ keptMonths }: { readonly keptMonths: number 
       run: ({ database, ...options }) => countUse(database, options),
     },
   ];
-  return { tasks, stats: () => ({ kept: keptMonths, dropped }) };
+  /** For how many months events are kept (0 means forever), and how many months this process has dropped. */
+  const stats = () => ({ kept: keptMonths, dropped });
+  return { tasks, stats };
 }
 
 async function makePartitions({ database, clock, isStopping }: TaskContext): Promise<void> {

@@ -10,12 +10,7 @@ import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, refusedWrite, tryDisk } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 
-export interface WriteWatch {
-  /** The database whose statements are watched. */
-  readonly database: Database;
-  isWritable(): boolean;
-  stop(): Promise<void>;
-}
+export type WriteWatch = ReturnType<typeof watchWrites>;
 
 export interface WriteWatchOptions {
   readonly database: Database;
@@ -29,7 +24,7 @@ const TRIAL_INTERVAL_MS = 1_000;
 const QUIET_MS = 5_000;
 
 /** Wraps the database, so that its refused writes are noticed. */
-export function watchWrites({ database, clock, log, processUuid }: WriteWatchOptions): WriteWatch {
+export function watchWrites({ database, clock, log, processUuid }: WriteWatchOptions) {
   let refusedAtMs: number | undefined;
   let trials: Repetition | undefined;
   let stopped = false;
@@ -67,15 +62,17 @@ export function watchWrites({ database, clock, log, processUuid }: WriteWatchOpt
     return TRIAL_INTERVAL_MS;
   }
 
-  return {
-    database: {
-      ...database,
-      query(build, options) {
-        const result = database.query(build, options);
-        result.catch(note);
-        return result as never;
-      },
+  const watched: Database = {
+    ...database,
+    query(build, options) {
+      const result = database.query(build, options);
+      result.catch(note);
+      return result as never;
     },
+  };
+  return {
+    /** The database whose statements are watched. */
+    database: watched,
     isWritable: () => refusedAtMs === undefined,
     async stop() {
       stopped = true;
