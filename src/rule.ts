@@ -39,6 +39,13 @@ export function matching(pattern: RegExp, expects: string): ParsingRule<string> 
   return { expects, parse: (text) => (pattern.test(text) ? text : undefined) };
 }
 
+/** Returns the rule for a text of `least` to `most` printable ASCII characters. */
+export function printableAscii(least: number, most: number): Rule<string> {
+  const form = new RegExp(`^[\\x20-\\x7e]{${least},${most}}$`);
+  const rule = matching(form, `${least} to ${most} printable ASCII characters`);
+  return { ...rule, keywords: { pattern: form.source } };
+}
+
 /** Returns the rule for one of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
   return {

@@ -14,7 +14,7 @@ export {
   stepsOf,
 } from "./activity_query.ts";
 export { createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
-export { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
+export { type AnswerCount, addActivity } from "./add_activity.ts";
 export { ACTIVITY_KEPT_DAYS, activityUpkeep, deleteActivity } from "./delete_old_activity.ts";
 export {
   type ActivityCount,

@@ -5,7 +5,7 @@
  */
 export { addBackup, type FolderBackup, type FolderOptions } from "./backup_folder.ts";
 export type { Sums } from "./format.ts";
-export { KEEP_RULE, type KeepRule } from "./keep_rule.ts";
+export { KEEP_RULE } from "./keep_rule.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";
 export type { Progress } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";

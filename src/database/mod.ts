@@ -9,7 +9,6 @@ export { type Database, openDatabase } from "./database.ts";
 export { parseDatabaseTls } from "./database_tls.ts";
 export {
   type DatabaseAddress,
-  type DatabaseUrl,
   maskDatabaseUrl,
   nameOfDatabase,
   parseDatabaseUrl,

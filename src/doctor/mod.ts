@@ -11,4 +11,4 @@ export { examineHost } from "./examine_host.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
 export { type Check, type CheckResult, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";
-export { type DatabaseFacts, measureDatabase } from "./measure_database.ts";
+export { measureDatabase } from "./measure_database.ts";

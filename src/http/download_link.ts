@@ -16,20 +16,9 @@ export const DOWNLOAD_PATH = "/v1/models/download/";
 export const LINK_SECONDS = 15 * 60;
 
 /** The parameters of a link as the client sent them; the signature is not checked yet. */
-export interface LinkQuery {
-  readonly key: string;
-  readonly keyUuid: string;
-  readonly expires: string;
-  readonly signer: string;
-  readonly signature: string;
-}
+type LinkQuery = NonNullable<ReturnType<typeof readLink>>;
 
-export interface DownloadLinks {
-  /** Returns the address of a file for a key; "" if the public address of the service is not set. */
-  linkTo(file: ListedFile, record: KeyRecord): string;
-  /** Tells whether this service signed the link for this file and the link has not expired. */
-  isGood(link: LinkQuery, file: ListedFile): boolean;
-}
+export type DownloadLinks = ReturnType<typeof createDownloadLinks>;
 
 const NAMES = ["key", "expires", "signer", "signature"] as const;
 
@@ -38,7 +27,7 @@ export function createDownloadLinks({
   publicUrl,
   linkSigner: signer,
   clock,
-}: Pick<AppOptions, "publicUrl" | "linkSigner" | "clock">): DownloadLinks {
+}: Pick<AppOptions, "publicUrl" | "linkSigner" | "clock">) {
   const nowSeconds = () => Math.floor(clock.nowMs() / 1_000);
   const fieldsOf = ({ sha256, name, version }: ListedFile, key: string, expires: string) => [
     sha256,
@@ -49,7 +38,8 @@ export function createDownloadLinks({
     signer.id,
   ];
   return {
-    linkTo(file, { uuid }) {
+    /** Returns the address of a file for a key; "" if the public address of the service is not set. */
+    linkTo(file: ListedFile, { uuid }: KeyRecord): string {
       if (publicUrl === undefined) return "";
       const id = toId("key", uuid);
       const expires = String(nowSeconds() + LINK_SECONDS);
@@ -58,7 +48,8 @@ export function createDownloadLinks({
       const query = `key=${id}&expires=${expires}&signer=${signer.id}&signature=${signature}`;
       return `${publicUrl}${DOWNLOAD_PATH}${path}?${query}`;
     },
-    isGood({ key, expires, signer: signerId, signature }, file) {
+    /** Tells whether this service signed the link for this file and the link has not expired. */
+    isGood({ key, expires, signer: signerId, signature }: LinkQuery, file: ListedFile): boolean {
       if (signerId !== signer.id || !signer.verify(fieldsOf(file, key, expires), signature)) return false;
       return Number(expires) > nowSeconds();
     },
@@ -69,7 +60,7 @@ export function createDownloadLinks({
  * Reads the parameters of a link. Returns undefined if the query has none of them, and null if they cannot be those
  * of a link: a parameter is missing, comes twice, or has another form.
  */
-export function readLink(query: URLSearchParams): LinkQuery | null | undefined {
+export function readLink(query: URLSearchParams) {
   if (!NAMES.some((name) => query.has(name))) return undefined;
   if (NAMES.some((name) => query.getAll(name).length !== 1)) return null;
   const [key = "", expires = "", signer = "", signature = ""] = NAMES.map((name) => query.get(name) ?? "");

@@ -42,7 +42,6 @@ export {
   type KeyFilter,
   type KeySort,
   positionOf,
-  type StoredList,
   toOrder,
 } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";

@@ -7,46 +7,35 @@ import { type Places, renderPlaces } from "./places.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
-/** A license with its account and its keys. */
-export interface LicenseSummary extends Places {
-  readonly id: string;
-  readonly userId: string;
+type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>>;
+
+interface Row extends Places {
+  readonly accountUuid: string;
   readonly email: string;
   readonly externalId: string | null;
   readonly tier: Tier;
-  /** The license's own limit, or else that of its tier; null means unlimited. */
+  /** The license's own limit; null without one. */
   readonly monthlyLimit: number | null;
   /** The inferences of this month. */
   readonly used: number;
   readonly expiresAt: Date;
   readonly createdAt: Date;
   /** The newest key first; at most {@linkcode MAX_KEYS}. */
-  readonly keys: readonly LicenseKey[];
-}
-
-export interface LicenseKey {
-  readonly id: string;
-  readonly mode: KeyMode;
-  readonly state: ListedState;
+  readonly keys: readonly { uuid: string; mode: KeyMode; state: ListedState }[];
 }
 
 /** A license gets another key by each rotation, so their number has no bound. */
 const MAX_KEYS = 100;
 
-interface Row extends Omit<LicenseSummary, "id" | "userId" | "keys"> {
-  readonly accountUuid: string;
-  readonly keys: readonly { uuid: string; mode: LicenseKey["mode"]; state: LicenseKey["state"] }[];
-}
-
 /**
- * Finds a license by its UUID, with the use of the month of `now`; undefined if there is no such license, or none with a
- * key that the restriction allows.
+ * Finds a license by its UUID, with its account, its keys and the use of the month of `now`; undefined if there is no such
+ * license, or none with a key that the restriction allows.
  */
 export async function findLicense(
   database: Database,
   uuid: string,
   { now, restriction = UNRESTRICTED }: Reading,
-): Promise<LicenseSummary | undefined> {
+) {
   const [row] = await database.read<Row>(
     (sql) => sql`
       select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,

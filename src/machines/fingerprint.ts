@@ -1,15 +1,9 @@
 import type { Fragment, Sql } from "../database/mod.ts";
-import type { Rule } from "../rule.ts";
+import { printableAscii } from "../rule.ts";
 import type { Secrets } from "../secrets/mod.ts";
 
-const FORM = /^[\x20-\x7e]{8,200}$/;
-
 /** The rule for the text by which a client names its machine. */
-export const FINGERPRINT: Rule<string> = {
-  expects: "8 to 200 printable ASCII characters",
-  keywords: { pattern: FORM.source },
-  parse: (text) => (FORM.test(text) ? text : undefined),
-};
+export const FINGERPRINT = printableAscii(8, 200);
 
 /** A machine of a license: what is stored in place of its fingerprint. */
 export interface MachineName {

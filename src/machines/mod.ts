@@ -6,7 +6,7 @@
  * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once. The
  * upkeep only notes ends that have passed, so it needs no lock.
  */
-export { type ActivatedMachine, type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
+export { type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
 export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
@@ -24,7 +24,6 @@ export {
 export { noteEnds, noteEndsUpkeep } from "./note_ends.ts";
 export {
   findReleasable,
-  type ReleasedMachine,
   refuseUnknownMachine,
   releaseByOperator,
 } from "./release_by_operator.ts";

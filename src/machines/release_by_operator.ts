@@ -3,28 +3,19 @@ import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import type { RestrictedBy, Restriction } from "../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { allowsMachine, findMachine, type MachineState, type MachineSummary } from "./list_machines.ts";
-
-export interface ReleasedMachine {
-  readonly id: string;
-  /** `released` while a license that was signed for the machine keeps its place taken, otherwise `ended`. */
-  readonly state: MachineState;
-  /** Until when its place stays taken; null if it is free. */
-  readonly takenUntil: Date | null;
-  /** False for a machine that was not active. */
-  readonly isChanged: boolean;
-}
+import { allowsMachine, findMachine, type MachineSummary } from "./list_machines.ts";
 
 /**
  * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has
- * ended: no release frees such a place earlier. Refuses an unknown machine, and a machine that holds no place.
+ * ended: no release frees such a place earlier; until then it is `released`. Nothing changes for a machine that was not
+ * active. Refuses an unknown machine, and a machine that holds no place.
  */
 export async function releaseByOperator(
   database: Database,
   uuid: string,
   { actor, now, restriction }: RestrictedBy,
-): Promise<ReleasedMachine | Refusal> {
-  const [row] = await database.query<Pick<ReleasedMachine, "state" | "takenUntil">>(
+) {
+  const [row] = await database.query<Pick<MachineSummary, "state" | "takenUntil">>(
     (sql) => sql`
       with allowed as materialized (
         select m.license_id, m.fingerprint from machines m

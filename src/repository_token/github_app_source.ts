@@ -27,12 +27,7 @@ export interface GitHubAppSettings extends Omit<GitHubApp, "key"> {
   readonly privateKeyFile: string | undefined;
 }
 
-export interface GitHubAppSource extends TokenSource {
-  /** Counts since the start the usable tokens that the host gave, and the calls without a usable token. */
-  stats(): { readonly minted: number; readonly failed: number };
-  /** Aborts a call in progress; no call follows. */
-  stop(): Promise<void>;
-}
+export type GitHubAppSource = ReturnType<typeof createGitHubAppSource>;
 
 /** The least remaining life of a token that is handed out. */
 const LIFE_MS = 10 * 60_000;
@@ -94,7 +89,7 @@ export function createGitHubAppSource(options: {
   readonly app: GitHubApp;
   readonly clock: Clock;
   readonly log: Log;
-}): GitHubAppSource {
+}) {
   const { app, clock, log } = options;
   const stopping = new AbortController();
   let kept: Kept | undefined;
@@ -164,7 +159,7 @@ export function createGitHubAppSource(options: {
   }
 
   return {
-    async current() {
+    async current(): ReturnType<TokenSource["current"]> {
       if (kept !== undefined && lifeMs() >= LIFE_MS) {
         if (lifeMs() < LIFE_MS + AHEAD_MS && clock.monotonicMs() >= aheadAtMs) mint();
         return { token: kept.token, expiresAt: kept.expiresAt };
@@ -178,7 +173,9 @@ export function createGitHubAppSource(options: {
       const retryAfterSeconds = Math.max(1, Math.ceil((retryAtMs - clock.monotonicMs()) / 1_000));
       return refuse("NOT_CONFIGURED", SENTENCES[kind], kind === "refused" ? {} : { retryAfterSeconds });
     },
+    /** Counts since the start the usable tokens that the host gave, and the calls without a usable token. */
     stats: () => ({ minted, failed }),
+    /** Aborts a call in progress; no call follows. */
     async stop() {
       stopping.abort();
     },

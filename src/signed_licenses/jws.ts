@@ -15,23 +15,19 @@ import {
 } from "node:crypto";
 import * as v from "valibot";
 
-export interface NewKeyPair {
-  readonly kid: string;
-  /** 32 bytes as base64url. */
-  readonly publicKey: string;
-  /** PKCS#8 as PEM. */
-  readonly privateKey: string;
-}
+export type NewKeyPair = ReturnType<typeof generateKeyPair>;
 
 const TYPE = "license+jwt";
 
 /** Generates a key pair from the system's random source. */
-export function generateKeyPair(): NewKeyPair {
+export function generateKeyPair() {
   const { publicKey, privateKey } = generateKeyPairSync("ed25519");
   const x = rawPublicKey(publicKey);
   return {
     kid: thumbprintOf(x),
+    /** 32 bytes as base64url. */
     publicKey: x,
+    /** PKCS#8 as PEM. */
     privateKey: privateKey.export({ type: "pkcs8", format: "pem" }),
   };
 }

@@ -13,7 +13,6 @@ export {
   createLicenseSigner,
   EXPORT_DAYS,
   type LicenseSigner,
-  type LicenseSignerOptions,
   MOST_EXPORT_DAYS,
   NONCE,
   NOT_OFFLINE,

@@ -25,7 +25,7 @@ import {
   type NameMachine,
 } from "../machines/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { type Rule, wholeNumber } from "../rule.ts";
+import { printableAscii, wholeNumber } from "../rule.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { signClaims } from "./jws.ts";
 import {
@@ -46,21 +46,12 @@ export const EXPORT_DAYS = wholeNumber(1, MOST_EXPORT_DAYS);
 export const USUAL_EXPORT_DAYS = 365;
 
 /** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */
-export const NONCE = clientText(128);
+export const NONCE = printableAscii(1, 128);
 /**
  * The rule for the fingerprint that a license repeats. If the license counts machines, the fingerprint must also follow
  * {@linkcode FINGERPRINT}, which has a larger minimum length.
  */
-export const SIGNED_FINGERPRINT = clientText(200);
-
-function clientText(most: number): Rule<string> {
-  const form = new RegExp(`^[\\x20-\\x7e]{1,${most}}$`);
-  return {
-    expects: `1 to ${most} printable ASCII characters`,
-    keywords: { pattern: form.source },
-    parse: (text) => (form.test(text) ? text : undefined),
-  };
-}
+export const SIGNED_FINGERPRINT = printableAscii(1, 200);
 
 export interface SignedLicense {
   /** A compact JWS. */
@@ -69,20 +60,7 @@ export interface SignedLicense {
   readonly kid: string;
 }
 
-export interface LicenseSigner {
-  /**
-   * Signs the license of an active key for as many days as its tier allows, but not beyond the end of the key or its
-   * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no
-   * license (`OFFLINE_NOT_ALLOWED`). A license that counts machines needs the fingerprint of an active one
-   * (`INVALID_REQUEST`, `MACHINE_NOT_FOUND`), whose place is then taken until the signed license ends.
-   */
-  sign(request: SigningRequest): Promise<SignedLicense | Refusal>;
-  /**
-   * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
-   * restricted actor may not choose more than a year. A machine that is not active gets a place until the file ends.
-   */
-  export(request: ExportRequest): Promise<SignedLicense | Refusal>;
-}
+export type LicenseSigner = ReturnType<typeof createLicenseSigner>;
 
 export interface LicenseSignerOptions {
   readonly database: Database;
@@ -106,7 +84,7 @@ export const NOT_OFFLINE = refuse(
 const NO_SIGNING_KEY = refuse("SERVICE_UNAVAILABLE", "No key can sign the license now; try again");
 
 /** Creates the signer. It keeps the private keys that it has opened. */
-export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigner {
+export function createLicenseSigner(options: LicenseSignerOptions) {
   const { database, secrets, offlineDays } = options;
   const nameMachine = createMachineNames(secrets);
   const opened = new Map<string, KeyObject>();
@@ -130,7 +108,7 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
       readonly refuseRow: (row: Noted | undefined, named: Named<Request>) => Refusal | undefined;
       readonly note: (sql: Sql, named: Named<Request>) => Noting;
     },
-  ) {
+  ): Promise<SignedLicense | Refusal> {
     const jti = newUuid();
     const named = { ...request, jti, machine: await findMachineName(database, request, nameMachine) };
     const [row] = await database.query<Noted>((sql) => noteLicense(sql, named, note(sql, named)));
@@ -144,20 +122,23 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
   }
 
   return {
-    sign: (request) =>
+    /**
+     * Signs the license of an active key for as many days as its tier allows, but not beyond the end of the key or its
+     * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no
+     * license (`OFFLINE_NOT_ALLOWED`). A license that counts machines needs the fingerprint of an active one
+     * (`INVALID_REQUEST`, `MACHINE_NOT_FOUND`), whose place is then taken until the signed license ends.
+     */
+    sign: (request: SigningRequest) =>
       signNoted(request, {
         refuseRow: refuseClient,
         note: (sql, named) => noteFetched(sql, { ...named, offlineDays }),
       }),
-    async export(request) {
-      return (
-        refuseDays(request) ??
-        (await signNoted(request, {
-          refuseRow: refuseExport,
-          note: noteExported,
-        }))
-      );
-    },
+    /**
+     * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
+     * restricted actor may not choose more than a year. A machine that is not active gets a place until the file ends.
+     */
+    export: async (request: ExportRequest) =>
+      refuseDays(request) ?? (await signNoted(request, { refuseRow: refuseExport, note: noteExported })),
   };
 }
 

@@ -23,7 +23,6 @@ export {
   MUST_BE_NEAR,
   renderUsageDays,
   USAGE_NAMES,
-  type UsageName,
 } from "./render_usage_days.ts";
 export {
   countUsage,
@@ -32,7 +31,6 @@ export {
   listUsage,
   type MonthOfUse,
   type UsageByDay,
-  type UseOfMonth,
   usagePages,
 } from "./report_usage.ts";
 export { readUsageDays, type UsageDays } from "./usage_days.ts";
