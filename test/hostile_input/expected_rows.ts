@@ -42,11 +42,12 @@ interface Entry {
 
 /**
  * The tables without a digest. `compare()` counts the rows of `audit`, `claims` and `machines`, and adds up those of
- * `usage` and `signed_licenses`. `usage_changes` holds messages to other processes for a minute. `refusals` is the only table that
- * a refused request may change. The service writes the others by itself every minute.
+ * `usage` and `signed_licenses`. `usage_changes` holds messages to other processes for a minute. A refused request may
+ * change `refusals` and `too_many_requests` alone. The service writes the others by itself every minute.
  */
 const ACCOUNTED = [
   ...["audit", "claims", "usage", "signed_licenses", "machines", "usage_changes", "refusals"],
+  "too_many_requests",
   ...["processes", "activity_hours", "activity_days", "usage_days", "usage_days_progress"],
 ];
 
