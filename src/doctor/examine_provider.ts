@@ -21,8 +21,11 @@ export async function examineProvider({
   const provider = openProvider(settings, { clock, log: silentLog });
   if (isRefusal(provider)) return fail(provider.sentence, "correct the file, see `claviger guide login`");
   const answer = await provider.examine();
-  if (isRefusal(answer))
-    return warn(`${answer.sentence}; links by command work`, "remove this cause, see `claviger guide login`");
-  const after = answer.hasLogout ? `, and ${provider.afterLogout} for after the logout` : "";
-  return ok(`${provider.name} answers; it must allow the redirect to ${provider.redirectUri}${after}`);
+  if (isRefusal(answer)) return warn(answer.sentence, "see `claviger guide login` for this message");
+  if (config.adminListen === undefined)
+    return warn(`${provider.name} answers, but nobody can log in`, "set CLAVIGER_ADMIN_LISTEN");
+  const after = answer.hasLogout ? `, and ${provider.afterLogout} after the logout` : "";
+  return ok(
+    `${provider.name} answers; it must allow ${provider.redirectUri}${after}; only a login tries the client's id and secret`,
+  );
 }

@@ -5,21 +5,13 @@
  *
  * https://openid.net/specs/openid-connect-core-1_0.html
  */
-import type { ClientAuth, CustomFetchOptions, IDToken, UserInfoResponse } from "openid-client";
+import type { ClientAuth, IDToken, UserInfoResponse } from "openid-client";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { FRESH_PROOF_MS, ROLES, type Role } from "../operators/mod.ts";
-import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { requestBounded } from "../request_bounded.ts";
-import {
-  codeOf,
-  FILE_REASONS,
-  NETWORK_REASONS,
-  type Reasons,
-  reasonOf,
-  whenNotTrusted,
-} from "../system_error.ts";
+import { codeOf, reasonOf } from "../system_error.ts";
+import { failureIn, fetchBounded, LIMIT_MS, ProviderFailure, readFiles } from "./_requests.ts";
 import type { ProviderSettings } from "./settings.ts";
 
 /** What the browser keeps between the start of a login and its end. It must be sealed. */
@@ -49,25 +41,11 @@ interface ProviderContext {
   readonly log: Log;
 }
 
-const LIMIT_MS = 5_000;
-const ANSWER_LIMIT_BYTES = 1024 * 1024;
-const SECRET_LIMIT_BYTES = 4_096;
 /** How far the clocks of the two hosts may differ, in seconds. */
 const CLOCK_TOLERANCE = 60;
 const MOST_CHARACTERS = 255;
 /** OpenID Connect Core, section 2. PostgreSQL cannot store every character, and the rest of them is no text. */
 const SUBJECT = /^[^\p{C}]{1,255}$/u;
-
-/** Thrown for a fault that concerns every login. The message follows the name of the provider. */
-class ProviderFailure extends Error {
-  /** The message for those who may know paths of this host; strangers open the page of the login. */
-  readonly inFull: string;
-
-  constructor(message: string, inFull = message) {
-    super(message);
-    this.inFull = inFull;
-  }
-}
 
 /** Creates the client of the provider. Refuses files that cannot be read, which are read again at each login. */
 export function openProvider(settings: ProviderSettings, context: ProviderContext): Provider | Refusal {
@@ -90,6 +68,7 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
   async function connect() {
     const oidc = await import("openid-client");
     const { secret, ca } = readFiles(settings);
+    const limit = AbortSignal.timeout(LIMIT_MS);
     const authenticate: ClientAuth = (server, ...rest) => {
       // Basic is the standard's default.
       const ways = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
@@ -106,7 +85,7 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
     const config = await oidc
       .discovery(new URL(issuer), clientId, metadata, authenticate, {
         execute: extensions,
-        [oidc.customFetch]: (url, options) => fetchBounded(url, options, ca),
+        [oidc.customFetch]: (url, options) => fetchBounded(url, options, { ca, limit }),
       })
       .catch((error) => {
         throw failureIn(error) ?? new ProviderFailure(anotherIssuer);
@@ -124,7 +103,7 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
     } catch (error) {
       const failure = failureIn(error);
       const refusal = failure
-        ? refuse("SERVICE_UNAVAILABLE", `${name} ${failure.message}`)
+        ? refuse("SERVICE_UNAVAILABLE", `${name} ${failure.message}; a link by command still works`)
         : await judge(error);
       const fields = {
         reason: failure?.inFull ?? refusal.sentence,
@@ -222,6 +201,11 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
       throw new ProviderFailure("sent a subject that is no text of 1 to 255 characters");
     const given = [groups].flat();
     const roles = settings.roles.filter(({ group }) => given.includes(group)).map(({ role }) => role);
+    const role = ROLES.findLast((each) => roles.includes(each));
+    if (role === undefined) {
+      const sent = groups === undefined ? "no claim groups" : `${given.length} groups`;
+      log.warn("somebody without a group that may log in was refused", { subject: sub, sent }, { kind: {} });
+    }
     const nowMs = clock.nowMs();
     // If the provider's clock is ahead, only the time from the proof to the token is certain.
     const provedMs = Math.min(nowMs, provedSeconds * 1_000, nowMs - (iat - provedSeconds) * 1_000);
@@ -229,59 +213,8 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
       issuer: iss,
       subject: sub,
       wantedName: typeof username === "string" ? username.slice(0, MOST_CHARACTERS) : "",
-      role: ROLES.findLast((role) => roles.includes(role)),
+      role,
       provedAt: new Date(Math.max(0, provedMs)),
     };
   }
-}
-
-const REASONS: Reasons = {
-  ...NETWORK_REASONS,
-  ...whenNotTrusted("its certificate is not trusted; name its authority in CLAVIGER_OIDC_CA_FILE"),
-  CERT_HAS_EXPIRED: "its certificate has expired",
-  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
-};
-
-/** Reads the secret of the client and the authorities, at each login, because both can be replaced. */
-function readFiles({ secretFile, caFile }: ProviderSettings) {
-  const read = (path: string, limitBytes: number) => {
-    try {
-      return readRegularFile(path, limitBytes).trim();
-    } catch (error) {
-      const why = `cannot be asked: ${path}: ${reasonOf(error, FILE_REASONS)}`;
-      throw new ProviderFailure("cannot be asked: see the log of the service", why);
-    }
-  };
-  if (secretFile === undefined)
-    throw new ProviderFailure("cannot be asked: the secret of the client is missing");
-  return {
-    secret: read(secretFile, SECRET_LIMIT_BYTES),
-    ca: caFile && read(caFile, CERTIFICATES_LIMIT_BYTES),
-  };
-}
-
-/** Sends a request of the library, with bounds of time and size. */
-async function fetchBounded(
-  url: string,
-  { method, headers, body }: CustomFetchOptions,
-  ca: string | undefined,
-): Promise<Response> {
-  const limit = AbortSignal.timeout(LIMIT_MS);
-  const bytes = Buffer.from(body ? String(body) : "");
-  try {
-    const bounds = { ca, signal: limit, limitBytes: ANSWER_LIMIT_BYTES };
-    const answer = await requestBounded(url, { method, headers, body: bytes, ...bounds });
-    if (answer.status >= 500) throw new Error(`it answered with the status ${answer.status}`);
-    const text = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, `${value}`]);
-    return new Response(new Uint8Array(answer.body), { status: answer.status, headers: text });
-  } catch (error) {
-    const why = limit.aborted ? `not within ${LIMIT_MS / 1_000} s` : reasonOf(error, REASONS);
-    throw new ProviderFailure(`does not answer: ${why}`);
-  }
-}
-
-/** Finds our own error among the causes of one of the library. */
-function failureIn(error: unknown): ProviderFailure | undefined {
-  if (error instanceof ProviderFailure) return error;
-  return error instanceof Error ? failureIn(error.cause) : undefined;
 }

@@ -102,6 +102,11 @@ async function refuseLogin(
       "CONFLICT",
       `${cannot}: the operator ${name} was removed, and names are not used again; choose another name`,
     );
+  if (known.issuer !== null)
+    return refuse(
+      "CONFLICT",
+      `${cannot}: ${name} logs in at ${known.issuer}, where the groups give the role`,
+    );
   return refuse("CONFLICT", `${cannot}: ${name} has the role ${known.role}, not ${role}`, {
     remedy: { name: "change_role", of: name },
   });

@@ -7,6 +7,7 @@ import { type Database, type Fragment, type Sql, toTextArray } from "../database
 import { type Refusal, refuse } from "../refusal.ts";
 import { type BegunSession, type Login, makeSession, sessionCtes } from "./_begin_session.ts";
 import { randomDigits } from "./_secret_text.ts";
+import { deleteCodesOf } from "./login_codes.ts";
 import { NAME_RULE } from "./people.ts";
 import type { Role } from "./scopes.ts";
 import { isLiveSession } from "./sessions.ts";
@@ -27,6 +28,7 @@ export interface ProvenIdentity extends Identity {
 
 const REMOVED = refuse("NOT_ALLOWED", "You were removed as an operator, and cannot log in any more");
 const DISTURBED = refuse("SERVICE_UNAVAILABLE", "Somebody logged in at the same moment: log in again");
+const NO_GROUP = "is in no group of the provider any more that may log in";
 /** How many numbers are tried after a name that is taken. */
 const MOST_NUMBERS = 9;
 
@@ -89,7 +91,7 @@ async function beginSession(
       ),
       logged_role as (${log("operator.role", sql`changed`)}),
       person as (
-        select name from (select name from was union all select name from added) either
+        select name from (select name from was union all select name from added) known_or_added
          -- This condition is always true. It makes the statement write the rows above first.
          where (select count(*) from logged_creation) + (select count(*) from logged_role) < 3
       ),
@@ -99,17 +101,15 @@ async function beginSession(
   return row && { id, cookieValue, ...row, role };
 }
 
-/** Ends the sessions of a person who has no group any more that may log in. */
-export async function endSessionsOf(
-  database: Database,
-  identity: Identity,
-  { now, request, address }: Omit<Login, "idleMinutes">,
-): Promise<void> {
+/** Ends the sessions and codes of a person who has no group any more that may log in. */
+export async function endSessionsOf(database: Database, identity: Identity, login: Login): Promise<void> {
+  const { now, request, address } = login;
   await database.query(
     (sql) => sql`
-      with ended as (
-        delete from operator_sessions s using operators
-         where s.operator = operators.name and ${isIdentity(sql, identity)}
+      with person as (select name from operators where ${isIdentity(sql, identity)}),
+      no_codes as (${deleteCodesOf(sql, sql`person`)}),
+      ended as (
+        delete from operator_sessions s using person where s.operator = person.name
         returning s.operator, ${isLiveSession(sql, now)} as was_alive, null::jsonb as after,
                   jsonb_build_object('session', 'ses_' || replace(s.id::text, '-', ''),
                     'operator', s.operator) as before
@@ -117,7 +117,7 @@ export async function endSessionsOf(
       alive as (select * from ended where was_alive)
       ${auditCte(sql, {
         action: "session.end",
-        actor: { kind: "operator", name: sql`operator`, request, address },
+        actor: { kind: "operator", name: sql`operator`, request, address, reason: NO_GROUP },
         at: now,
         from: sql`alive`,
       })}`,

@@ -13,15 +13,16 @@ const provider = useForAll(() => startIdentityProvider(ADMIN_URL));
 const base = orThrow(readConfig({ env: {}, workingFolder: "/srv/app", isRoot: false, envFile: "/dev/null" }));
 const examine = (changed: Partial<NonNullable<Config["provider"]>> = {}) => {
   const settings = { ...settingsFor(ADMIN_URL, provider.issuer), ...changed };
-  return examineProvider({ config: { ...base, provider: settings }, clock: systemClock });
+  const adminListen = { host: "127.0.0.1", port: 8081 };
+  return examineProvider({ config: { ...base, adminListen, provider: settings }, clock: systemClock });
 };
 
 test("asks the provider, and says which addresses it must allow", async () => {
   expect(await examine()).toEqual({
     state: "ok",
     message:
-      "Example Staff answers; it must allow the redirect to http://127.0.0.1:8081/console/callback, and " +
-      "http://127.0.0.1:8081/console/enter?done=logged-out for after the logout",
+      "Example Staff answers; it must allow http://127.0.0.1:8081/console/callback, and " +
+      "http://127.0.0.1:8081/console/enter?done=logged-out after the logout; only a login tries the client's id and secret",
   });
 });
 
@@ -35,7 +36,12 @@ test("says that nobody logs in at a provider without its settings", async () => 
 test("warns of a provider that does not answer, or is another one", async () => {
   expect(await examine({ issuer: "http://127.0.0.1:1" })).toMatchObject({
     state: "warn",
-    message: "Example Staff does not answer: nothing listens there; links by command work",
+    message: "Example Staff does not answer: nothing listens there; a link by command still works",
+  });
+  const unheard = { ...base, provider: settingsFor(ADMIN_URL, provider.issuer) };
+  expect(await examineProvider({ config: unheard, clock: systemClock })).toMatchObject({
+    state: "warn",
+    remedy: "set CLAVIGER_ADMIN_LISTEN",
   });
   expect(await examine({ issuer: `${provider.issuer}/other` })).toMatchObject({
     state: "warn",
@@ -49,5 +55,7 @@ test("fails without the secret of the client, and with a file that is none", asy
     state: "fail",
     message: "The identity provider Example Staff cannot be asked: /nowhere: there is no such file",
   });
+  const empty = { secretFile: "/dev/null" };
+  expect(await examine(empty)).toMatchObject({ state: "fail" });
   expect(await examine({ caFile: "/nowhere.pem" })).toMatchObject({ state: "fail" });
 });

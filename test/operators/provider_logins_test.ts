@@ -7,7 +7,9 @@ import {
   findSession,
   listOperators,
   loginIdentity,
+  loginOperator,
   type ProvenIdentity,
+  redeemCode,
   removeOperator,
   setRole,
 } from "../../src/operators/mod.ts";
@@ -108,17 +110,20 @@ describe("loginIdentity()", () => {
   });
 });
 
-test("endSessionsOf() ends the sessions of the person alone, with audit rows", async () => {
+test("endSessionsOf() ends the sessions and codes of the person alone, with audit rows that say why", async () => {
   const session = await enter();
   const other = await enter({ subject: "another" });
+  const { code } = await login(server.database, "olga");
   await endSessionsOf(server.database, OLGA, LOGIN);
   expect(await find(session)).toBeUndefined();
   expect(await find(other)).toBeDefined();
+  expect(await redeemCode(server.database, code, LOGIN)).toBeUndefined();
   const [row] = await listAudit(server.database, { limit: 1 });
   expect(row).toMatchObject({
     action: "session.end",
     actor: "operator:olga",
     before: { session: session.id },
+    reason: "is in no group of the provider any more that may log in",
   });
 });
 
@@ -133,11 +138,15 @@ describe("an admin of the provider", () => {
     orThrow(await removeOperator(server.database, "olga", BY));
   });
 
-  test("gets no other role by hand", async () => {
+  test("gets no other role by hand, nor by a link", async () => {
     await enter({ role: "admin" });
     const changed = await setRole(server.database, { name: "olga", role: "viewer" }, BY);
     expect(sentenceOf(changed)).toBe(
       "Cannot change the role of olga: it follows the groups at https://login.example.org",
+    );
+    const linked = await loginOperator(server.database, { name: "olga", role: "viewer" }, BY);
+    expect(sentenceOf(linked)).toBe(
+      "Cannot create login code: olga logs in at https://login.example.org, where the groups give the role",
     );
   });
 });

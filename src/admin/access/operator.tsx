@@ -51,6 +51,8 @@ const remove: Action<Operator> = action({
   label: "Remove",
   submit: "Remove the operator",
   isFinal: true,
+  // A thief of a session must not shut the others out for good.
+  needsFreshProof: true,
   fits: ({ removedAt }) => removedAt === null,
   repeat: { what: "the name", textOf: ({ name }) => name },
   Form: ({ of }) => (

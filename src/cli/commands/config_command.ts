@@ -1,7 +1,9 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
 import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
 import { isReadable } from "../../doctor/mod.ts";
+import { openProvider } from "../../identity/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
+import { silentLog } from "../../log.ts";
 import { isRefusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
@@ -51,6 +53,8 @@ export function checkFiles(config: Config, { clock }: Pick<Invocation, "clock">)
   if (unsafe !== undefined) return { warnings, fault: unsafe };
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
   if (isRefusal(app)) return { warnings, fault: app };
+  const provider = config.provider?.secretFile && openProvider(config.provider, { clock, log: silentLog });
+  if (isRefusal(provider)) return { warnings, fault: provider };
   const { tls } = config;
   if (tls?.isCopy && ![tls.certFile, tls.keyFile].every(isReadable)) {
     warnings.push(

@@ -62,8 +62,9 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
     const isLoggedOut = done === "logged-out";
     const why = { hasEnded: ended !== undefined, needsFreshProof: fresh !== undefined, isLoggedOut };
     // Only the provider knows who will log in, so the page tells beforehand whose session ends.
-    const loggedIn = provider && (await readSession(c, options, { extends: false }))?.operator;
-    return show(c, enterPage({ ...why, provider, loggedIn, to: wayBackOf(to) }));
+    const isOther = provider !== undefined && !why.needsFreshProof;
+    const session = isOther ? await readSession(c, options, { extends: false }) : undefined;
+    return show(c, enterPage({ ...why, provider, loggedIn: session?.operator, to: wayBackOf(to) }));
   });
   const failures = createLoginFailures(options);
   app.post("/enter", logIn(options, failures, show));

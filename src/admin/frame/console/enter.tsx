@@ -67,9 +67,12 @@ export function enterPage(options: EnterOptions): Page {
             </a>
           </p>
         )}
-        {isAtProvider && isLoggedOut && (
+        {isAtProvider && (isLoggedOut || providerRefusal) && (
           <p>
-            <a href="/console/enter/leave">Log out of {provider.name}, too</a>
+            <a href="/console/enter/leave">
+              Log out of {provider.name}
+              {isLoggedOut ? ", too" : ", to log in there as somebody else"}
+            </a>
           </p>
         )}
         <form method="post" action="/console/enter">

@@ -37,10 +37,13 @@ const WINDOWS = 10_000;
 const LIFE_SECONDS = 600;
 const CALLBACK = "/console/callback";
 const PURPOSE = "provider-login";
+/** The form of a state, as the library makes it, of which the name of the cookie has the first characters. */
+const STATE = /^[\w-]{43}$/;
+const STATE_IN_NAME = 8;
 
 const STRANGE = refuse(
   "INVALID_TOKEN",
-  "This login did not begin in this browser, another one began after it, or it is older than ten minutes: log in again",
+  "This login did not begin in this browser, was used already, or is older than ten minutes: log in again",
 );
 const FOREIGN = refuse("NOT_ALLOWED", "Another website led here: open the console and log in there");
 
@@ -53,23 +56,26 @@ export function createProviderLogin(
   const { clock, database, secrets } = options;
   const steps = new WindowTable(STEP_LIMIT, WINDOWS);
 
-  function cookieOf(c: Context<AdminEnv>) {
+  /** The cookie of the login with a state; logins in several tabs have one each. */
+  function cookieOf(c: Context<AdminEnv>, state: string) {
     const { name, attributes } = sessionCookieOf(c, options);
     const prefix = attributes.secure ? "__Secure-" : "";
     return {
-      name: `${prefix}${name.replace(/^__Host-/, "")}_login`,
+      name: `${prefix}${name.replace(/^__Host-/, "")}_login_${state.slice(0, STATE_IN_NAME)}`,
       attributes: { ...attributes, path: CALLBACK, sameSite: "Lax", maxAge: LIFE_SECONDS } as const,
     };
   }
 
-  /** Returns the login that this browser began, and forgets it. An answer to another login leaves it as it is. */
+  /** Returns the login that this browser began, and forgets it. */
   function takeBegun(c: Context<AdminEnv>): Begun | undefined {
-    const { name, attributes } = cookieOf(c);
+    const state = c.req.query("state") ?? "";
+    if (!STATE.test(state)) return undefined;
+    const { name, attributes } = cookieOf(c, state);
     const text = secrets.open(PURPOSE, getCookie(c, name) ?? "");
     const login: Begun | undefined = text && JSON.parse(text);
-    if (login?.state !== c.req.query("state")) return undefined;
+    if (login?.state !== state) return undefined;
     deleteCookie(c, name, attributes);
-    return login && login.expiresMs > clock.nowMs() ? login : undefined;
+    return login.expiresMs > clock.nowMs() ? login : undefined;
   }
 
   /** Refuses a step of an address that took too many. A browser can send the cookie of a login again and again. */
@@ -127,7 +133,7 @@ export function createProviderLogin(
       const replaced = session && { id: session.id, operator: session.operator };
       const expiresMs = clock.nowMs() + LIFE_SECONDS * 1_000;
       const sealed = secrets.seal(PURPOSE, JSON.stringify({ ...login.state, to, replaced, expiresMs }));
-      const { name, attributes } = cookieOf(c);
+      const { name, attributes } = cookieOf(c, login.state.state);
       setCookie(c, name, sealed, attributes);
       return c.redirect(login.address, 303);
     },
@@ -137,8 +143,8 @@ export function createProviderLogin(
       const answer = login === undefined ? STRANGE : await finish(c, login);
       if (!isRefusal(answer)) return await show(c, answer);
       // A provider that fails is nobody's failed login.
-      const isFailure = answer.code !== "SERVICE_UNAVAILABLE";
-      const refusal = isFailure ? failures.count(c.get("addressGroup"), answer) : answer;
+      const isFailedLogin = answer.code !== "SERVICE_UNAVAILABLE";
+      const refusal = isFailedLogin ? failures.count(c.get("addressGroup"), answer) : answer;
       return await showRefusal(c, refusal, { to: login?.to ?? FIRST_PAGE, needsFreshProof: login?.isFresh });
     },
     /** Leads to the logout of the provider, after that of the console. */
