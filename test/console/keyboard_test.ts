@@ -42,6 +42,20 @@ describe("The focus", () => {
       });
   });
 
+  test("is on the first scope of a token without one, below what is wrong", async () => {
+    const path = "/access?open=issue-token#issue-token-form";
+    for (const script of [false, true])
+      await admin.visitAs("admin", { path, script, expectedFaults: REFUSED }, async (page) => {
+        await page.locator("#issue-token-name").fill("shop");
+        await page.getByRole("button", { name: "Issue the token" }).press("Enter");
+        await focusOn(page, "fieldset[aria-invalid] [value='keys:read']");
+        expect(await page.locator("[aria-invalid]").count()).toBe(1);
+        const at = async (selector: string) => (await page.locator(selector).boundingBox())?.y ?? 0;
+        expect(await at("#issue-token-scopes-error")).toBeLessThan(await at("[value='keys:read']"));
+        if (script) await expectAccessible(page);
+      });
+  });
+
   test("is on the button that copies the new key", async () => {
     await admin.visitAs("editor", { path: "/keys/issue?email=ada@example.org" }, async (page) => {
       await page.getByLabel("Tier").selectOption("free");

@@ -18,7 +18,11 @@ for (const link of document.querySelectorAll("a[data-closes]"))
 // Shows the whole of an open form, and puts the focus into it: on its first wrong field, else on the notice of a refusal, else on its first field.
 function enter(/** @type {Element | null} */ action) {
   action?.querySelector("form")?.scrollIntoView({ block: "nearest" });
-  for (const control of ["[aria-invalid]", ".notice.bad", "input:not([type=hidden]), select"]) {
+  for (const control of [
+    "[aria-invalid]:not(fieldset), fieldset[aria-invalid] input",
+    ".notice.bad",
+    "input:not([type=hidden]), select",
+  ]) {
     const found = action?.querySelector(`form :is(${control})`);
     if (found instanceof HTMLElement) return found.focus();
   }

@@ -130,24 +130,31 @@ interface CheckBoxesProps extends FieldProps {
   readonly groups: readonly (readonly [hint: string, values: readonly string[]])[];
 }
 
-/** Check boxes in groups. Their value has what is checked, separated by commas. */
+/** Check boxes in groups. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
 export function CheckBoxes({ label, name, id = name, value = "", error, groups }: CheckBoxesProps) {
   const box = { type: "checkbox", name } as const;
   const checked = value.split(",");
+  const { autofocus, ...described } = describe({ name, id, error });
   return (
-    <fieldset aria-describedby={error && `${id}-error`}>
+    <fieldset {...described}>
       <legend>{label}</legend>
+      <FieldError id={id} error={error} />
       {groups.map(([hint, values]) => (
         <fieldset>
           <legend class="hint">{hint}</legend>
           <div class="actions">
             {values.map((each) => (
-              <Choice {...box} value={each} label={each} checked={checked.includes(each)} />
+              <Choice
+                {...box}
+                value={each}
+                label={each}
+                checked={checked.includes(each)}
+                autofocus={autofocus}
+              />
             ))}
           </div>
         </fieldset>
       ))}
-      <FieldError id={id} error={error} />
     </fieldset>
   );
 }
@@ -158,6 +165,7 @@ interface ChoiceProps {
   readonly value: string;
   readonly label: string;
   readonly checked: boolean;
+  readonly autofocus?: boolean;
 }
 
 /** A check box or a radio button next to its label. */
