@@ -225,3 +225,48 @@ test("One row that can be selected is named as one", async () => {
     await page.getByText("1 selected").waitFor();
   });
 });
+
+test("Escape leaves the search box, and keeps its text and an open form with its values", async () => {
+  const { id } = await admin.issue();
+  await admin.visitAs("editor", { path: `/keys/${id}?open=limit#limit-form` }, async (page) => {
+    await page.getByLabel("Monthly limit").fill("7");
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("ada");
+    await page.keyboard.press("Escape");
+    expect(await page.locator("#find:focus").count()).toBe(0);
+    expect(await page.locator("#find").inputValue()).toBe("ada");
+    expect(await page.locator("#limit[open]").getByLabel("Monthly limit").inputValue()).toBe("7");
+  });
+});
+
+test("The space bar follows a link that looks like a button", async () => {
+  const { userId } = await admin.issue();
+  for (const [path, name, to] of [
+    ["/keys", "Issue a key", /\/keys\/issue$/],
+    [`/accounts/${userId}`, "Erase…", /\/erasure\?/],
+  ] as const)
+    await admin.visitAs("admin", { path }, async (page) => {
+      await page.getByRole("link", { name }).press(" ");
+      await page.waitForURL(to);
+    });
+});
+
+test("A slash leads from a check box and from a choice to the search box", async () => {
+  await admin.issue();
+  await admin.visitAs("editor", { path: "/keys" }, async (page) => {
+    for (const control of ["[name=id]", "[name=tier]"]) {
+      await page.locator(control).first().press("/");
+      await focusOn(page, "#find");
+    }
+  });
+});
+
+test("Enter in the check box of a row sends nothing", async () => {
+  await admin.issue();
+  await admin.visitAs("editor", { path: "/keys" }, async (page) => {
+    await page.getByRole("button", { name: /^Select / }).waitFor();
+    await page.locator("[name=id]").first().press("Enter");
+    await Bun.sleep(200);
+    expect(page.url()).toEndWith("/console/keys");
+  });
+});

@@ -30,6 +30,11 @@ if (bar && boxes.length > 0) {
     for (const box of boxes) box.checked = isAny;
     show();
   });
+  // Enter in a check box would send the form, although people did not choose a button.
+  list?.addEventListener("keydown", (event) => {
+    if (event instanceof KeyboardEvent && event.key === "Enter" && event.target instanceof HTMLInputElement)
+      event.preventDefault();
+  });
   let last = 0;
   for (const [at, box] of boxes.entries())
     box.addEventListener("click", ({ shiftKey }) => {
