@@ -33,6 +33,8 @@ describe("The form that issues a token", () => {
 
     const boxes = [...text.matchAll(/name="scopes" value="([^"]+)"/g)].map(([, scope]) => scope);
     expect(boxes).toEqual([...SCOPES]);
+    expect(text).toContain('value="keys:revoke"/> keys:revoke: revoke keys</label>');
+    expect(text).toContain("a day alone means its beginning, UTC");
   });
 
   test("issues one with every option of the command, and explains it", async () => {
@@ -65,12 +67,21 @@ describe("The form that issues a token", () => {
     expect(row).toMatchObject({ action: "token.issue", door: "console", reason: "for the shop" });
   });
 
+  test("asks for a scope if none is chosen", async () => {
+    const { status, text } = await issue(["name", newName()]);
+    expect(status).toBe(400);
+    expect(text).toMatch(/id="issue-token-scopes-error">It must have a scope: choose at least one</);
+  });
+
   test("issues one without limits if only its name and a scope are given", async () => {
     const name = newName();
 
-    const { tokens } = await issue(["name", name], ["scopes", "status:read"]);
+    const { tokens, text, cookie } = await issue(["name", name], ["scopes", "status:read"]);
 
     expect(tokens).toHaveLength(1);
+    expect(text).toContain(`The API is at <code>${admin.url}/admin/v1</code>.`);
+    expect(text).toContain(`Bearer $TOKEN&quot; ${admin.url}/admin/v1/whoami</code>`);
+    expect((await client.send("/access", { cookie })).text).toContain('<th scope="col">Expires</th>');
     expect(await findToken(name)).toMatchObject({
       restriction: { tiers: undefined, mode: undefined },
       sources: undefined,
@@ -94,7 +105,7 @@ describe("The form that issues a token", () => {
     expect({ status: wrong.status, tokens: wrong.tokens }).toEqual({ status: 400, tokens: [] });
     for (const error of [
       'id="issue-token-name-error">It must be 1 to 64 lowercase letters',
-      'id="issue-token-scopes-error">It must be one or more of keys:read',
+      'id="issue-token-scopes-error">It must have a scope: choose at least one',
       'id="issue-token-from-error">It must be 1 to 32 addresses and networks',
       'id="issue-token-expires_at-error">It must be an ISO 8601 timestamp',
       'value="10.0.0.0/99"',

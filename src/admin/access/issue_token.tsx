@@ -3,7 +3,14 @@
 import * as v from "valibot";
 import { TIMESTAMP } from "../../calendar.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
-import { issueToken, NAME_RULE, SCOPES, SOURCES_RULE, toRestriction } from "../../operators/mod.ts";
+import {
+  issueToken,
+  NAME_RULE,
+  SCOPES,
+  type Scope,
+  SOURCES_RULE,
+  toRestriction,
+} from "../../operators/mod.ts";
 import { parsedField, someOf } from "../../rule.ts";
 import { MODE_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
@@ -11,18 +18,23 @@ import { CheckBoxes, choicesOf, Select, TextField } from "../frame/console/compo
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { showOnce } from "./token.tsx";
 
-type GroupOf<Each> = Each extends `${infer Group}:${string}` ? Group : never;
-
-/** What the scopes of a group let a program do, in their order. */
-const GROUPS: Readonly<Record<GroupOf<(typeof SCOPES)[number]>, string>> = {
-  keys: "Keys: see them; issue them; change, suspend, rotate and renew them; revoke them.",
-  accounts:
-    "Accounts: see them; issue keys for existing ones, which only a token with tiers or a mode needs; change them; erase people.",
-  machines: "Machines: see them; release them.",
-  usage: "Usage: see the use and the figures of all customers.",
-  models: "Models: see them; add, upload, retire and remove them.",
-  audit: "Audit: see who changed what.",
-  status: "Status: see health, requests and refusals.",
+/** What each scope lets a program do. */
+const MEANINGS: Readonly<Record<Scope, string>> = {
+  "keys:read": "see keys, their use and their refusals",
+  "keys:issue": "issue keys and license files",
+  "keys:manage": "change, suspend, rotate, replace and renew keys",
+  "keys:revoke": "revoke keys",
+  "accounts:read": "see accounts",
+  "accounts:join": "issue keys for existing accounts; only a token with tiers or a mode needs it",
+  "accounts:write": "change accounts",
+  "accounts:erase": "erase people",
+  "machines:read": "see machines",
+  "machines:release": "release machines",
+  "usage:read": "see the use and the figures of all customers",
+  "models:read": "see models",
+  "models:write": "add, upload, retire and remove models",
+  "audit:read": "see who changed what",
+  "status:read": "see health, requests and refusals",
 };
 
 export const issue: Action<object> = action({
@@ -43,10 +55,8 @@ export const issue: Action<object> = action({
       <CheckBoxes
         {...field("scopes")}
         label="Scopes"
-        groups={Object.entries(GROUPS).map(([group, hint]) => [
-          hint,
-          SCOPES.filter((scope) => scope.startsWith(`${group}:`)),
-        ])}
+        groups={[["What the program may do.", SCOPES]]}
+        meanings={MEANINGS}
       />
       <CheckBoxes
         {...field("tiers")}
@@ -62,13 +72,13 @@ export const issue: Action<object> = action({
       <TextField
         {...field("expires_at")}
         label="Expires (optional)"
-        hint="A time such as 2027-01-31T00:00:00Z, UTC; empty: never."
+        hint="A time such as 2027-01-31T00:00:00Z; a day alone means its beginning, UTC; empty: never."
       />
     </>
   ),
   entries: {
     name: v.pipe(TEXT, parsedField(NAME_RULE)),
-    scopes: v.pipe(TEXT, parsedField(someOf(SCOPES))),
+    scopes: v.pipe(TEXT, v.nonEmpty("must have a scope: choose at least one"), parsedField(someOf(SCOPES))),
     tiers: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(someOf(TIERS)))),
     mode: v.pipe(TEXT_OR_NOTHING, v.optional(MODE_FIELD)),
     from: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SOURCES_RULE))),

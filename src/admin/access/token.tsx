@@ -37,7 +37,7 @@ const renew: Action<ListedToken> = action({
       <TextField
         {...field("expires_at")}
         label="Expires (optional)"
-        hint="A time such as 2027-01-31T00:00:00Z, UTC, or never; empty: as before."
+        hint="A time such as 2027-01-31T00:00:00Z, or never; a day alone means its beginning, UTC; empty: as before."
       />
     </>
   ),
@@ -92,7 +92,16 @@ const UNKNOWN = refuse("NOT_FOUND", "No token has this name");
 export async function showOnce(made: { readonly token: string } | Refusal, name: string, visit: Visit) {
   if (isRefusal(made)) return made;
   const next = `/console/access/tokens/${name}?done=${SHOWN}`;
-  const done = <Secret what="token" text={made.token} next={next} />;
+  const api = `${visit.origin}/admin/v1`;
+  const done = (
+    <>
+      <Secret what="token" text={made.token} next={next} />
+      <p>
+        The API is at <code>{api}</code>. To try the token:{" "}
+        <code>{`curl -H "Authorization: Bearer $TOKEN" ${api}/whoami`}</code>
+      </p>
+    </>
+  );
   return await openPage(TOKEN_PAGE, { ...visit, params: { name } }, { done });
 }
 

@@ -128,10 +128,12 @@ interface CheckBoxesProps extends FieldProps {
   readonly value: string | undefined;
   /** Values by the line that says what they mean. */
   readonly groups: readonly (readonly [hint: string, values: readonly string[]])[];
+  /** What each value means: it stands beside its box. */
+  readonly meanings?: Readonly<Record<string, string>>;
 }
 
 /** Check boxes in groups. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
-export function CheckBoxes({ label, name, id = name, value = "", error, groups }: CheckBoxesProps) {
+export function CheckBoxes({ label, name, id = name, value = "", error, groups, meanings }: CheckBoxesProps) {
   const box = { type: "checkbox", name } as const;
   const checked = value.split(",");
   const { autofocus, ...described } = describe({ name, id, error });
@@ -142,12 +144,12 @@ export function CheckBoxes({ label, name, id = name, value = "", error, groups }
       {groups.map(([hint, values]) => (
         <fieldset>
           <legend class="hint">{hint}</legend>
-          <div class="actions">
+          <div class={meanings ? undefined : "actions"}>
             {values.map((each) => (
               <Choice
                 {...box}
                 value={each}
-                label={each}
+                label={meanings ? `${each}: ${meanings[each]}` : each}
                 checked={checked.includes(each)}
                 autofocus={autofocus}
               />
