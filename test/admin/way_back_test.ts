@@ -153,4 +153,8 @@ test("a page that needs a fresh login says so", async () => {
   const { text } = await client.send(`/enter?fresh=1&to=${encodeURIComponent("/console/access")}`);
   expect(text).toContain("This needs a login of the last five minutes.");
   expect(text).toContain('name="to" value="/console/access"');
+  expect(text).toContain("The command claviger operators login NAME prints it");
+  const { cookie } = await client.logIn("admin", "mia");
+  const { text: again } = await client.send("/enter?fresh=1", { cookie });
+  expect(again).toContain("The command claviger operators login mia prints it");
 });

@@ -174,7 +174,7 @@ describe("Access of an admin", () => {
       expect(await page.evaluate("document.activeElement.id")).toBe("issue-token-name");
       await page.keyboard.type("shop");
       for (const box of ["keys:issue", "accounts:join", "free", "research"]) {
-        await tabTo(page, form.getByLabel(box, { exact: true }));
+        await tabTo(page, form.locator(`[value="${box}"]`));
         await page.keyboard.press("Space");
       }
       await tabTo(page, form.getByLabel("Mode of the keys"));
@@ -188,6 +188,7 @@ describe("Access of an admin", () => {
       await page.keyboard.press("Enter");
       await page.getByText("Copy the token now.").waitFor();
       await page.getByText("It adds keys to existing accounts").waitFor();
+      await page.getByText(`The API is at ${admin.url}/admin/v1.`).waitFor();
       expect(await page.locator(".facts").textContent()).toContain(
         "Scopeskeys:issue, accounts:joinTiersfree, researchModeliveFrom10.0.0.0/8, 192.0.2.1",
       );
@@ -245,6 +246,7 @@ describe("Access of an admin", () => {
       await notice
         .getByText("Only an operator who logged in within the last five minutes may do this")
         .waitFor();
+      expect(await notice.textContent()).toMatch(/Log in again with claviger operators login olga$/);
       expect(await page.locator("#renew-form").getByLabel("Expires").isVisible()).toBe(true);
       await takeScreenshots(page, "token-renew-old-login");
       await expectAccessible(page);

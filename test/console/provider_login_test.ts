@@ -129,6 +129,7 @@ test("An admin makes a token for a shop after a new login at the provider, and n
     const form = page.locator("#issue-token-form");
     await form.getByLabel("Name", { exact: true }).fill("shop");
     await form.getByLabel("keys:issue").check();
+    expect(await form.locator(".notice").textContent()).toContain("Log in again with Example Staff");
     await form.getByRole("link", { name: "Log in again" }).click();
     await page.getByText("This needs a login of the last five minutes").waitFor();
     await offer(page).click();

@@ -61,10 +61,8 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
     const { ended, done, fresh, to = "" } = c.req.query();
     const isLoggedOut = done === "logged-out";
     const why = { hasEnded: ended !== undefined, needsFreshProof: fresh !== undefined, isLoggedOut };
-    // Only the provider knows who will log in, so the page tells beforehand whose session ends.
-    const isOther = provider !== undefined && !why.needsFreshProof;
-    const session = isOther ? await readSession(c, options, { extends: false }) : undefined;
-    return show(c, enterPage({ ...why, provider, loggedIn: session?.operator, to: wayBackOf(to) }));
+    const loggedIn = (await readSession(c, options, { extends: false }))?.operator;
+    return show(c, enterPage({ ...why, provider, loggedIn, to: wayBackOf(to) }));
   });
   const failures = createLoginFailures(options);
   app.post("/enter", logIn(options, failures, show));

@@ -6,9 +6,6 @@ import { describe, Field } from "./components/form.tsx";
 import { Notice } from "./components/layout.tsx";
 import type { Page } from "./page.tsx";
 
-const HINT =
-  "The command claviger operators login NAME prints it on the host. It works once, for ten minutes.";
-
 interface EnterOptions {
   /** The address of the page to which the login leads. */
   readonly to: string;
@@ -24,7 +21,7 @@ interface EnterOptions {
   readonly needsFreshProof?: boolean | undefined;
   /** Whether the operator has just logged out. */
   readonly isLoggedOut?: boolean;
-  /** The operator of the session that a login ends. */
+  /** The operator of the session that the browser has. */
   readonly loggedIn?: string | undefined;
   /** Given to ask before that session ends: its operator, and the code that was entered. */
   readonly replaces?: { readonly operator: string; readonly code: string };
@@ -34,11 +31,14 @@ interface EnterOptions {
 export function enterPage(options: EnterOptions): Page {
   const { provider, to, refusal, providerRefusal, replaces, hasEnded, needsFreshProof, isLoggedOut } =
     options;
-  const ends = replaces?.operator ?? options.loggedIn;
+  // Only the provider knows who will log in, so the page tells beforehand whose session ends.
+  const ends = replaces?.operator ?? (provider && !needsFreshProof ? options.loggedIn : undefined);
   const isAtProvider = provider !== undefined && replaces === undefined;
   const failed = refusal ?? providerRefusal;
   const error = refusal && `${refusal.sentence}.`;
-  const field = { name: "code", label: "Login code", hint: HINT, error, autofocus: !isAtProvider };
+  const command = `claviger operators login ${(needsFreshProof && options.loggedIn) || "NAME"}`;
+  const hint = `The command ${command} prints it on the host. It works once, for ten minutes.`;
+  const field = { name: "code", label: "Login code", hint, error, autofocus: !isAtProvider };
   return {
     title: "Log in",
     script: ["enter", "keep"],

@@ -52,10 +52,12 @@ interface Props extends Pick<Visit, "may"> {
   readonly page?: string;
   /** Its form is on the page, too: if a field is wrong, that field gets the focus and says why. */
   readonly isOfForm?: boolean;
+  /** The name of the identity provider, at which people log in again. */
+  readonly provider?: string | undefined;
 }
 
 /** Says why something is refused, with a link to the remedy if the role may use it. */
-export function RefusalNotice({ refusal, may, kind = "bad", page = "/", isOfForm = false }: Props) {
+export function RefusalNotice({ refusal, may, kind = "bad", page = "/", isOfForm = false, provider }: Props) {
   const { sentence, remedy, fields = [] } = refusal;
   const link = remedy && LINKS[remedy.name];
   return (
@@ -65,6 +67,9 @@ export function RefusalNotice({ refusal, may, kind = "bad", page = "/", isOfForm
         <>
           {" "}
           <a href={`/console${link.to(remedy.of ?? "", page)}`}>{link.label}</a>
+          {remedy.name === "log_in_again" && (
+            <> with {provider ?? <code>claviger operators login {remedy.of}</code>}</>
+          )}
         </>
       )}
     </Notice>

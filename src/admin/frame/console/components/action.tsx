@@ -75,6 +75,7 @@ function ActionForm<Thing>({
             kind={refused ? "bad" : "warning"}
             page={toOpenForm(address, name)}
             isOfForm
+            provider={visit.options.provider?.name}
           />
         )}
         <Form of={of} field={field} now={visit.now} />
