@@ -19,13 +19,13 @@ export function openRegularFile(path: string, flags = 0): OpenFile {
   throw failure(named.stat.isDirectory() ? "EISDIR" : "ENOTREG", path);
 }
 
-/** Opens a file that the operator named; it may be a pipe. */
+/** Opens a file that the operator named; it may be a pipe. With `using` it is closed at the end of the block. */
 export function openNamedFile(path: string, flags = 0) {
   // Examined after opening: if it were examined before, another user could exchange the file in between.
   const fd = openSync(path, constants.O_RDONLY | flags);
   const close = () => closeSync(fd);
   try {
-    return { fd, stat: fstatSync(fd), close };
+    return { fd, stat: fstatSync(fd), close, [Symbol.dispose]: close };
   } catch (error) {
     close();
     throw error;
@@ -34,27 +34,24 @@ export function openNamedFile(path: string, flags = 0) {
 
 /** Reads a small file that {@linkcode openRegularFile} opens. Also throws for a file larger than `limitBytes`. */
 export function readRegularFile(path: string, limitBytes: number, flags = 0): string {
-  return readSmall(openRegularFile(path, flags), path, limitBytes);
+  using file = openRegularFile(path, flags);
+  return readSmall(file, path, limitBytes);
 }
 
 /** Reads a small file that {@linkcode openNamedFile} opens, which may be a pipe. */
 export function readNamedFile(path: string, limitBytes: number): string {
-  return readSmall(openNamedFile(path), path, limitBytes);
+  using file = openNamedFile(path);
+  return readSmall(file, path, limitBytes);
 }
 
-/** Reads the file and closes it. */
-function readSmall({ fd, stat, close }: OpenFile, path: string, limitBytes: number): string {
-  try {
-    if (stat.size > limitBytes) throw failure("EFBIG", path);
-    const bytes = Buffer.alloc(limitBytes + 1);
-    let size = 0;
-    for (let got = -1; got !== 0 && size < bytes.length; size += got)
-      got = readSync(fd, bytes, size, bytes.length - size, null);
-    if (size > limitBytes) throw failure("EFBIG", path);
-    return bytes.toString("utf8", 0, size);
-  } finally {
-    close();
-  }
+function readSmall({ fd, stat }: OpenFile, path: string, limitBytes: number): string {
+  if (stat.size > limitBytes) throw failure("EFBIG", path);
+  const bytes = Buffer.alloc(limitBytes + 1);
+  let size = 0;
+  for (let got = -1; got !== 0 && size < bytes.length; size += got)
+    got = readSync(fd, bytes, size, bytes.length - size, null);
+  if (size > limitBytes) throw failure("EFBIG", path);
+  return bytes.toString("utf8", 0, size);
 }
 
 /**

@@ -4,4 +4,7 @@ export class BadBackup extends Error {}
 /** Thrown for a cause that the operator can remove. The message is the reason as a phrase. */
 export class BackupFailure extends Error {}
 
-export const DAMAGED = "it is damaged; use another copy or an earlier backup";
+/** Returns the error for a file that is not as it was written; `how` says what is wrong with it. */
+export function damaged(how: string): BadBackup {
+  return new BadBackup(`${how}: it is damaged; use another copy or an earlier backup`);
+}

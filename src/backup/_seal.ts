@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { readSync } from "node:fs";
 import { type OpenFile, openNamedFile, readChunks } from "../read_regular_file.ts";
-import { BadBackup, DAMAGED } from "./_errors.ts";
+import { BadBackup, damaged } from "./_errors.ts";
 
 const MAGIC = 0x184d2a5c;
 const DIGEST_BYTES = 32;
@@ -24,20 +24,15 @@ export async function* seal(source: AsyncIterable<Buffer>): AsyncGenerator<Buffe
 
 /** Yields a file's bytes without the seal; throws at the end if they are not the bytes that were sealed. */
 export async function* unseal(path: string): AsyncGenerator<Buffer> {
-  const file = openNamedFile(path);
-  try {
-    const { sealed, size } = readSeal(file);
-    const hash = createHash("sha256");
-    for await (const bytes of readChunks(file.fd, size)) {
-      hash.update(bytes);
-      // A copy, because the reader may still use these bytes when the next bytes overwrite the buffer.
-      yield Buffer.from(bytes);
-    }
-    if (!renderSeal(hash.digest()).equals(sealed))
-      throw new BadBackup(`it was changed after the backup: ${DAMAGED}`);
-  } finally {
-    file.close();
+  using file = openNamedFile(path);
+  const { sealed, size } = readSeal(file);
+  const hash = createHash("sha256");
+  for await (const bytes of readChunks(file.fd, size)) {
+    hash.update(bytes);
+    // A copy, because the reader may still use these bytes when the next bytes overwrite the buffer.
+    yield Buffer.from(bytes);
   }
+  if (!renderSeal(hash.digest()).equals(sealed)) throw damaged("it was changed after the backup");
 }
 
 function readSeal({ fd, stat }: OpenFile): { readonly sealed: Buffer; readonly size: number } {

@@ -4,7 +4,7 @@
  * We use no library, for two reasons: our reader must hash every byte, including headers and padding, and it must
  * refuse everything that our writer does not write. A library reads all dialects of tar and skips unknown parts.
  */
-import { BadBackup, DAMAGED } from "./_errors.ts";
+import { damaged } from "./_errors.ts";
 
 const BLOCK_BYTES = 512;
 /** Sizes below this have eleven octal digits; larger sizes are binary, as in GNU tar, bsdtar and Python's tarfile. */
@@ -68,7 +68,7 @@ export function readTar(
     const parts: Buffer[] = [];
     for (let left = count; left > 0; ) {
       const part = await some(left);
-      if (part === undefined) throw new BadBackup(`it ends too early: ${DAMAGED}`);
+      if (part === undefined) throw damaged("it ends too early");
       parts.push(part);
       left -= part.length;
     }
@@ -80,10 +80,8 @@ export function readTar(
     async next(): Promise<TarEntry | undefined> {
       const header = await exactly(BLOCK_BYTES);
       if (isZero(header)) {
-        if (!isZero(await exactly(BLOCK_BYTES)))
-          throw new BadBackup(`it has no valid end marker: ${DAMAGED}`);
-        if ((await some(1)) !== undefined)
-          throw new BadBackup(`there are bytes after its end marker: ${DAMAGED}`);
+        if (!isZero(await exactly(BLOCK_BYTES))) throw damaged("it has no valid end marker");
+        if ((await some(1)) !== undefined) throw damaged("there are bytes after its end marker");
         return undefined;
       }
       entry = parseTarHeader(header);
@@ -97,13 +95,13 @@ export function readTar(
       entry = undefined;
       for (let left = size; left > 0; ) {
         const chunk = await some(left);
-        if (chunk === undefined) throw new BadBackup(`it ends too early: ${DAMAGED}`);
+        if (chunk === undefined) throw damaged("it ends too early");
         left -= chunk.length;
         onBytes(chunk, name);
         yield chunk;
       }
       const padding = await exactly(tarPadding(size).length);
-      if (!isZero(padding)) throw new BadBackup(`the padding after ${name} is not zero: ${DAMAGED}`);
+      if (!isZero(padding)) throw damaged(`the padding after ${name} is not zero`);
       onBytes(padding, name);
     },
   };
@@ -120,7 +118,7 @@ function parseTarHeader(header: Buffer): TarEntry {
   if (Number.isSafeInteger(size) && Number.isSafeInteger(modified)) {
     if (renderTarHeader({ name, size }, new Date(modified * 1000)).equals(header)) return { name, size };
   }
-  throw new BadBackup(`the header of a file is not valid: ${DAMAGED}`);
+  throw damaged("the header of a file is not valid");
 }
 
 /** Returns the checksum of a header: the sum of its bytes, with the checksum's own field as spaces. */

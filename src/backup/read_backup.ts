@@ -12,7 +12,7 @@ import { isLockTimeout } from "../database/mod.ts";
 import { checkStoredFile, isSha256, pathOfFile, type StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf } from "../system_error.ts";
-import { BackupFailure, BadBackup, DAMAGED } from "./_errors.ts";
+import { BackupFailure, BadBackup, damaged } from "./_errors.ts";
 import { explained, FileFailure } from "./_files.ts";
 import { unseal } from "./_seal.ts";
 import { createRowSum } from "./_sums.ts";
@@ -184,15 +184,14 @@ export async function* readBackup(path: string): AsyncGenerator<Section> {
   while (head.models && entry?.name.startsWith(modelName(""))) {
     const { name, size: sizeBytes } = entry;
     const sha256 = name.slice(modelName("").length);
-    if (!isSha256(sha256)) throw new BadBackup(`${name} is not a model file: ${DAMAGED}`);
+    if (!isSha256(sha256)) throw damaged(`${name} is not a model file`);
     const hashed = async function* () {
       const hash = createHash("sha256");
       for await (const bytes of tar.bytes()) {
         hash.update(bytes);
         yield bytes;
       }
-      if (hash.digest("hex") !== sha256)
-        throw new BadBackup(`${name} was changed after the backup: ${DAMAGED}`);
+      if (hash.digest("hex") !== sha256) throw damaged(`${name} was changed after the backup`);
     };
     yield* withContent((content) => ({ kind: "model", sha256, sizeBytes, content }), hashed());
     counted.models.push({ sha256, bytes: sizeBytes });
@@ -201,8 +200,8 @@ export async function* readBackup(path: string): AsyncGenerator<Section> {
   // A copy of the hash, because the reader still adds later bytes to it.
   counted.sha256 = whole.copy().digest("hex");
   const stored = await readSmall(tar, entry, { name: SUMS_NAME, most: MAX_JSON_BYTES });
-  if (!renderJson(counted).equals(stored)) throw new BadBackup(`it was changed after the backup: ${DAMAGED}`);
-  if ((await tar.next()) !== undefined) throw new BadBackup(`there is a file after ${SUMS_NAME}: ${DAMAGED}`);
+  if (!renderJson(counted).equals(stored)) throw damaged("it was changed after the backup");
+  if ((await tar.next()) !== undefined) throw damaged(`there is a file after ${SUMS_NAME}`);
   yield { kind: "sums", sums: counted };
 }
 
@@ -234,9 +233,9 @@ async function readSmall(
   if (entry?.name !== name) {
     if (name === HEAD_NAME) throw new BadBackup("it is no backup of Claviger");
     const found = entry === undefined ? "its end" : JSON.stringify(entry.name);
-    throw new BadBackup(`it has ${found} where ${name} should be: ${DAMAGED}`);
+    throw damaged(`it has ${found} where ${name} should be`);
   }
-  if (entry.size > most) throw new BadBackup(`its ${name} is too large: ${DAMAGED}`);
+  if (entry.size > most) throw damaged(`its ${name} is too large`);
   const chunks: Buffer[] = [];
   for await (const bytes of tar.bytes()) chunks.push(bytes);
   return Buffer.concat(chunks);
@@ -252,7 +251,7 @@ function parseHead(bytes: Buffer): Head {
   }
   const head = v.safeParse(headSchema, found);
   if (head.success) return head.output;
-  throw new BadBackup(`its ${HEAD_NAME} is not valid: ${DAMAGED}`);
+  throw damaged(`its ${HEAD_NAME} is not valid`);
 }
 
 function parseJson(bytes: Buffer): unknown {
@@ -268,7 +267,7 @@ async function* decompress(path: string): AsyncGenerator<Buffer> {
     yield* pipeline(unseal(path), zlib.createZstdDecompress({ chunkSize: ZSTD_CHUNK_BYTES }), () => {});
   } catch (error) {
     const code = codeOf(error) ?? "";
-    if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it cannot be decompressed (${code}): ${DAMAGED}`);
+    if (/^(ZSTD_|Z_)/.test(code)) throw damaged(`it cannot be decompressed (${code})`);
     throw explained(`Cannot read ${path}`, error);
   }
 }

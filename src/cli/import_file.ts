@@ -91,12 +91,8 @@ function toValue(name: string, cell: string): string | number {
 }
 
 async function* readFile(path: string): AsyncGenerator<Uint8Array> {
-  const file = openNamedFile(path);
-  try {
-    yield* readChunks(file.fd);
-  } finally {
-    file.close();
-  }
+  using file = openNamedFile(path);
+  yield* readChunks(file.fd);
 }
 
 /** Yields the lines of a text. If a line is too long, only a part of it is yielded, which is too long, too. */

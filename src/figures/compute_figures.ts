@@ -46,19 +46,18 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
   let tookMs: number | undefined;
 
   async function refresh() {
-    database = open(DEADLINE_MS);
+    await using own = open(DEADLINE_MS);
+    database = own;
     try {
-      await endLast(database);
-      if (await takeRun(database, clock)) await compute(database);
-      latest = await readFigures(database);
+      await endLast(own);
+      if (await takeRun(own, clock)) await compute(own);
+      latest = await readFigures(own);
       isFailing = false;
     } catch (error) {
       const reason = reasonOf(causeOf(error));
       if (!isStopping && !isFailing)
         log.warn("Could not compute the stored figures: it is tried again", { reason });
       isFailing = true;
-    } finally {
-      await database.close();
     }
   }
 
@@ -104,9 +103,8 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
       await database?.close();
       await running;
       if (tookMs === undefined) return;
-      const last = open(LAST_DEADLINE_MS);
+      await using last = open(LAST_DEADLINE_MS);
       await endLast(last).catch(() => {});
-      await last.close();
     },
   };
 }

@@ -109,12 +109,8 @@ export async function checkStoredFile(
   onBytes: (bytes: number) => void,
 ): Promise<FileProblem | undefined> {
   try {
-    const found = openRegularFile(path);
-    try {
-      return (await hasBytes(file, readChunks(found.fd), onBytes)) ? undefined : "changed";
-    } finally {
-      found.close();
-    }
+    using found = openRegularFile(path);
+    return (await hasBytes(file, readChunks(found.fd), onBytes)) ? undefined : "changed";
   } catch (error) {
     if (hasCode(error, "ENOENT")) return "missing";
     if (codeOf(error) !== undefined) return "unreadable";

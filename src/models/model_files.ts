@@ -74,20 +74,16 @@ export async function storeFile(
 ): Promise<StoredFile | Refusal> {
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
   // Without O_NONBLOCK, opening a pipe waits until another process writes to it.
-  const from = openNamedFile(source, constants.O_NONBLOCK);
-  try {
-    if (!from.stat.isFile()) return cannot("it is not a file");
-    const check = async (stored: StoredFile) => {
-      const after = fstatSync(from.fd);
-      return stored.sizeBytes !== after.size || from.stat.mtimeMs !== after.mtimeMs
-        ? cannot("it changed while it was read; try again when nothing writes to it")
-        : undefined;
-    };
-    const options = { now, sizeBytes: from.stat.size, onProgress, check };
-    return await storeBytes(place, readChunks(from.fd), options);
-  } finally {
-    from.close();
-  }
+  using from = openNamedFile(source, constants.O_NONBLOCK);
+  if (!from.stat.isFile()) return cannot("it is not a file");
+  const check = async (stored: StoredFile) => {
+    const after = fstatSync(from.fd);
+    return stored.sizeBytes !== after.size || from.stat.mtimeMs !== after.mtimeMs
+      ? cannot("it changed while it was read; try again when nothing writes to it")
+      : undefined;
+  };
+  const options = { now, sizeBytes: from.stat.size, onProgress, check };
+  return await storeBytes(place, readChunks(from.fd), options);
 }
 
 /** What {@linkcode storeBytes} checks. */

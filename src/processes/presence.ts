@@ -41,7 +41,7 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
   let hasFailed = false;
 
   async function write(work: (database: Database) => Promise<unknown>) {
-    const database = openDatabase(address, { ...CONNECTION, clock });
+    await using database = openDatabase(address, { ...CONNECTION, clock });
     try {
       await work(database);
       if (hasFailed) log.info("It was written again that this process serves the database");
@@ -50,8 +50,6 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
       const reason = reasonOf(causeOf(error));
       if (!hasFailed && !isStopped) log.warn(FAILED, { reason });
       hasFailed = true;
-    } finally {
-      await database.close();
     }
   }
 

@@ -9,7 +9,7 @@ import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
-import type { UpkeepTask } from "./task.ts";
+import type { TaskContext, UpkeepTask } from "./task.ts";
 
 export type Upkeep = ReturnType<typeof createUpkeep>;
 
@@ -39,17 +39,13 @@ export function createUpkeep({ address, clock, log, tasks }: UpkeepOptions) {
 
   async function runLong(task: UpkeepTask) {
     if (stopping) return;
-    const long = open(LONG_DEADLINE_MS);
+    await using long = open(LONG_DEADLINE_MS);
     longRunning = long;
-    try {
-      // Makes the server cancel a statement when its connection closes. If it cannot, the statement runs to its end.
-      await long
-        .query((sql) => sql`select set_config('client_connection_check_interval', '1s', false)`)
-        .catch(() => {});
-      await task.run({ database: long, clock, log, isStopping });
-    } finally {
-      await long.close();
-    }
+    // Makes the server cancel a statement when its connection closes. If it cannot, the statement runs to its end.
+    await long
+      .query((sql) => sql`select set_config('client_connection_check_interval', '1s', false)`)
+      .catch(() => {});
+    await task.run({ database: long, clock, log, isStopping });
   }
 
   function run(task: UpkeepTask): Promise<void> {
@@ -96,9 +92,7 @@ export function createUpkeep({ address, clock, log, tasks }: UpkeepOptions) {
   };
 }
 
-interface WatchOptions {
-  readonly log: Log;
-  readonly isStopping: () => boolean;
+interface WatchOptions extends Pick<TaskContext, "log" | "isStopping"> {
   readonly run: () => Promise<void>;
 }
 

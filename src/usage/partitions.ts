@@ -12,11 +12,6 @@
 import { type Month, toMonth, toMonthText } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 
-export interface AttachOptions {
-  /** For how long the lock is requested again; 1,000 by default. */
-  readonly patienceMs?: number;
-}
-
 /** The advisory lock of processes that create or drop partitions: any number except that of the migrations. */
 export const PARTITION_LOCK = 4_127_551_890;
 /** The number of pages of the default partition whose events move at a time. */
@@ -36,12 +31,12 @@ function partitionOf(month: Month): string {
 
 /**
  * Creates and attaches the partition of a month if there is none, and moves the month's events into it, all in one
- * separate statement. One long function, because it is one statement.
+ * separate statement. Requests the lock for `patienceMs`. One long function, because it is one statement.
  */
 export async function attach(
   database: Pick<Database, "query">,
   month: Month,
-  { patienceMs = 1_000 }: AttachOptions = {},
+  { patienceMs = 1_000 }: { readonly patienceMs?: number } = {},
 ): Promise<void> {
   const name = partitionOf(month);
   const from = `'${month.firstDay}T00:00:00Z'`;
