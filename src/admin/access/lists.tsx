@@ -62,16 +62,20 @@ export function OperatorState({ removedAt }: Pick<Operator, "removedAt">) {
   return removedAt === null ? <Pill tone="good">active</Pill> : <Pill tone="expired">removed</Pill>;
 }
 
+function NameLink({ of, name }: Readonly<Record<"of" | "name", string>>) {
+  return (
+    <a class="name" href={`/console/access/${of}/${name}`}>
+      {name}
+    </a>
+  );
+}
+
 /** The columns of operators. */
 export function operatorColumns(now: Date): readonly Column<Operator>[] {
   return [
     {
       label: "Operator",
-      cell: ({ name }) => (
-        <a class="name" href={`/console/access/operators/${name}`}>
-          {name}
-        </a>
-      ),
+      cell: ({ name }) => <NameLink of="operators" name={name} />,
     },
     { label: "Role", cell: ({ role }) => role },
     { label: "State", cell: OperatorState },
@@ -86,11 +90,7 @@ export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[
   const columns: readonly Column<ListedToken>[] = [
     {
       label: "Token",
-      cell: ({ name }) => (
-        <a class="name" href={`/console/access/tokens/${name}`}>
-          {name}
-        </a>
-      ),
+      cell: ({ name }) => <NameLink of="tokens" name={name} />,
     },
     { label: "State", cell: TokenState },
     { label: "Scopes", cell: (token) => limitsOfToken(token).scopes },

@@ -3,7 +3,7 @@
 import { type Month, monthOf, toMonth } from "../../calendar.ts";
 import { type KeySummary, listKeys, sentenceOf } from "../../keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
+import { isRefusal } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
@@ -36,21 +36,18 @@ export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
   scope: "accounts:read",
   addressOf: ({ id }) => `/accounts/${id}`,
   actions: ACCOUNT_ACTIONS,
-  find: findShown,
+  async find(visit) {
+    const account = await findNamed(visit);
+    if (isRefusal(account)) return account;
+    const { options, now } = visit;
+    const isLarge = account.keys > MAX_RENEWED;
+    return {
+      ...account,
+      renewable: isLarge ? undefined : await findRenewable(options.database, account.uuid, { now }),
+    };
+  },
   show: showAccount,
 };
-
-/** Finds the account that the path names. */
-async function findShown(visit: Visit): Promise<ShownAccount | Refusal> {
-  const account = await findNamed(visit);
-  if (isRefusal(account)) return account;
-  const { options, now } = visit;
-  const isLarge = account.keys > MAX_RENEWED;
-  return {
-    ...account,
-    renewable: isLarge ? undefined : await findRenewable(options.database, account.uuid, { now }),
-  };
-}
 
 async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail> {
   const { options, now, query, may } = visit;

@@ -63,7 +63,7 @@ const renew: AccountAction = action({
   label: "Renew by a year",
   group: "Help the customer",
   submit: "Renew every license",
-  fits: (account) => !isErased(account) && account.renewable !== undefined && account.renewable.licenses > 0,
+  fits: (account) => !isErased(account) && (account.renewable?.licenses ?? 0) > 0,
   Form: ({ of: { renewable = NOTHING_RENEWABLE } }) => (
     <>
       <p>

@@ -194,14 +194,12 @@ interface ChartProps extends ActivityProps {
 
 function Chart({ query, counts, found, firstHour, unusual, isLatest, caption, has }: ChartProps) {
   const parts = partsOf(counts.filter(({ name }) => has(name)));
-  const byStep = Map.groupBy(
-    found.filter(({ name }) => has(name)),
-    ({ at }) => at.getTime(),
-  );
-  const marked = Map.groupBy(
-    unusual.filter(({ name }) => has(name)),
-    ({ at }) => at.getTime(),
-  );
+  const byTime = <Row extends ActivityCount>(rows: readonly Row[]) => {
+    const shown = rows.filter(({ name }) => has(name));
+    return Map.groupBy(shown, ({ at }) => at.getTime());
+  };
+  const byStep = byTime(found);
+  const marked = byTime(unusual);
   const start = startOfCompared(query);
   const columns = stepsOf({ ...query, from: start }).map((at) => {
     const label = labelOf(at, query.step);

@@ -34,7 +34,7 @@ import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { AUDIT_CONDITIONS } from "./audit_routes.ts";
+import { AUDIT_CONDITIONS, AUDIT_ROW } from "./audit_routes.ts";
 
 const PATH = "/console/audit";
 const ENTRIES = {
@@ -76,7 +76,7 @@ export const AUDIT: List<AuditEntries, Row> = {
   noun: "change",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",
-  csv: (pages) => renderCsv(pages, { columns: COLUMNS, toCells }),
+  csv: (pages) => renderCsv(pages, { columns: v.keyof(AUDIT_ROW).options, toCells }),
 };
 
 async function findRows(
@@ -214,22 +214,6 @@ function What({ imported = 0, ...row }: Row) {
     </div>
   );
 }
-
-const COLUMNS = [
-  "id",
-  "at",
-  "actor",
-  "door",
-  "action",
-  "user_id",
-  "license_id",
-  "key_id",
-  "before",
-  "after",
-  "reason",
-  "request",
-  "address",
-] as const;
 
 function toCells(row: Row) {
   const { before, after, ...cells } = renderAuditRow(row);

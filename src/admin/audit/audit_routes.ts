@@ -20,7 +20,8 @@ export const AUDIT_CONDITIONS = {
   action: v.optional(wordField(ACTIONS)),
 } as const;
 
-const AUDIT_ROW = titled("AuditRow", {
+/** A row, in an answer and in the CSV. */
+export const AUDIT_ROW = titled("AuditRow", {
   id: count(1),
   at: timestamp(),
   actor: v.pipe(v.string(), v.examples(["token:shop"])),

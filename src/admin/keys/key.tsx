@@ -29,17 +29,14 @@ export const KEY_PAGE: DetailPage<KeyExplanation> = {
   scope: "keys:read",
   addressOf: ({ key }) => `/keys/${key.id}`,
   actions: KEY_ACTIONS,
-  find: findNamedKey,
+  async find({ options, params, now }) {
+    const named = keyFor("show key").read(params);
+    if (isRefusal(named)) return named;
+    const { what, uuid } = named;
+    return (await explainKey(options.database, uuid, { now })) ?? refuseUnknownKey(what, uuid);
+  },
   show: showKey,
 };
-
-/** Finds the key that the path names. */
-async function findNamedKey({ options, params, now }: Visit): Promise<KeyExplanation | Refusal> {
-  const named = keyFor("show key").read(params);
-  if (isRefusal(named)) return named;
-  const { what, uuid } = named;
-  return (await explainKey(options.database, uuid, { now })) ?? refuseUnknownKey(what, uuid);
-}
 
 async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detail | Refusal> {
   const { key, refusals } = explanation;

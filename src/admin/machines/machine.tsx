@@ -7,7 +7,7 @@ import {
   refuseUnknownMachine,
   releaseByOperator,
 } from "../../machines/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
+import { isRefusal } from "../../refusal.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Id } from "../frame/console/components/layout.tsx";
@@ -44,16 +44,13 @@ export const MACHINE_PAGE: DetailPage<MachineSummary> = {
   scope: "machines:read",
   addressOf: ({ id }) => `/machines/${id}`,
   actions: [release],
-  find: findShown,
+  async find({ options, params }) {
+    const named = machineFor("show machine").read(params);
+    if (isRefusal(named)) return named;
+    return (await findMachine(options.database, named.uuid)) ?? refuseUnknownMachine(named.what, named.uuid);
+  },
   show: showMachine,
 };
-
-/** Finds the machine that the path names. */
-async function findShown({ options, params }: Visit): Promise<MachineSummary | Refusal> {
-  const named = machineFor("show machine").read(params);
-  if (isRefusal(named)) return named;
-  return (await findMachine(options.database, named.uuid)) ?? refuseUnknownMachine(named.what, named.uuid);
-}
 
 function showMachine(machine: MachineSummary, { now }: Visit): Detail {
   const { id, userId, email, licenseId, name, platform, state, activatedAt, lastSeenAt, activeUntil } =

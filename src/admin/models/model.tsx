@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** One model: its versions, and how they are taken away. */
 import { type FoundModel, findRegistered, toBytes } from "../../models/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
+import { refuse } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
@@ -18,15 +18,12 @@ export const MODEL_PAGE: DetailPage<FoundModel> = {
   scope: "models:read",
   addressOf: ({ model }) => `/models/${encodeURIComponent(model.name)}`,
   actions: MODEL_ACTIONS,
-  find: findNamed,
+  async find({ options, params }) {
+    const found = await findRegistered(options.database, params.name ?? "");
+    return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
+  },
   show: showModel,
 };
-
-/** Finds the model that the path names. */
-async function findNamed({ options, params }: Visit): Promise<FoundModel | Refusal> {
-  const found = await findRegistered(options.database, params.name ?? "");
-  return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
-}
 
 function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
   const { may, now } = visit;

@@ -55,6 +55,8 @@ const NEW_MODEL = v.strictObject({
 
 const CHECKSUM = v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/));
 
+const VERSION = { name: v.string(), version: v.string() };
+
 const ofVersion = {
   version: v.string(),
   type: v.string(),
@@ -119,11 +121,7 @@ export const MODEL_ROUTES = [
     body: NEW_MODEL,
     success: {
       status: 201,
-      schema: v.object({
-        name: v.string(),
-        version: v.string(),
-        requires_license: oneOfThese(TIERS),
-      }),
+      schema: v.object({ ...VERSION, requires_license: oneOfThese(TIERS) }),
       description: "The version is listed; without an address it waits for its file",
     },
     codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
@@ -169,7 +167,7 @@ export const MODEL_ROUTES = [
     summary: "Take a model off the list; clients can still download its files by name and version",
     path: modelFor("remove model"),
     success: {
-      schema: v.object({ name: v.string(), version: v.string(), listed: v.literal(false) }),
+      schema: v.object({ ...VERSION, listed: v.literal(false) }),
       description: "The model is no longer listed",
     },
     async run({ database }, call) {
@@ -189,12 +187,7 @@ export const MODEL_ROUTES = [
     headers: UPLOAD_HEADERS,
     file: "The bytes of the file, not encoded",
     success: {
-      schema: v.object({
-        name: v.string(),
-        version: v.string(),
-        size_bytes: count(1),
-        checksum: CHECKSUM,
-      }),
+      schema: v.object({ ...VERSION, size_bytes: count(1), checksum: CHECKSUM }),
       description: "The version has this file",
     },
     codes: ["CONFLICT"],
@@ -208,7 +201,7 @@ export const MODEL_ROUTES = [
     path: modelVersionFor("retire model"),
     body: v.strictObject(REASON),
     success: {
-      schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
+      schema: v.object({ ...VERSION, retired: v.literal(true) }),
       description: "The version is retired",
     },
     codes: ["CONFLICT"],

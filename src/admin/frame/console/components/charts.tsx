@@ -32,11 +32,6 @@ interface Bar {
   readonly values: readonly number[];
 }
 
-interface Compared {
-  readonly columns: readonly Pick<Bar, "values">[];
-  readonly than: string;
-}
-
 interface BarsProps {
   readonly caption: string;
   /** What a column is, such as `Month`: the heading of the labels in the table. */
@@ -51,7 +46,7 @@ interface BarsProps {
    * Columns of two equally long times, the earlier time first, and its name, such as `the 90 days before`. A column whose
    * time is not over is left out, because it would make every comparison too low.
    */
-  readonly compared?: Compared | undefined;
+  readonly compared?: { readonly columns: readonly Pick<Bar, "values">[]; readonly than: string } | undefined;
   /** A line across the bars. It is left out if the bars are far below it, because they would be invisible. */
   readonly limit?: { readonly value: number; readonly label: string } | undefined;
   /** The sentence that takes the place of a chart without any number. */
@@ -127,14 +122,10 @@ function Legend({ parts, limit, hasLine }: Stack & Pick<BarsProps, "limit"> & { 
   );
 }
 
-interface PlotProps extends Stack {
-  readonly caption: string;
-  readonly limit: BarsProps["limit"];
-  /** The highest bar, or the limit's line if that is higher. */
-  readonly highest: number;
-}
+type PlotProps = Stack & Pick<BarsProps, "caption" | "limit">;
 
-function Plot({ caption, limit, highest, ...stack }: PlotProps) {
+/** The bars; `highest` is the highest of them, or the limit's line if that is higher. */
+function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly highest: number }) {
   const ticks = roundTicks(highest);
   const top = ticks.at(-1) ?? 1;
   const yOf = (value: number) => percent(100 - (value * 100) / top);

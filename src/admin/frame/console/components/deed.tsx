@@ -21,16 +21,9 @@ export async function nameThings<Row extends AuditRow>(
   const uuidsOf = (kind: "usr" | "key", idOf: (row: Row) => string | null) => [
     ...new Set(rows.flatMap((row) => parseId(kind, idOf(row) ?? "") ?? [])),
   ];
-  const [emails, hints] = await Promise.all([
-    findEmails(
-      database,
-      uuidsOf("usr", ({ userId }) => userId),
-    ),
-    findHints(
-      database,
-      uuidsOf("key", ({ keyId }) => keyId),
-    ),
-  ]);
+  const accounts = uuidsOf("usr", ({ userId }) => userId);
+  const keys = uuidsOf("key", ({ keyId }) => keyId);
+  const [emails, hints] = await Promise.all([findEmails(database, accounts), findHints(database, keys)]);
   return rows.map((row) => ({
     ...row,
     email: emails.get(row.userId ?? ""),

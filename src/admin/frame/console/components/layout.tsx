@@ -33,13 +33,6 @@ export function Notice({ kind, isAnswer = kind === "done" || kind === "bad", chi
   );
 }
 
-interface CopyableProps {
-  readonly id: string;
-  readonly text: string;
-  /** What the button says, such as `Copy the key`. */
-  readonly label: string;
-}
-
 /** An identifier with a button that copies it. The page's script `copy` shows the button. */
 export function Id({ id }: { readonly id: string }) {
   return (
@@ -66,7 +59,7 @@ export function Secret({ what, text, next }: Readonly<Record<"what" | "text" | "
 }
 
 /** A text to copy: one click selects it. The page's script `copy` shows the button. */
-export function Copyable({ id, text, label }: CopyableProps) {
+export function Copyable({ id, text, label }: Readonly<Record<"id" | "text" | "label", string>>) {
   return (
     <div class="copyable">
       <code id={id} class="key">

@@ -39,14 +39,8 @@ export function AsOf({ at, now, children }: AsOfProps) {
   );
 }
 
-interface CountProps {
-  readonly count: number;
-  /** The count whose bar is full. */
-  readonly of: number;
-}
-
-/** A count with a bar, so that the counts of a list can be compared at a glance. */
-export function Count({ count, of }: CountProps) {
+/** A count with a bar, which is full at `of`, so that the counts of a list can be compared at a glance. */
+export function Count({ count, of }: Readonly<Record<"count" | "of", number>>) {
   return (
     <>
       {renderCount(count)}
