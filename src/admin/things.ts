@@ -3,7 +3,7 @@ import { access } from "./access/routes.ts";
 import { accounts } from "./accounts/routes.ts";
 import { activity } from "./activity/routes.ts";
 import { audit } from "./audit/routes.ts";
-import { getOpenApi } from "./frame/api/document_routes.ts";
+import { getOpenApi } from "./frame/api/document.ts";
 import type { Route } from "./frame/api/route.ts";
 import type { ConsoleRoute } from "./frame/console/route.ts";
 import { health } from "./health/routes.ts";

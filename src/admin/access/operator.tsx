@@ -65,7 +65,6 @@ const remove: Action<Operator> = action({
   done: { "operator.remove": "The operator is removed: all sessions and codes have ended." },
 });
 
-/** The page of an operator, with its actions. */
 export const OPERATOR_PAGE: DetailPage<Operator> = {
   path: "/access/operators/:name",
   scope: "admin",

@@ -73,7 +73,6 @@ const revoke: Action<ListedToken> = action({
   done: { "token.revoke": "The token is revoked: it is refused from now on." },
 });
 
-/** The page of a token, with its actions. */
 export const TOKEN_PAGE: DetailPage<ListedToken> = {
   path: "/access/tokens/:name",
   scope: "admin",

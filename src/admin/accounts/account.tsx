@@ -18,8 +18,7 @@ import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
-import { ErasureNotice, readErasedMonth } from "./erasure.tsx";
-import { findNamed } from "./find_named.ts";
+import { ErasureNotice, findNamed, readErasedMonth } from "./erasure.tsx";
 
 /** The newest keys that the page looks at, and those of them that it shows, so that the actions are near the top. */
 const MAX_KEYS = 50;
@@ -30,7 +29,6 @@ const MAX_SHOWN = 10;
  */
 const MAX_ADDED_UP = 500;
 
-/** The page of an account, with its actions. */
 export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
   path: "/accounts/:id",
   scope: "accounts:read",

@@ -3,18 +3,18 @@
 import type { Child } from "hono/jsx";
 import { MOST_COUNTED } from "../../database/mod.ts";
 import { ERASURE_REQUEST_MS, type ErasureEffect, eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
-import { type Account, isErased } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+import { type Account, findAccount, isErased } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { findErasedMonth } from "../../usage/mod.ts";
+import { accountFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { Day, Foreign } from "../frame/console/components/values.tsx";
 import type { DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { findNamed } from "./find_named.ts";
 
 const BOUND = { most: MOST_COUNTED };
 
@@ -85,6 +85,14 @@ export const ERASURE_PAGE: DetailPage<Erasable> = {
     };
   },
 };
+
+/** Finds the account that the path of a page names. */
+export async function findNamed({ options, params }: Visit): Promise<Account | Refusal> {
+  const named = accountFor("show account").read(params);
+  if (isRefusal(named)) return named;
+  const account = await findAccount(options.database, { uuid: named.uuid });
+  return account ?? refuse("NOT_FOUND", "Cannot show account: no account has that id");
+}
 
 function Removed({ of: { email, name, organization, effect } }: { readonly of: Erasable }) {
   return (

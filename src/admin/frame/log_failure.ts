@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { isStopped } from "../../database/mod.ts";
+import { DatabaseUnavailable, isStopped } from "../../database/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { redactKeys } from "../../secrets/mod.ts";
 import { statusOf, toFailure } from "../../wire/mod.ts";
@@ -16,6 +16,11 @@ export const SLOW_CHANGE = refuse(
     "changed; try again",
 );
 
+const MADE = refuse(
+  "SERVICE_UNAVAILABLE",
+  "The change was made, but the database did not answer in time when its result was read: read the result again",
+);
+
 /** Returns the refusal for an exception, and logs an exception that nobody expected. */
 export function logFailure(error: Error, c: Context<AdminEnv>, { log }: AdminOptions): Refusal {
   if (isStopped(error)) return c.req.method === "GET" ? SLOW_READ : SLOW_CHANGE;
@@ -25,4 +30,17 @@ export function logFailure(error: Error, c: Context<AdminEnv>, { log }: AdminOpt
     log.error("A request of an operator failed", { request: c.get("requestId"), reason }, { kind: {} });
   }
   return failure;
+}
+
+/**
+ * Reads the result of a change that was made. If the database does not answer, the refusal says that the change was
+ * made, because the usual refusal of a slow statement says that nothing was changed.
+ */
+export async function readAfterChange<Result>(read: () => Promise<Result>): Promise<Result | Refusal> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return MADE;
+    throw error;
+  }
 }

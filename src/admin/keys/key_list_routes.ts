@@ -26,11 +26,11 @@ import { described, timestamp } from "../../wire/mod.ts";
 import {
   ACCOUNT_FIELD,
   EXTERNAL_ID_FIELD,
+  findSearch,
   MODE_FIELD,
   SEARCH_FIELD,
   TIER_FIELD,
 } from "../frame/api/fields.ts";
-import { findSearch } from "../frame/api/find_search.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";

@@ -9,9 +9,8 @@ import { KEY_CHANGE_ROUTES } from "./key_changes_routes.ts";
 import { listKeysRoute } from "./key_list_routes.ts";
 import { KEYS } from "./keys.tsx";
 import { KEY_ROUTES } from "./keys_routes.ts";
-import { LICENSE_ROUTES } from "./licenses_routes.ts";
+import { exportLicense, LICENSE_ROUTES } from "./licenses_routes.ts";
 import { MANY_ROUTES } from "./many_keys.tsx";
-import { exportLicense } from "./signed_license_routes.ts";
 
 export const keys: Thing = {
   label: "Keys",

@@ -38,7 +38,6 @@ const release: Action<MachineSummary> = action({
   },
 });
 
-/** The page of a machine, with its action. */
 export const MACHINE_PAGE: DetailPage<MachineSummary> = {
   path: "/machines/:id",
   scope: "machines:read",

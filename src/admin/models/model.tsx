@@ -12,7 +12,6 @@ import { MODEL_ACTIONS } from "./actions.tsx";
 import { Listed } from "./models.tsx";
 import { NoAddress, UploadForm } from "./upload.tsx";
 
-/** The page of a model, with its actions. */
 export const MODEL_PAGE: DetailPage<FoundModel> = {
   path: "/models/:name",
   scope: "models:read",
@@ -46,7 +45,7 @@ function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
     ),
     below: (
       <>
-        {awaited.map((version) => (
+        {awaited.map(({ version }) => (
           <UploadForm name={model.name} version={version} visit={visit} />
         ))}
         <h2>Versions</h2>

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** How the API and the page of a model take the file of a version that waits for it. */
-import { isSha256, MODEL_RULES, type ModelVersion, NO_PUBLIC_URL, type Upload } from "../../models/mod.ts";
+import { isSha256, MODEL_RULES, NO_PUBLIC_URL, type Upload } from "../../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { refuseEncoded } from "../../wire/mod.ts";
 import { answerRefusal } from "../frame/answer.ts";
@@ -87,14 +87,9 @@ export function NoAddress({ visit: { may, options } }: { readonly visit: Visit }
   return <Notice kind="warning">{`The service takes no model file yet: ${NO_PUBLIC_URL}.`}</Notice>;
 }
 
-interface Props {
-  readonly name: string;
-  readonly version: ModelVersion;
-  readonly visit: Visit;
-}
-
 /** The form for a file, which the page's script shows and sends, and the command that does the same. */
-export function UploadForm({ name, version: { version }, visit: { origin, options } }: Props) {
+export function UploadForm({ name, version, visit }: Pick<Upload, "name" | "version"> & { visit: Visit }) {
+  const { origin, options } = visit;
   const id = `file-of-${version}`;
   const path = `/models/${[name, version, "file"].map(encodeURIComponent).join("/")}`;
   return (

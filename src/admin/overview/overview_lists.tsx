@@ -9,14 +9,40 @@ import type { Code } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
-import { AsOf, Count, Panel } from "../frame/console/components/panel.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
-import { Customer, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
+import { AsOf, Bar, Customer, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
 
 const ROWS = 10;
 
 interface Shown {
   readonly now: Date;
+}
+
+interface PanelProps {
+  readonly title: string;
+  /** True for a table of many columns, whose rows become cards in a narrow window. */
+  readonly isWide?: boolean;
+  readonly children?: Child;
+}
+
+/** A part of a page with its own title. */
+function Panel({ title, isWide = false, children }: PanelProps) {
+  return (
+    <section class={isWide ? "panel" : "panel small"}>
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** A count with a bar, which is full at `of`, so that the counts of a list can be compared at a glance. */
+function Count({ count, of }: Readonly<Record<"count" | "of", number>>) {
+  return (
+    <>
+      {renderCount(count)}
+      <Bar percent={of === 0 ? 0 : (count * 100) / of} />
+    </>
+  );
 }
 
 interface TopProps<Row> extends Shown, TableProps<Row> {

@@ -18,9 +18,8 @@ import {
   readPage,
   renderPlace,
 } from "../frame/console/components/list.tsx";
-import { AsOf } from "../frame/console/components/panel.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
-import { Customer, Used } from "../frame/console/components/values.tsx";
+import { AsOf, Customer, Used } from "../frame/console/components/values.tsx";
 import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";

@@ -6,15 +6,39 @@ import * as v from "valibot";
 import type { Brand } from "../../../brand.ts";
 import {
   type DescribedOperation,
+  isKnown,
   type Json,
   renderOpenApi,
   renderSchemas,
+  tagOf,
   toPascalCase,
 } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { CONDITIONS, codesOf, ERROR, HEADERS, HEALTH, IDEMPOTENCY_KEY, TAGS } from "./document_facts.ts";
 import type { Fields } from "./parse_sent.ts";
-import { bodyFor, type Route } from "./route.ts";
+import { bodyFor, type Route, route } from "./route.ts";
+
+/** The API's description of itself. */
+export const getOpenApi = route("GET /openapi.json", "any", {
+  id: "getOpenApi",
+  summary: "Get this document",
+  success: {
+    schema: v.pipe(v.looseObject({ openapi: v.string() }), v.title("OpenApi")),
+    description: "The document",
+    headers: ["ETag"],
+  },
+  others: [{ status: 304, description: "`If-None-Match` names the tag", headers: ["ETag"] }],
+  async run({ apiDocument }, { request }) {
+    const body = apiDocument();
+    const etag = tagOf(body);
+    const isCurrent = isKnown(request.headers.get("if-none-match"), etag);
+    // Programs may cache it, but must revalidate it at every use.
+    const headers = { ETag: etag, "Cache-Control": "no-cache" };
+    return isCurrent
+      ? new Response(null, { status: 304, headers })
+      : new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
+  },
+});
 
 type DocumentOptions = Pick<AdminOptions, "brand" | "adminUrl"> & { readonly routes: readonly Route[] };
 
@@ -80,7 +104,7 @@ function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOpera
     about: {
       summary,
       description: description === undefined ? needs : `${description} ${needs}`,
-      tags: [tagOf(route)],
+      tags: [groupOf(route)],
       "x-required-scope": scope === "any" ? undefined : scope,
     },
     parameters: [
@@ -108,7 +132,8 @@ function toHead(get: DescribedOperation): DescribedOperation {
   };
 }
 
-function tagOf({ path }: Route): string {
+/** Returns the group of an operation: a name in `TAGS`. */
+function groupOf({ path }: Route): string {
   const [, segment = ""] = path.split("/");
   return segment in TAGS ? segment : "service";
 }

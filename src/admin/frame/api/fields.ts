@@ -2,6 +2,7 @@
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
 import { MONTH } from "../../../calendar.ts";
+import type { Database } from "../../../database/mod.ts";
 import {
   ACCOUNT,
   EXPIRY,
@@ -11,10 +12,13 @@ import {
   SEARCH_TEXT,
   SEARCHED,
   SEAT_MINUTES,
+  type Search,
+  searchAccounts,
   TEXTS,
   TIERS,
   TOO_MANY_MATCH,
 } from "../../../licensing/mod.ts";
+import { type Refusal, refuse } from "../../../refusal.ts";
 import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../rule.ts";
 import { described } from "../../../wire/mod.ts";
 
@@ -65,6 +69,20 @@ export const MONTH_ENTRY = { month: v.optional(parsedField(MONTH)) } as const;
 export const SEARCH_FIELD = parsedField(SEARCH_TEXT, {
   description: `Only rows that match: ${SEARCHED}. Refused if ${TOO_MANY_MATCH}`,
 });
+
+/**
+ * Searches for the parameter `search` of a list. Refuses a text that too many accounts match: a program would not see
+ * that the list is incomplete.
+ */
+export async function findSearch(
+  database: Database,
+  text: string | undefined,
+): Promise<Search | undefined | Refusal> {
+  const search = text === undefined ? undefined : await searchAccounts(database, text);
+  if (!search?.isTooWide) return search;
+  const error = `${TOO_MANY_MATCH}: search for more or longer words`;
+  return refuse("INVALID_REQUEST", `Cannot search: ${error}`, { fields: [{ field: "search", error }] });
+}
 
 /** An account, by its id or its e-mail. */
 export const ACCOUNT_FIELD = parsedField(ACCOUNT, {

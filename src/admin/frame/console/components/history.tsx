@@ -1,10 +1,12 @@
 /** @jsxImportSource hono/jsx */
-import { type AuditFilter, type AuditRow, describeActor, listAudit } from "../../../../audit/mod.ts";
+import { type AuditFilter, type AuditRow, describeActor, listAudit, wordsOf } from "../../../../audit/mod.ts";
 import type { Database } from "../../../../database/mod.ts";
+import { parseId } from "../../../../ids.ts";
+import { findHints } from "../../../../keys/mod.ts";
+import { findEmails } from "../../../../licensing/mod.ts";
 import { Changes, REASON_COLUMN } from "./changes.tsx";
-import { Deed, type NamedThings, nameThings } from "./deed.tsx";
 import { Table } from "./table.tsx";
-import { Ago, Foreign } from "./values.tsx";
+import { AccountLink, Ago, Foreign, KeyLink, Name } from "./values.tsx";
 
 /** The most rows that a page shows. */
 const HISTORY_ROWS = 20;
@@ -44,5 +46,50 @@ export function History({ rows, now, query }: HistoryProps) {
         <a href={`/console/audit?${query}`}>Show the changes in the audit log</a>
       </nav>
     </section>
+  );
+}
+
+/** What people call the things that a row of the audit log concerns. */
+export interface NamedThings {
+  /** Undefined for a row without an account, and for an erased account. */
+  readonly email: string | undefined;
+  readonly hint: string | undefined;
+}
+
+/** Adds to rows of the audit log what people call their things. */
+export async function nameThings<Row extends AuditRow>(
+  database: Database,
+  rows: readonly Row[],
+): Promise<(Row & NamedThings)[]> {
+  const uuidsOf = (kind: "usr" | "key", idOf: (row: Row) => string | null) => [
+    ...new Set(rows.flatMap((row) => parseId(kind, idOf(row) ?? "") ?? [])),
+  ];
+  const accounts = uuidsOf("usr", ({ userId }) => userId);
+  const keys = uuidsOf("key", ({ keyId }) => keyId);
+  const [emails, hints] = await Promise.all([findEmails(database, accounts), findHints(database, keys)]);
+  return rows.map((row) => ({
+    ...row,
+    email: emails.get(row.userId ?? ""),
+    hint: hints.get(row.keyId ?? ""),
+  }));
+}
+
+/** Says what was done, in words: `revoked the key …6442 of ada@example.org`. The code of the action stands below. */
+export function Deed({ action, keyId, userId, email, hint, before, after }: AuditRow & NamedThings) {
+  const { operator, token, name, version, signing_key } = { ...Object(before), ...Object(after) };
+  const thing = [operator ?? token ?? name ?? signing_key, version].filter(
+    (part) => typeof part === "string",
+  );
+  // The last four characters of the key; the whole hint of a key of which they are not known.
+  const key = hint?.replace(/^.*…(?=[0-9a-f]{4}$)/, "…") ?? `id …${keyId?.slice(-6)}`;
+  const isOfAccount = action.startsWith("account.");
+  return (
+    <div class="thing">
+      {wordsOf(action)} {keyId && <KeyLink id={keyId} text={key} />}
+      {!keyId && !isOfAccount && <Name text={thing.join(" ")} />}
+      {userId && (isOfAccount ? " " : " of ")}
+      {userId && <AccountLink id={userId} email={email ?? `…${userId.slice(-6)}`} />}
+      <code class="more">{action}</code>
+    </div>
   );
 }

@@ -152,8 +152,40 @@ export function Ago({ at, now }: { readonly at: Date | null; readonly now: Date 
   );
 }
 
+interface AsOfProps {
+  readonly at: Date;
+  readonly now: Date;
+  readonly children?: Child;
+}
+
+/** When the numbers above were counted, and where there is more. */
+export function AsOf({ at, now, children }: AsOfProps) {
+  return (
+    <p class="as-of">
+      <span>
+        As of <Ago at={at} now={now} />
+      </span>
+      {children && <span>{children}</span>}
+    </p>
+  );
+}
+
 function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
   return <span class="more">{distanceOf(at, now)}</span>;
+}
+
+/** A bar that is full at 100 percent; it stands out if little is left. */
+export function Bar({ percent, isNear = false }: { readonly percent: number; readonly isNear?: boolean }) {
+  return (
+    <svg
+      class={isNear ? "bar near" : "bar"}
+      viewBox="0 0 100 4"
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
+      <rect width={percent} height="4" />
+    </svg>
+  );
 }
 
 /** A count with its limit, and a bar for both, which warns in words when little is left; null is no limit. */
@@ -165,14 +197,7 @@ export function Used({ used, limit }: { readonly used: number; readonly limit: n
   return (
     <>
       {`${count} of ${renderCount(limit)}`}
-      <svg
-        class={isNear ? "bar near" : "bar"}
-        viewBox="0 0 100 4"
-        preserveAspectRatio="none"
-        aria-hidden="true"
-      >
-        <rect width={Math.min(100, percent)} height="4" />
-      </svg>
+      <Bar percent={Math.min(100, percent)} isNear={isNear} />
       {isNear && <span class="more near">{`${percent} % used`}</span>}
     </>
   );
