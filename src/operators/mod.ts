@@ -22,6 +22,7 @@ export {
   isTooWide,
   ROLES,
   type Role,
+  SCOPE_MEANINGS,
   SCOPES,
   SCOPES_OF_RESTRICTED,
   SCOPES_RULE,

@@ -3,26 +3,28 @@
  */
 import { isRestricted, type Restriction } from "../licensing/mod.ts";
 
-/** Every scope, in the order of the manual. */
-export const SCOPES = [
-  "keys:read",
-  "keys:issue",
-  "keys:manage",
-  "keys:revoke",
-  "accounts:read",
-  "accounts:join",
-  "accounts:write",
-  "accounts:erase",
-  "machines:read",
-  "machines:release",
-  "usage:read",
-  "models:read",
-  "models:write",
-  "audit:read",
-  "status:read",
-] as const;
+/** What each scope lets a program do, in the order of the manual. */
+export const SCOPE_MEANINGS = {
+  "keys:read": "see keys, their use and their refusals",
+  "keys:issue": "issue keys and license files",
+  "keys:manage": "change, suspend, rotate, replace and renew keys",
+  "keys:revoke": "revoke keys",
+  "accounts:read": "see accounts",
+  "accounts:join": "issue keys for existing accounts; only a token with tiers or a mode needs it",
+  "accounts:write": "change accounts",
+  "accounts:erase": "erase people",
+  "machines:read": "see machines",
+  "machines:release": "release machines",
+  "usage:read": "see the use and the figures of all customers",
+  "models:read": "see models",
+  "models:write": "add, upload, retire and remove models",
+  "audit:read": "see who changed what",
+  "status:read": "see health, requests and refusals",
+} as const;
 
-export type Scope = (typeof SCOPES)[number];
+export type Scope = keyof typeof SCOPE_MEANINGS;
+
+export const SCOPES = Object.keys(SCOPE_MEANINGS) as readonly Scope[];
 
 /** The scopes that a restricted token can have. `accounts:join` lets it issue keys for accounts that exist already. */
 export const SCOPES_OF_RESTRICTED: readonly Scope[] = SCOPES.filter(

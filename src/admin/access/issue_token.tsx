@@ -6,6 +6,7 @@ import { MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
   NAME_RULE,
+  SCOPE_MEANINGS,
   SCOPES,
   type Scope,
   SOURCES_RULE,
@@ -14,28 +15,9 @@ import {
 import { parsedField, someOf } from "../../rule.ts";
 import { MODE_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
-import { CheckBoxes, choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
+import { CheckBoxes, choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { showOnce } from "./token.tsx";
-
-/** What each scope lets a program do. */
-const MEANINGS: Readonly<Record<Scope, string>> = {
-  "keys:read": "see keys, their use and their refusals",
-  "keys:issue": "issue keys and license files",
-  "keys:manage": "change, suspend, rotate, replace and renew keys",
-  "keys:revoke": "revoke keys",
-  "accounts:read": "see accounts",
-  "accounts:join": "issue keys for existing accounts; only a token with tiers or a mode needs it",
-  "accounts:write": "change accounts",
-  "accounts:erase": "erase people",
-  "machines:read": "see machines",
-  "machines:release": "release machines",
-  "usage:read": "see the use and the figures of all customers",
-  "models:read": "see models",
-  "models:write": "add, upload, retire and remove models",
-  "audit:read": "see who changed what",
-  "status:read": "see health, requests and refusals",
-};
 
 export const issue: Action<object> = action({
   name: "issue-token",
@@ -55,13 +37,13 @@ export const issue: Action<object> = action({
       <CheckBoxes
         {...field("scopes")}
         label="Scopes"
-        groups={[["What the program may do.", SCOPES]]}
-        meanings={MEANINGS}
+        choices={optionsOf(SCOPES, (scope) => `${scope}: ${SCOPE_MEANINGS[scope as Scope]}`)}
       />
       <CheckBoxes
         {...field("tiers")}
         label="Tiers (optional)"
-        groups={[["It sees, changes and issues only keys of these; none: all tiers.", TIERS]]}
+        hint="It sees, changes and issues only keys of these; none: all tiers."
+        choices={optionsOf(TIERS)}
       />
       <Select {...field("mode")} label="Mode of the keys" choices={choicesOf(MODES)} />
       <TextField

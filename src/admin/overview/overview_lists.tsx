@@ -200,36 +200,26 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
   );
 }
 
-const USED_UP = "used up";
-
 /** The licenses whose quota is used up, and those whose quota will be before the month ends. */
-export function RunsOut({ licenses, rows, nearQuota: { usedUp = 0, ...near }, ...list }: RunsOutProps) {
-  const until = `refused until ${toDay(new Date(monthOf(near.asOf.getTime()).endsAtMs))}`;
-  const full = near.rows.filter(({ percent }) => percent >= 100).map((row) => ({ ...row, day: USED_UP }));
+export function RunsOut({ licenses, rows, nearQuota, ...list }: RunsOutProps) {
+  const { usedUp = 0, asOf } = nearQuota;
+  const until = `refused until ${toDay(new Date(monthOf(asOf.getTime()).endsAtMs))}`;
+  const full = nearQuota.rows.filter(({ percent }) => percent >= 100).slice(0, ROWS / 2);
   return (
     <Top
       title="Quota runs out"
-      none={
-        usedUp > 0
-          ? `${counted(usedUp, "license")} used up the quota.`
-          : "Every quota lasts until it resets, at the rate of the last seven days."
-      }
+      none="Every quota that is left lasts until it resets, at the rate of the last seven days."
       caption={`${usedUp > 0 ? `${counted(usedUp, "license")} used up the quota; ` : ""}${counted(licenses, "license")} before the quota resets, at the rate of the last seven days`}
       columns={[
         CUSTOMER,
-        {
-          label: "Runs out",
-          cell: ({ day }) => <Lines text={day} more={day === USED_UP ? until : daysUntil(day, list.now)} />,
-        },
+        { label: "Runs out", cell: ({ day, more }) => <Lines text={day} more={more} /> },
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
-      rows={[...full.slice(0, ROWS / 2), ...rows]}
-      all={
-        <>
-          {usedUp > 0 && <a href="/console/keys?near_quota=100">Show the keys whose quota is used up</a>}{" "}
-          <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>
-        </>
-      }
+      rows={[
+        ...full.map((row) => ({ ...row, day: "used up", more: until })),
+        ...rows.map((row) => ({ ...row, more: daysUntil(row.day, list.now) })),
+      ]}
+      all={<a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>}
       {...list}
     />
   );

@@ -126,36 +126,30 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
 
 interface CheckBoxesProps extends FieldProps {
   readonly value: string | undefined;
-  /** Values by the line that says what they mean. */
-  readonly groups: readonly (readonly [hint: string, values: readonly string[]])[];
-  /** What each value means: it stands beside its box. */
-  readonly meanings?: Readonly<Record<string, string>>;
+  readonly choices: readonly Option[];
 }
 
-/** Check boxes in groups. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
-export function CheckBoxes({ label, name, id = name, value = "", error, groups, meanings }: CheckBoxesProps) {
-  const box = { type: "checkbox", name } as const;
+/** Check boxes. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
+export function CheckBoxes({ label, name, id = name, value = "", hint, error, choices }: CheckBoxesProps) {
   const checked = value.split(",");
-  const { autofocus, ...described } = describe({ name, id, error });
+  const { autofocus, ...described } = describe({ name, id, hint, error });
   return (
     <fieldset {...described}>
       <legend>{label}</legend>
+      {hint && (
+        <p class="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
       <FieldError id={id} error={error} />
-      {groups.map(([hint, values]) => (
-        <fieldset>
-          <legend class="hint">{hint}</legend>
-          <div class={meanings ? undefined : "actions"}>
-            {values.map((each) => (
-              <Choice
-                {...box}
-                value={each}
-                label={meanings ? `${each}: ${meanings[each]}` : each}
-                checked={checked.includes(each)}
-                autofocus={autofocus}
-              />
-            ))}
-          </div>
-        </fieldset>
+      {choices.map((each) => (
+        <Choice
+          type="checkbox"
+          name={name}
+          {...each}
+          checked={checked.includes(each.value)}
+          autofocus={autofocus}
+        />
       ))}
     </fieldset>
   );
