@@ -77,7 +77,7 @@ export interface Authenticator {
   /** Counts a request in the window of its address, and does not refuse it if the window is full. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Notes the answer for the key of the request, if the key was issued. */
-  noteAnswer(exchange: Exchange, outcome: Outcome): void;
+  noteAnswer(exchange: Exchange, outcome: Outcome, endpoint: string): void;
   /** Tells whether the window of the request's address is full; then look-ups for the address are gathered. */
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** Returns the group of client addresses that the request came from. */
@@ -319,8 +319,9 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     countAfterAll,
     countAgainstAddress,
-    noteAnswer({ record }, outcome) {
-      if (record !== undefined) directory.noteAnswer(record, isRefusal(outcome) ? outcome : undefined);
+    noteAnswer({ record }, outcome, endpoint) {
+      if (record !== undefined)
+        directory.noteAnswer(record, isRefusal(outcome) ? outcome : undefined, endpoint);
     },
     takeBack,
     isAddressFull,

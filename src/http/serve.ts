@@ -114,7 +114,7 @@ export function createRouteHandlers(deps: HandlerDeps) {
         } catch (error) {
           outcome = toOutcome(error, exchange);
         }
-        authenticator.noteAnswer(exchange, outcome);
+        authenticator.noteAnswer(exchange, outcome, route.endpoint);
         if (limited !== undefined) settleCount(exchange, outcome, limited);
         const response = finish(route, exchange, outcome);
         if (isRefusal(body)) await discardBody(request);

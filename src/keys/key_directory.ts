@@ -51,8 +51,8 @@ export interface KeyDirectory extends LicenseCache {
   updateUsedCount(licenseUuid: string, count: UsageCount): void;
   /** Marks a key as used now. The mark is written later. */
   markUsed(record: KeyRecord): void;
-  /** Notes the answer to a request with a key: a refusal, or none. The counts are written later. */
-  noteAnswer(record: KeyRecord, refusal: Refusal | undefined): void;
+  /** Notes the answer of an endpoint to a request with a key: a refusal, or none. The counts are written later. */
+  noteAnswer(record: KeyRecord, refusal: Refusal | undefined, endpoint: string): void;
   /** Runs a pulse now. */
   beat(): Promise<void>;
   stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;

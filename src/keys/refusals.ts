@@ -10,7 +10,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { createWaitingRows, createWriteBehind, type Database, toTextArray } from "../database/mod.ts";
-import type { Code, KeyFlaw, Refusal } from "../refusal.ts";
+import type { Code, Refusal } from "../refusal.ts";
 import type { KeyRecord } from "./key_record.ts";
 import { createRequestWatch } from "./too_many_requests.ts";
 
@@ -25,7 +25,10 @@ const INTERVAL_MS = 10_000;
 /** The longest pause between two tries while the database does not answer. */
 const MAX_PAUSE_MS = 300_000;
 
-/** The codes that are recorded. A key has at most ten rows with them, because `INVALID_KEY` has two reasons. */
+/**
+ * The codes that are recorded. A key has at most twenty rows with them: `INVALID_KEY` has two reasons, and too many
+ * requests have the endpoint.
+ */
 const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
   "INVALID_KEY",
   "KEY_EXPIRED",
@@ -63,11 +66,17 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Ke
   const pauseMs = () => Math.min(intervalMs * 2 ** rows.failures(), MAX_PAUSE_MS);
   return {
     ...createWriteBehind({ intervalMs, pauseMs, flush }),
-    /** Notes the answer to a request with a key, and its refusal if it was refused. */
-    note({ uuid }: Pick<KeyRecord, "uuid">, refusal?: Pick<Refusal, "code" | "reason">): void {
-      watch.note(uuid, refusal?.code === "RATE_LIMIT_EXCEEDED");
+    /** Notes the answer of an endpoint to a request with a key, and its refusal if it was refused. */
+    note(
+      { uuid }: Pick<KeyRecord, "uuid">,
+      refusal: Pick<Refusal, "code" | "reason"> | undefined,
+      endpoint: string,
+    ): void {
+      const isTooMany = refusal?.code === "RATE_LIMIT_EXCEEDED";
+      watch.note(uuid, isTooMany);
       if (refusal === undefined || !EXPLAINED.has(refusal.code)) return;
-      const { code, reason = "" } = refusal;
+      const { code } = refusal;
+      const reason = isTooMany ? endpoint : (refusal.reason ?? "");
       rows.add({ keyUuid: uuid, code, reason, lastAtMs: clock.nowMs(), count: 1 });
     },
   };
@@ -105,7 +114,8 @@ export async function deleteRefusals(database: Database, accountUuids: readonly 
 /** The refusals of one key with one code and one reason. */
 export interface RefusalCount {
   readonly code: Code;
-  readonly reason: KeyFlaw | null;
+  /** Why the key was invalid, or the endpoint that got too many requests; null if the code says it all. */
+  readonly reason: string | null;
   readonly lastAt: Date;
   readonly count: number;
 }
@@ -118,7 +128,7 @@ export async function listRefusals(database: Database, keyUuid: string): Promise
         from refusals
        where key_id = ${keyUuid}::uuid
        order by last_at desc, code collate "C", reason collate "C"
-       -- A bound, in case an earlier or later version records other codes: this version has at most ten rows a key.
+       -- A bound, in case an earlier or later version records other codes: this version has at most twenty rows a key.
        limit 50`,
   );
 }

@@ -158,6 +158,11 @@ describe("The state of a key", () => {
         insert into too_many_requests (key_id, began_at, requests, refused)
         values (${uuidOf(hurried)}::uuid, ${admin.clock.now()}::timestamptz, 240, 173)`,
     );
+    await admin.database.query(
+      (sql) => sql`
+        insert into refusals (key_id, code, reason, last_at, count)
+        values (${uuidOf(hurried)}::uuid, 'RATE_LIMIT_EXCEEDED', 'analytics', ${admin.clock.now()}::timestamptz, 173)`,
+    );
     const many = "active too many requests 173 of 240 in the last hour";
     for (const path of [`/keys?account=${email}`, `/accounts/${used.userId}`]) {
       const words = wordsOf((await client.send(path, { cookie })).text);
@@ -167,6 +172,7 @@ describe("The state of a key", () => {
     const page = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);
     expect(page).toContain(many);
     expect(page).toContain("The service refuses some requests with this key.");
+    expect(page).toContain("Too many requests of analytics in a minute: the client must wait");
     expect(page).toContain("It sends too many requests (173 of 240 in the last hour): the client must wait");
     expect(page).toContain(
       "200: the key is valid. Some requests are refused, because there are too many in a minute: 429",

@@ -78,7 +78,7 @@ last used    TIME
 
 LAST REFUSED          COUNT  CODE                 REASON
 TIME      3  INVALID_KEY          suspended
-TIME      2  RATE_LIMIT_EXCEEDED  -
+TIME      2  RATE_LIMIT_EXCEEDED  refresh
 
 The key is suspended. When the cause is settled, resume it:
   claviger keys resume key_ID
@@ -95,13 +95,13 @@ hour): the client must wait as long as Retry-After says.
       limits: { validate: null, refresh: 2 },
       refusals: [
         { code: "INVALID_KEY", reason: "suspended", count: 3 },
-        { code: "RATE_LIMIT_EXCEEDED", reason: null, count: 2 },
+        { code: "RATE_LIMIT_EXCEEDED", reason: "refresh", count: 2 },
       ],
     });
 
     await line.json(["keys", "resume", key.id]);
     expect(await pageOf(key)).toEndWith(`
-TIME      2  RATE_LIMIT_EXCEEDED  -
+TIME      2  RATE_LIMIT_EXCEEDED  refresh
 
 Some requests were refused because there were too many (2 refused in the last
 hour): the client must wait as long as Retry-After says.

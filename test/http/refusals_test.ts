@@ -51,7 +51,7 @@ test("The refusals of a key by all processes are in the table after the processe
     "LICENSE_REQUIRED - 1",
     "NOT_CONFIGURED - 1",
     "NOT_FOUND - 1",
-    "RATE_LIMIT_EXCEEDED - 4",
+    "RATE_LIMIT_EXCEEDED refresh 4",
   ]);
   const [keys] = await on.database.query<{ refused: number }>(
     (sql) => sql`select count(distinct key_id) as refused from refusals`,

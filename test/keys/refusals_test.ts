@@ -49,13 +49,14 @@ describe("createRefusals()", () => {
     const clock = createTestClock("2026-11-22T09:00:00Z");
     const refusals = createRefusals({ database, clock });
     const [one, other] = [await issueKey(), await issueKey()];
-    refusals.note(one, { code: "INVALID_KEY", reason: "suspended" });
-    refusals.note(one, { code: "INVALID_KEY", reason: "revoked" });
-    refusals.note(other, QUOTA);
+    refusals.note(one, { code: "INVALID_KEY", reason: "suspended" }, "validate");
+    refusals.note(one, { code: "INVALID_KEY", reason: "revoked" }, "validate");
+    refusals.note(other, QUOTA, "validate");
     expect(await listRefusals(database, one.uuid)).toEqual([]);
     await refusals.flush();
     clock.setWall("2026-11-22T10:00:00Z");
-    for (let round = 0; round < 3; round++) refusals.note(one, { code: "INVALID_KEY", reason: "suspended" });
+    for (let round = 0; round < 3; round++)
+      refusals.note(one, { code: "INVALID_KEY", reason: "suspended" }, "validate");
     await refusals.flush();
 
     expect(await listRefusals(database, one.uuid)).toEqual([
@@ -71,18 +72,31 @@ describe("createRefusals()", () => {
     const key = await issueKey();
     for (const at of ["2026-11-22T10:00:00Z", "2026-11-22T09:00:00Z"]) {
       const refusals = createRefusals({ database, clock: createTestClock(at) });
-      refusals.note(key, QUOTA);
+      refusals.note(key, QUOTA, "validate");
       await refusals.stop();
     }
     const [row] = await listRefusals(database, key.uuid);
     expect([row?.count, row?.lastAt.toISOString().slice(0, 16)]).toEqual([2, "2026-11-22T10:00"]);
   });
 
+  test("note() keeps the endpoint of too many requests, and not that of another refusal", async () => {
+    const refusals = createRefusals({ database, clock: systemClock });
+    const key = await issueKey();
+    for (const endpoint of ["analytics", "analytics", "models"])
+      refusals.note(key, { code: "RATE_LIMIT_EXCEEDED", reason: undefined }, endpoint);
+    refusals.note(key, QUOTA, "analytics");
+    await refusals.flush();
+    const rows = await listRefusals(database, key.uuid);
+    expect(new Set(rows.map(({ code, reason, count }) => `${code} ${reason} ${count}`))).toEqual(
+      new Set(["RATE_LIMIT_EXCEEDED analytics 2", "RATE_LIMIT_EXCEEDED models 1", "QUOTA_EXCEEDED null 1"]),
+    );
+  });
+
   test("note() ignores invalid requests and failures of the service", async () => {
     const refusals = createRefusals({ database, clock: systemClock });
     const key = await issueKey();
     const codes: Code[] = ["INVALID_REQUEST", "MISSING_EVENT_TYPE", "SERVICE_UNAVAILABLE", "SERVER_ERROR"];
-    for (const code of codes) refusals.note(key, { code, reason: undefined });
+    for (const code of codes) refusals.note(key, { code, reason: undefined }, "validate");
     await refusals.flush();
     expect(await listRefusals(database, key.uuid)).toEqual([]);
   });
@@ -90,7 +104,7 @@ describe("createRefusals()", () => {
   test("flush() writes no row for a key that does not exist, and the rows of the other keys", async () => {
     const refusals = createRefusals({ database, clock: systemClock });
     const [key, unknown] = [await issueKey(), { uuid: newUuid() }];
-    for (const each of [unknown, key]) refusals.note(each, QUOTA);
+    for (const each of [unknown, key]) refusals.note(each, QUOTA, "validate");
     await refusals.flush();
     expect(await listRefusals(database, unknown.uuid)).toEqual([]);
     expect(await listRefusals(database, key.uuid)).toHaveLength(1);
@@ -100,10 +114,10 @@ describe("createRefusals()", () => {
     const { control, database: away } = breakable();
     const refusals = createRefusals({ database: away, clock: systemClock });
     const key = await issueKey();
-    refusals.note(key, QUOTA);
-    refusals.note(key, QUOTA);
+    refusals.note(key, QUOTA, "validate");
+    refusals.note(key, QUOTA, "validate");
     await refusals.flush();
-    refusals.note(key, QUOTA);
+    refusals.note(key, QUOTA, "validate");
     control.isAway = false;
     await refusals.stop();
     expect(await listRefusals(database, key.uuid)).toMatchObject([{ count: 3 }]);
@@ -115,7 +129,7 @@ describe("createRefusals()", () => {
     const keys = await makeKeys(6_000);
     const before = await countRows();
     const noteAll = () => {
-      for (const key of keys) refusals.note(key, QUOTA);
+      for (const key of keys) refusals.note(key, QUOTA, "validate");
     };
     noteAll();
     await refusals.flush();
@@ -125,7 +139,7 @@ describe("createRefusals()", () => {
     expect([control.statements, (await countRows()) - before]).toEqual([2, 5_000]);
     expect(await listRefusals(database, keys[0]?.uuid ?? "")).toMatchObject([{ count: 2 }]);
     // The keys that did not fit get a row with their next refusal.
-    for (const key of keys.slice(5_000)) refusals.note(key, QUOTA);
+    for (const key of keys.slice(5_000)) refusals.note(key, QUOTA, "validate");
     await refusals.flush();
     expect((await countRows()) - before).toBe(6_000);
   });
@@ -135,7 +149,7 @@ describe("createRefusals()", () => {
     const refusals = createRefusals({ database: away, clock: systemClock, intervalMs: 10 });
     const key = await issueKey();
     await refusals.start();
-    refusals.note(key, QUOTA);
+    refusals.note(key, QUOTA, "validate");
     await until(() => control.statements >= 2);
     const beganMs = performance.now();
     // The tries go by real time.

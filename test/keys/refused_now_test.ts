@@ -39,8 +39,8 @@ function createProcess(clock: TestClock) {
     ...process,
     /** Answers requests of a key, the first ones of them with a refusal. */
     answer(uuid: string, { refused = 0, others = 0 }) {
-      for (let n = 0; n < refused; n++) process.note({ uuid }, TOO_MANY);
-      for (let n = 0; n < others; n++) process.note({ uuid });
+      for (let n = 0; n < refused; n++) process.note({ uuid }, TOO_MANY, "validate");
+      for (let n = 0; n < others; n++) process.note({ uuid }, undefined, "validate");
     },
   };
 }

@@ -91,6 +91,8 @@ const MEANINGS: Readonly<Record<string, string>> = {
 
 /** Says why requests were refused, in words. */
 function meaningOf({ code, reason }: RefusalCount): string {
+  if (reason !== null && code === "RATE_LIMIT_EXCEEDED")
+    return `Too many requests of ${reason} in a minute: ${MUST_WAIT}.`;
   return reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? code) : `The key was ${reason}.`;
 }
 

@@ -175,9 +175,11 @@ hurried (email, requests, refused) as (values ('ternwick@demo.example', 240, 173
 explained as (
   insert into refusals (key_id, code, reason, last_at, count)
   select key_id, code, reason, max(at), sum(count)
-    from (select email, code, reason, at, count from refused where count > 0
+    from (select email, code, case code when 'RATE_LIMIT_EXCEEDED' then endpoint else reason end, at, count
+            from refused where count > 0
           union all
-          select email, 'RATE_LIMIT_EXCEEDED', '', now, refused from given cross join hurried) as noted
+          select email, 'RATE_LIMIT_EXCEEDED', 'analytics', now, refused from given cross join hurried
+         ) as noted (email, code, reason, at, count)
          join customer using (email) group by key_id, code, reason
 ),
 counted_now as (
