@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import type { Context } from "hono";
-import { endSession, listOperators, listSessions, listTokens, type Operator } from "../../operators/mod.ts";
+import { endSession, listOperators, listSessions, listTokens } from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
@@ -31,6 +31,7 @@ async function showAccess(_: object, { options, session, query, now }: Visit): P
     isAdmin ? listTokens(database, { now }) : [],
   ]);
   const seen = sessions.filter(({ operator }) => isAdmin || operator === session.operator);
+  const ordered = operators.toSorted((a, b) => Number(a.removedAt !== null) - Number(b.removedAt !== null));
   return {
     title: "Access",
     script: "submit_once",
@@ -39,9 +40,20 @@ async function showAccess(_: object, { options, session, query, now }: Visit): P
       <>
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
         <Sessions sessions={seen} ownId={session.id} now={now} />
-        {isAdmin && <Operators operators={operators} provider={provider?.name} now={now} />}
         {isAdmin && (
           <>
+            <h2>Operators</h2>
+            <FirstRows
+              caption="Operators by name; removed operators last"
+              columns={operatorColumns(now)}
+              rows={ordered}
+              command="claviger operators list"
+            />
+            <p class="muted">
+              {provider && `People log in with ${provider.name}: the first login creates the operator. `}
+              On the host, <code>claviger operators login NAME --role ROLE</code> creates an operator and
+              prints a link.
+            </p>
             <h2>Tokens</h2>
             <Tokens tokens={tokens} now={now} />
           </>
@@ -49,33 +61,6 @@ async function showAccess(_: object, { options, session, query, now }: Visit): P
       </>
     ),
   };
-}
-
-interface OperatorsProps {
-  readonly operators: readonly Operator[];
-  /** The name of the identity provider; undefined without one. */
-  readonly provider: string | undefined;
-  readonly now: Date;
-}
-
-function Operators({ operators, provider, now }: OperatorsProps) {
-  const ordered = operators.toSorted((a, b) => Number(a.removedAt !== null) - Number(b.removedAt !== null));
-  return (
-    <>
-      <h2>Operators</h2>
-      <FirstRows
-        caption="Operators by name; removed operators last"
-        columns={operatorColumns(now)}
-        rows={ordered}
-        command="claviger operators list"
-      />
-      <p class="muted">
-        {provider && `People log in with ${provider}: the first login creates the operator. `}
-        On the host, <code>claviger operators login NAME --role ROLE</code> creates an operator and prints a
-        link.
-      </p>
-    </>
-  );
 }
 
 /** Ends a session. Only an admin may end the session of another operator; ending one's own session is a logout. */

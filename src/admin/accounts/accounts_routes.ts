@@ -22,11 +22,10 @@ import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
+const NAMES = { id: identifier("usr"), email: v.string(), name: v.string(), organization: v.string() };
+
 const ACCOUNT = titled("Account", {
-  id: identifier("usr"),
-  email: v.string(),
-  name: v.string(),
-  organization: v.string(),
+  ...NAMES,
   keys: described(count(), "The number of its keys, including revoked keys"),
   created_at: timestamp(),
   erasure: described(
@@ -105,10 +104,7 @@ export const ACCOUNT_ROUTES = [
     }),
     success: {
       schema: v.object({
-        id: identifier("usr"),
-        email: v.string(),
-        name: v.string(),
-        organization: v.string(),
+        ...NAMES,
         changed: described(v.boolean(), "False if the account had these values already"),
       }),
       description: "The account's values after the change",

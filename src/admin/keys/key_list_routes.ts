@@ -146,18 +146,9 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
         const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
         // Otherwise a restricted token could ask whether a customer exists whose keys it may not see.
         if (isRefusal(account)) return isRestricted(restriction) ? [] : account;
-        return await listKeys(database, {
-          now: at,
-          filter: {
-            ...toKeyFilter(conditions),
-            accountUuid: account?.uuid,
-            search,
-            ...stored?.filter,
-            restriction,
-            afterUuid: position,
-            limit,
-          },
-        });
+        const filter = { ...toKeyFilter(conditions), accountUuid: account?.uuid, search, ...stored?.filter };
+        const part = { restriction, afterUuid: position, limit };
+        return await listKeys(database, { now: at, filter: { ...filter, ...part } });
       },
       position: CURSOR_POSITION,
       positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),

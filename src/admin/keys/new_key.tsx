@@ -1,15 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** A new key, which only the answer to its form shows, and a message with which an operator hands it over. */
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../calendar.ts";
-import type { KeyMode, Tier } from "../../licensing/mod.ts";
+import type { KeySummary } from "../../keys/mod.ts";
 import { Copyable, Notice, Secret } from "../frame/console/components/layout.tsx";
 import { SHOWN } from "../frame/console/last_change.tsx";
 
-interface Props {
-  readonly id: string;
+interface Props extends Pick<KeySummary, "id" | "tier" | "mode"> {
   readonly apiKey: string;
-  readonly tier: Tier;
-  readonly mode: KeyMode;
   /** The expiry of the license. */
   readonly expiresAt: Date;
   /** The key that this one replaces; without a time it works no more. */

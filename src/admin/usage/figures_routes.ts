@@ -11,6 +11,8 @@ const LICENSE = { license_id: identifier("lic"), ...CUSTOMER, tier: oneOfThese(T
 
 const ALL_LICENSES = described(count(), "The number of all these licenses; `data` has at most a hundred");
 
+const ofLicenses = (fields: v.ObjectEntries) => v.array(v.object({ ...LICENSE, ...fields }));
+
 function figure<Fields extends v.ObjectEntries>(description: string, fields: Fields) {
   return described(v.nullable(v.object({ as_of: timestamp(), ...fields })), description);
 }
@@ -39,29 +41,19 @@ export const getFigures = route("GET /figures", "usage:read", {
       }),
       near_quota: figure(`The licenses that used ${NEAR_QUOTA_PERCENT} % of their month's limit or more`, {
         licenses: ALL_LICENSES,
-        data: v.array(
-          v.object({
-            ...LICENSE,
-            monthly_limit: count(),
-            used: count(),
-            percent: count(NEAR_QUOTA_PERCENT),
-          }),
-        ),
+        data: ofLicenses({ monthly_limit: count(), used: count(), percent: count(NEAR_QUOTA_PERCENT) }),
       }),
       runs_out: figure(
         "The licenses whose quota is used up before the month ends, at the rate of the last seven days that are over",
         {
           licenses: ALL_LICENSES,
           data: described(
-            v.array(
-              v.object({
-                ...LICENSE,
-                monthly_limit: count(1),
-                used: count(),
-                used_a_day: described(count(), "The mean of the seven days"),
-                day: described(v.string(), "When the quota is used up: a day, UTC"),
-              }),
-            ),
+            ofLicenses({
+              monthly_limit: count(1),
+              used: count(),
+              used_a_day: described(count(), "The mean of the seven days"),
+              day: described(v.string(), "When the quota is used up: a day, UTC"),
+            }),
             "Enterprise first, and then those that run out first",
           ),
         },
@@ -70,7 +62,7 @@ export const getFigures = route("GET /figures", "usage:read", {
         `The licenses that expire within ${EXPIRING_DAYS} days and have a key that is not revoked`,
         {
           licenses: ALL_LICENSES,
-          data: v.array(v.object({ ...LICENSE, expires_at: timestamp() })),
+          data: ofLicenses({ expires_at: timestamp() }),
         },
       ),
       unused: figure("Keys that were neither used nor issued for this many days", {
@@ -87,7 +79,7 @@ export const getFigures = route("GET /figures", "usage:read", {
           }),
         ),
         data: described(
-          v.array(v.object({ ...LICENSE, max_machines: count(1), used: count(1) })),
+          ofLicenses({ max_machines: count(1), used: count(1) }),
           "At most a hundred licenses whose places are all taken, the oldest first",
         ),
       }),

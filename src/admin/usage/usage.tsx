@@ -11,13 +11,7 @@ import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { optionsOf, Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
-import {
-  type PageOfList,
-  Pages,
-  type Readable,
-  readPage,
-  renderPlace,
-} from "../frame/console/components/list.tsx";
+import { Pages, type Readable, readPage, renderPlace } from "../frame/console/components/list.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
 import { AsOf, Customer, Used } from "../frame/console/components/values.tsx";
 import { fieldOf, readConditions } from "../frame/console/conditions.ts";
@@ -32,16 +26,6 @@ import { sumByTier } from "./use_by_tier.ts";
 const MONTHS = 12;
 /** The months to choose from. */
 const CHOICES = 24;
-
-interface UsageProps {
-  readonly month: Month;
-  /** The use of this month, the eleven before, and the months to compare. Undefined before the first count. */
-  readonly year: UsageDays | undefined;
-  /** The use of the month, by day. */
-  readonly use: UsageDays | undefined;
-  readonly customers: PageOfList<MonthOfUse>;
-  readonly now: Date;
-}
 
 const LICENSE = v.optional(parsedField(idRule("lic")));
 
@@ -60,10 +44,12 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
     count: (afterUuid) => countUsage(database, month, { afterUuid, newestFirst: true }),
   };
   const [year, use, customers] = await Promise.all([
+    // This month, the eleven before, and the months to compare.
     readUsageDays(database, { from: toMonth(current.index - 2 * MONTHS).firstDay, to: lastDayOf(current) }),
     readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
     readPage(list, place, ({ licenseUuid }) => licenseUuid),
   ]);
+  const { isFirst } = customers;
   const text = toMonthText(month);
   return {
     title: "Usage",
@@ -76,7 +62,38 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
         </a>
       </div>
     ),
-    body: <Usage month={month} year={year} use={use} customers={customers} now={now} />,
+    body: (
+      <>
+        <Months value={text} now={now} />
+        {isFirst && use === undefined && (
+          <Notice kind="warning">
+            The use of all customers has not been counted yet. A service counts it for the first time some
+            seconds after its start.
+          </Notice>
+        )}
+        {isFirst && use && <ByTier use={use} month={month} now={now} />}
+        {isFirst && year && <Year year={year} now={now} />}
+        <h2>Customers in {text}</h2>
+        <Table
+          caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
+          columns={CUSTOMERS}
+          rows={customers.rows}
+          none={
+            <p class="empty">
+              {isFirst
+                ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
+                : "There are no more licenses."}
+            </p>
+          }
+        />
+        <Pages
+          path="/console/usage"
+          conditions={{ month: text }}
+          page={customers}
+          toAfter={({ licenseId }) => licenseId}
+        />
+      </>
+    ),
   };
 }
 
@@ -90,49 +107,6 @@ export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
 
 function lastDayOf({ endsAtMs }: Month): string {
   return toDay(new Date(endsAtMs - 1));
-}
-
-function Usage(props: UsageProps) {
-  const { month, use, customers, now } = props;
-  const { isFirst } = customers;
-  const text = toMonthText(month);
-  return (
-    <>
-      <Months value={text} now={now} />
-      {isFirst && (
-        <>
-          {use === undefined ? (
-            <Notice kind="warning">
-              The use of all customers has not been counted yet. A service counts it for the first time some
-              seconds after its start.
-            </Notice>
-          ) : (
-            <ByTier use={use} month={month} now={now} />
-          )}
-          <Year {...props} />
-        </>
-      )}
-      <h2>Customers in {text}</h2>
-      <Table
-        caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
-        columns={CUSTOMERS}
-        rows={customers.rows}
-        none={
-          <p class="empty">
-            {isFirst
-              ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
-              : "There are no more licenses."}
-          </p>
-        }
-      />
-      <Pages
-        path="/console/usage"
-        conditions={{ month: text }}
-        page={customers}
-        toAfter={({ licenseId }) => licenseId}
-      />
-    </>
-  );
 }
 
 function Months({ value, error, now }: { value: string; error?: string | undefined; now: Date }) {
@@ -156,7 +130,7 @@ interface OfTier {
 }
 
 /** The use of the month by tier. */
-function ByTier({ use, month, now }: { readonly use: UsageDays } & Pick<UsageProps, "month" | "now">) {
+function ByTier({ use, month, now }: { readonly use: UsageDays; readonly month: Month; readonly now: Date }) {
   const of = (name: OfTier["name"]): OfTier => {
     const days = use.days.filter(({ tier }) => name === "all" || tier === name);
     const imports = use.imported.filter(({ tier }) => name === "all" || tier === name);
@@ -194,8 +168,7 @@ const TIER_COLUMNS: readonly Column<OfTier>[] = [
 ];
 
 /** Twelve months next to each other, by tier. */
-function Year({ year, now }: UsageProps) {
-  if (year === undefined) return null;
+function Year({ year, now }: { readonly year: UsageDays; readonly now: Date }) {
   const used = sumByTier([
     ...year.days.map(({ day, ...of }) => ({ column: day.slice(0, 7), ...of })),
     ...year.imported.map(({ month, ...of }) => ({ column: month, ...of })),
