@@ -10,7 +10,7 @@
  */
 import { HOUR_MS } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import { createWaitingRows, createWriteBehind, type Database, type WriteBehind } from "../database/mod.ts";
+import { createWaitingRows, createWriteBehind, type Database } from "../database/mod.ts";
 import { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
 
 export interface ActivityWriterOptions {
@@ -27,8 +27,7 @@ export const MAX_LOST_SECONDS = 60;
 
 const TICK_MS = 1_000;
 
-export function createActivityWriter(options: ActivityWriterOptions): WriteBehind {
-  const { database, clock, read, tickMs = TICK_MS } = options;
+export function createActivityWriter({ database, clock, read, tickMs = TICK_MS }: ActivityWriterOptions) {
   let counted = sumOf(read());
   let readAtMs = clock.nowMs();
   let triedAtMs = clock.monotonicMs();

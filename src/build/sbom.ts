@@ -81,8 +81,7 @@ function toFile(file: ReleaseFile): Component {
   return { type: "file", "bom-ref": ref, name: ref.slice("file:".length), hashes: [toHash(file.path)] };
 }
 
-function toNpmComponent(one: NpmPackage): Component {
-  const { name, version, license = "" } = one;
+function toNpmComponent({ name, version, license = "" }: NpmPackage): Component {
   const patch = (packageJson.patchedDependencies as Record<string, string>)[`${name}@${version}`];
   if (patch === undefined) return npmComponent(name, { version, license });
   const content = readFileSync(join(CHECKOUT, patch), "utf8");

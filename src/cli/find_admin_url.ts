@@ -9,8 +9,7 @@ import { findServing } from "../installation/mod.ts";
  * Without CLAVIGER_ADMIN_URL the address must be loopback. The service's user can write another host into the note of
  * the running service, and an operator would enter a login code there.
  */
-export function findAdminUrl(config: Config): string | undefined {
-  const { adminUrl, adminListen, dataDir } = config;
+export function findAdminUrl({ adminUrl, adminListen, dataDir }: Config): string | undefined {
   if (adminUrl !== undefined) return adminUrl;
   const serving = findServing(dataDir);
   const at = serving === undefined ? adminListen : serving.admin;

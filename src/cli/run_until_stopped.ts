@@ -30,8 +30,7 @@ export interface Signals {
 }
 
 /** Listens for signals from now on, so that a signal that arrives while the service starts is not lost. */
-export function listenForSignals(invocation: Invocation): Signals {
-  const { untilSignal, onSignal, exitNow } = invocation;
+export function listenForSignals({ untilSignal, onSignal, exitNow }: Invocation): Signals {
   if (onSignal === undefined) {
     return { stopped: untilSignal(), onHangUp: () => false, onFurtherSignal: () => {} };
   }

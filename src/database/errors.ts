@@ -42,7 +42,7 @@ export function isStopped(error: unknown): boolean {
 export function refusedWrite(
   error: unknown,
 ): { readonly message: string; readonly code: string } | undefined {
-  const cause = error instanceof DatabaseUnavailable ? error.cause : error;
+  const cause = causeOf(error);
   return cause instanceof postgres.PostgresError && /^(53100|58030|25006)$/.test(cause.code)
     ? cause
     : undefined;
@@ -60,7 +60,7 @@ export function constraintOf(error: unknown): string | undefined {
 
 /** Tells whether a statement waited longer than `lock_timeout` for a lock that another session held. */
 export function isLockTimeout(error: unknown): boolean {
-  const cause = error instanceof DatabaseUnavailable ? error.cause : error;
+  const cause = causeOf(error);
   return cause instanceof postgres.PostgresError && cause.code === "55P03";
 }
 

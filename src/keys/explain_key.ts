@@ -3,33 +3,19 @@ import type { AuditRow } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyState, Reading } from "../licensing/mod.ts";
-import { findKey, type KeySummary } from "./list_keys.ts";
-import { listRefusals, type RefusalCount } from "./refusals.ts";
+import { findKey } from "./list_keys.ts";
+import { listRefusals } from "./refusals.ts";
 
 /** The change after which a key has its state, from the audit log. */
 type StateChange = Pick<AuditRow, "at" | "actor" | "action" | "reason">;
 
-export interface KeyExplanation {
-  readonly key: KeySummary;
-  /** Since when the key has its state; null if the state was changed by hand, without the audit log. */
-  readonly since: Date | null;
-  /** Null for an expired key, because no change expired it, and if the state was changed by hand. */
-  readonly change: StateChange | null;
-  /** When the quota of the next month begins: the contract's `resets_at`. */
-  readonly resetsAt: string;
-  /** The latest refusal first. A refusal is written some seconds after its answer. */
-  readonly refusals: readonly RefusalCount[];
-}
+export type KeyExplanation = NonNullable<Awaited<ReturnType<typeof explainKey>>>;
 
 /**
  * Explains the key with a UUID as it is at `now`; undefined if there is no such key, or none that the restriction
  * allows. Runs three statements.
  */
-export async function explainKey(
-  database: Database,
-  uuid: string,
-  reading: Reading,
-): Promise<KeyExplanation | undefined> {
+export async function explainKey(database: Database, uuid: string, reading: Reading) {
   const [key, last, refusals] = await Promise.all([
     findKey(database, { uuid }, reading),
     findLastChange(database, uuid),
@@ -40,9 +26,13 @@ export async function explainKey(
   const change = !isExpired && last !== undefined && STATE_AFTER[last.action] === key.state ? last : null;
   return {
     key,
+    /** Since when the key has its state; null if the state was changed by hand, without the audit log. */
     since: isExpired ? key.expiresAt : (change?.at ?? null),
+    /** Null for an expired key, because no change expired it, and if the state was changed by hand. */
     change,
+    /** When the quota of the next month begins: the contract's `resets_at`. */
     resetsAt: monthOf(reading.now.getTime()).resetsAt,
+    /** The latest refusal first. A refusal is written some seconds after its answer. */
     refusals,
   };
 }

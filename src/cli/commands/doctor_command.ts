@@ -89,9 +89,8 @@ const DEMO = warn(
 
 const COLOURS = { ok: "green", warn: "yellow", fail: "red" } as const;
 
-function printFindings(invocation: Invocation, findings: readonly Finding[]): void {
+function printFindings({ out, columns, hasColours }: Invocation, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ name }) => name.length));
-  const { out, columns, hasColours } = invocation;
   const isColoured = hasColours && columns !== undefined;
   const margin = width + 8;
   const lines = (text: string, indent: number) => hangText(escapeControls(text), { indent, columns });

@@ -34,11 +34,8 @@ const list = databaseCommand({
   },
   async run(values, call) {
     const { database } = call;
-    const account =
-      values.account === undefined
-        ? undefined
-        : await demandAccount(database, values.account, "list machines");
-    const { license: licenseUuid, key: keyUuid, state } = values;
+    const { account: who, license: licenseUuid, key: keyUuid, state } = values;
+    const account = who === undefined ? undefined : await demandAccount(database, who, "list machines");
     const filter = { accountUuid: account?.uuid, licenseUuid, keyUuid, state };
     await printList(call, values, {
       read: (part) => listMachines(database, { filter: { ...filter, ...part } }),
