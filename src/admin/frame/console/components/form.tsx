@@ -97,8 +97,8 @@ export function optionsOf(values: readonly string[], toLabel = (value: string) =
 }
 
 /** Returns the choices of a condition: any value, or one of these. */
-export function choicesOf(...of: Parameters<typeof optionsOf>): readonly Option[] {
-  return [{ value: "", label: "any" }, ...optionsOf(...of)];
+export function choicesOf(values: readonly string[], toLabel?: (value: string) => string): readonly Option[] {
+  return [{ value: "", label: "any" }, ...optionsOf(values, toLabel)];
 }
 
 interface SelectProps extends Omit<FieldProps, "children"> {
