@@ -1,4 +1,4 @@
-import { DAY_MS } from "../calendar.ts";
+import { DAY_MS, toTimestamp } from "../calendar.ts";
 import { type Database, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { type ActivityQuery, goBack } from "./activity_query.ts";
@@ -93,4 +93,18 @@ export async function findFirstHour(database: Pick<Database, "read">): Promise<D
     (sql) => sql`select min(hour) as first from activity_hours`,
   );
   return row?.first ?? undefined;
+}
+
+/**
+ * Renders counts as JSON, for `--json` of the command and for the API. Metrics have the same names: the counter
+ * `claviger_http_requests_total` has the labels `endpoint`, `code` and `reason`.
+ */
+export function renderActivity({ from, to, by, step }: ActivityQuery, counts: readonly ActivityCount[]) {
+  return {
+    from: toTimestamp(from),
+    to: toTimestamp(to),
+    by,
+    step,
+    data: counts.map(({ at, name, count }) => ({ at: toTimestamp(at), [by]: name, http_requests: count })),
+  };
 }

@@ -22,6 +22,6 @@ export {
   findEndpointHours,
   findFirstHour,
   type HourOfEndpoint,
+  renderActivity,
 } from "./find_activity.ts";
-export { renderActivity } from "./render_activity.ts";
 export { COMPARED_DAYS, findHours, type Unusual } from "./unusual.ts";

@@ -27,5 +27,5 @@ export {
   type ListedAuditRow,
   listAudit,
   PAGE_POSITION,
+  renderAuditRow,
 } from "./list_audit.ts";
-export { renderAuditRow } from "./render_audit_row.ts";

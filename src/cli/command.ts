@@ -3,12 +3,12 @@
  * values. The order of a record's options is their order in the help.
  */
 import type { Command } from "commander";
-import { confirm } from "./confirm.ts";
+import { escapeControls } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
-import { JSON_OPTIONS } from "./options.ts";
+import { type CONFIRMATION, JSON_OPTIONS } from "./options.ts";
 import { type Parameters, toArgument, toOption, type ValuesOf } from "./parameter.ts";
 import { createPrinter, type Printer } from "./print.ts";
-import { type CommandContext, withDatabase } from "./run.ts";
+import { type CommandContext, CommandRefused, type Opened, withDatabase } from "./run.ts";
 
 /** Adds a command, or a group of commands, to the program or to a group. */
 export type Definition = (parent: Command, invocation: Invocation) => void;
@@ -95,4 +95,35 @@ export function group(name: string, description: string, commands: readonly Defi
     const defined = parent.command(name).description(description);
     for (const define of commands) define(defined, invocation);
   };
+}
+
+interface ConfirmOptions extends Pick<Opened, "stopIfInterrupted"> {
+  readonly options: ValuesOf<typeof CONFIRMATION>;
+}
+
+const ANSWER_LIMIT_BYTES = 1_024;
+
+/**
+ * Asks whether to go on; ends the command for any answer but yes. Without a terminal it does not ask, so that
+ * scripts can run the command.
+ */
+async function confirm(
+  invocation: Invocation,
+  question: string,
+  { options, stopIfInterrupted }: ConfirmOptions,
+): Promise<void> {
+  const { isTyped, isTerminal } = invocation;
+  if (options.yes || options.dryRun || !isTyped || !isTerminal) return;
+  const prompt = `${escapeControls(question)} Type yes to go on: `;
+  const answer = await Promise.race([
+    invocation.readInput(ANSWER_LIMIT_BYTES, prompt),
+    // A read from a terminal does not end at a signal.
+    invocation.untilSignal(),
+  ]);
+  // Ctrl-C and Ctrl-D end the question without ending its line.
+  if (!answer?.endsWith("\n")) invocation.err("\n");
+  stopIfInterrupted();
+  if (answer?.trim().toLowerCase() !== "yes") {
+    throw new CommandRefused("Nothing was changed: the answer was not yes");
+  }
 }

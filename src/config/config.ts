@@ -11,9 +11,7 @@ import { createBrand } from "../brand.ts";
 import { LIMITED_ENDPOINTS, type LimitedEndpoint } from "../endpoints.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { type ConfigSource, createReader, type Get, tellOrigin } from "./config_source.ts";
-import { readBucket, readSecret, readTls } from "./credentials.ts";
-import { readGitHubApp } from "./github_app.ts";
-import { readProvider } from "./provider.ts";
+import { readBucket, readGitHubApp, readProvider, readSecret, readTls } from "./credentials.ts";
 import { SettingError } from "./setting_error.ts";
 import { settingOf } from "./settings.ts";
 

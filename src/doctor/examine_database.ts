@@ -1,15 +1,15 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
+import { findLastBackup } from "../backup/mod.ts";
 import { DAY_MS, toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { isTooWide, listTokens } from "../operators/mod.ts";
+import { listProcesses } from "../processes/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
-import { backupCheck } from "./examine_backup.ts";
 import { APP_REMEDY, examineDisk } from "./examine_host.ts";
 import { modelFilesCheck } from "./examine_model_files.ts";
-import { rateLimitsCheck } from "./examine_rate_limits.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
   type Check,
@@ -153,3 +153,45 @@ async function examinePublicUrl({ database, config }: DatabaseContext): Promise<
       )
     : ok("none, and none is needed: no model files are hosted here");
 }
+
+/** Examines how the serving processes count the requests of a key: each for itself, or together in the database. */
+const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
+  name: "rate limits",
+  async examine({ database }) {
+    const serving = (await listProcesses(database)).filter(({ isLost }) => !isLost);
+    const alone = serving.filter(({ rateLimits }) => rateLimits === "process").length;
+    if (serving.length <= 1) return ok("no second process serves");
+    if (alone === 0) return ok(`${serving.length} processes count the requests of each key together`);
+    if (alone < serving.length) {
+      const message = `${alone} of ${serving.length} processes count the requests of a key alone, the others together`;
+      return warn(message, "give all processes the same CLAVIGER_RATE_LIMITS");
+    }
+    const rule = "the balancer must send each key to one of them (`claviger guide replicas`)";
+    return ok(`${alone} processes count alone: ${rule}`);
+  },
+};
+
+const BACKUP_REMEDY = "`claviger backup FOLDER/`; `claviger guide service` has a timer for every hour";
+
+/** Examines when the last backup of this database was taken. */
+const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> = {
+  name: "backup",
+  async examine({ config, database, clock }) {
+    const now = clock.now();
+    const { takenAt, verifiedAt, since, dueAt, isOverdue } = await findLastBackup(database, {
+      now,
+      overdueHours: config.backupOverdueHours,
+    });
+    const isVerified = takenAt?.getTime() === verifiedAt?.getTime();
+    const lastVerified = verifiedAt === null ? "" : `; the last verified one at ${toTimestamp(verifiedAt)}`;
+    const taken =
+      takenAt === null
+        ? `none since this database was made at ${toTimestamp(since)}`
+        : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
+    const due = `due by ${toTimestamp(dueAt)}`;
+    const next = takenAt === null ? "the first" : "the next";
+    if (!isOverdue) return ok(`${taken}; ${next} is ${due}`);
+    const why = since > now ? "that is in the future, so a clock was wrong" : `${next} was ${due}`;
+    return warn(`${taken}; ${why}`, BACKUP_REMEDY);
+  },
+};

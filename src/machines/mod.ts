@@ -7,7 +7,6 @@
  * upkeep only notes ends that have passed, so it needs no lock.
  */
 export { type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
-export { deleteEndedMachines, machinesUpkeep } from "./delete_ended_machines.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
   countMachines,
@@ -21,7 +20,7 @@ export {
   type MachineSummary,
   renderMachine,
 } from "./list_machines.ts";
-export { noteEnds, noteEndsUpkeep } from "./note_ends.ts";
+export { deleteEndedMachines, machinesUpkeep, noteEnds, noteEndsUpkeep } from "./machines_upkeep.ts";
 export {
   findReleasable,
   refuseUnknownMachine,

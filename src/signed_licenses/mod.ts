@@ -7,7 +7,6 @@ export { checkLicense, isTime } from "./check_license.ts";
 export { parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
 export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderExport } from "./license_file.ts";
 export { listOutstanding } from "./outstanding.ts";
-export { prepareSigningKeys } from "./prepare_signing_keys.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export {
   createLicenseSigner,
@@ -23,6 +22,7 @@ export {
   ensureSigningKeys,
   listSigningKeys,
   openSigningKey,
+  prepareSigningKeys,
   retireSigningKey,
   rotateSigningKey,
 } from "./signing_keys.ts";

@@ -9,6 +9,7 @@ import type { KeyObject } from "node:crypto";
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database, DatabaseSession, Fragment, PendingRows, Sql } from "../database/mod.ts";
+import type { Log } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { Remedy } from "../remedy.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -221,4 +222,28 @@ function stateOf(sql: Sql): Fragment {
   return sql`
     case when retired_at is not null then 'retired' when signs_from is null then 'successor'
          when signs_until is null then 'signing' else 'old' end`;
+}
+
+/**
+ * Makes the key that signs licenses and its successor if they are missing, and logs that. Warns of a key that cannot be
+ * opened: the service starts, because only signed licenses need the key.
+ */
+export async function prepareSigningKeys(
+  database: Database,
+  { secrets, now, log }: { readonly secrets: Secrets; readonly now: Date; readonly log: Log },
+): Promise<void> {
+  const { isMade, replacesEarlier } = await ensureSigningKeys(database, { secrets, now });
+  if (isMade && replacesEarlier) {
+    log.warn("Made new keys to sign licenses: clients that pinned the earlier keys will refuse new licenses");
+  } else if (isMade) log.info("Made the key that signs licenses, and its successor");
+  for (const key of await listSigningKeys(database)) {
+    const isUsed = key.state === "signing" || key.state === "successor";
+    if (isUsed && openSigningKey(secrets, key) === undefined) {
+      const { kid, state } = key;
+      log.warn("A key that signs licenses cannot be opened: `claviger doctor` says what to do", {
+        kid,
+        state,
+      });
+    }
+  }
 }

@@ -5,13 +5,23 @@ import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
 import { findPage, PAGES } from "../guide/pages.ts";
-import { CLIENT_LANGUAGES, printClient } from "../guide/print_client.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
+import python from "../guide/sdk/claviger_client.py" with { type: "text" };
+import shell from "../guide/sdk/claviger_client.sh" with { type: "text" };
+// @ts-expect-error: as a text it has a default export, which it has not as a module.
+import typescript from "../guide/sdk/claviger_client.ts" with { type: "text" };
 import vectors from "../guide/sdk/vectors.json" with { type: "json" };
 import type { Invocation } from "../invocation.ts";
 import { flag, option } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
+
+/** The languages of the clients that pages of the manual print, and the names of their code blocks on the page `offline`. */
+const BLOCKS = { python: "python", typescript: "ts", shell: "sh" } as const;
+const MODULES: Readonly<Record<ClientLanguage, string>> = { python, typescript, shell };
+
+type ClientLanguage = keyof typeof BLOCKS;
+const CLIENT_LANGUAGES = Object.keys(BLOCKS) as ClientLanguage[];
 
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;
@@ -115,4 +125,12 @@ function isPaged(
   });
   // Both are null if this host has no sh.
   return signal !== null || (status !== null && status !== 126 && status !== 127);
+}
+
+/** Returns the client of a page in a language; undefined if the page has no clients. */
+function printClient(page: string | undefined, language: ClientLanguage): string | undefined {
+  if (page === "sdk") return MODULES[language];
+  if (page !== "offline") return undefined;
+  const block = new RegExp(`^\`\`\`${BLOCKS[language]}\\n(.*?)^\`\`\`$`, "ms");
+  return block.exec(findPage(page)?.text ?? "")?.[1];
 }
