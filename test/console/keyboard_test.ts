@@ -270,3 +270,21 @@ test("Enter in the check box of a row sends nothing", async () => {
     expect(page.url()).toEndWith("/console/keys");
   });
 });
+
+test("The results of a search have a title and the focus, also if nothing was found, and a secret is not in the title", async () => {
+  for (const name of ["Rosa Parks", "Rosa Luxemburg"])
+    await admin.issue({ email: `${name.replace(" ", ".").toLowerCase()}@example.org`, name });
+  for (const script of [false, true])
+    for (const [text, heading, focused] of [
+      ["rosa", "Search: rosa", "2 found"],
+      ["nobody", "Nothing found: nobody", "Nothing was found for nobody."],
+      [`svc_live_${"0123456789abcdef".repeat(2)}`, "Nothing found", "Nothing was found for svc_live_0123…."],
+    ] as const)
+      await admin.visitAs("viewer", { path: "/keys", script }, async (page) => {
+        await page.getByLabel("Find anything").fill(text);
+        await page.getByLabel("Find anything").press("Enter");
+        await page.getByRole("heading", { name: heading, exact: true }).waitFor();
+        await page.locator(":focus", { hasText: focused }).waitFor();
+        expect(await page.title()).toBe(`${heading} – Claviger`);
+      });
+});

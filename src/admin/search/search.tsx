@@ -22,6 +22,7 @@ import { listRegistered } from "../../models/mod.ts";
 import { listOperators, type Operator } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { mayBeSecret, redactKeys } from "../../secrets/mod.ts";
+import { escapeControls } from "../../text/mod.ts";
 import { operatorColumns } from "../access/lists.tsx";
 import { ACCOUNTS } from "../accounts/accounts.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
@@ -94,8 +95,11 @@ async function showFound(
   const operators = { title: "Operators", path: "/access", columns: () => operatorColumns(visit.now) };
   // Rows are selected in the list alone.
   const reading = { ...visit, may: () => false };
+  const isNone = [found.keys, found.accounts, found.models, found.operators].flat().length === 0;
+  const title = isNone ? "Nothing found" : "Search";
   return {
-    title: "Search",
+    // Browsers store titles, too, so a title has no more than the address.
+    title: shown && !isList ? `${title}: ${escapeControls(shown)}` : title,
     ...(shown && { searched: shown }),
     body: (
       <>
@@ -104,9 +108,11 @@ async function showFound(
         <Group list={ACCOUNTS} visit={reading} rows={found.accounts} query={query} />
         <Group list={MODELS} visit={reading} rows={found.models} />
         <Group list={operators} visit={reading} rows={found.operators} />
-        {[found.keys, found.accounts, found.models, found.operators].every(({ length }) => length === 0) && (
+        {isNone && (
           <>
-            <p class="empty">Nothing was found for {shown ? <Foreign text={shown} /> : "this text"}.</p>
+            <p class="empty" tabindex={-1} autofocus>
+              Nothing was found for {shown ? <Foreign text={shown} /> : "this text"}.
+            </p>
             {found.near.map(([as, search, rows]) => (
               <Group
                 list={{ ...KEYS, title: `Keys with the same ${as}` }}
@@ -179,11 +185,16 @@ interface GroupProps<Row> {
   readonly query?: { readonly search: string };
 }
 
-/** The first rows of a kind; nothing if there are none. */
+/** The first rows of a kind; nothing if there are none. The caption of the first kind gets the focus. */
 function Group<Row>({ list: { title, path, columns }, visit, rows, query }: GroupProps<Row>) {
   if (rows.length === 0) return null;
   const hasMore = rows.length > MOST;
-  const caption = hasMore ? `The first ${MOST}; more match` : `${rows.length} found`;
+  const text = hasMore ? `The first ${MOST}; more match` : `${rows.length} found`;
+  const caption = (
+    <span tabindex={-1} autofocus>
+      {text}
+    </span>
+  );
   return (
     <>
       <h2>{title}</h2>
