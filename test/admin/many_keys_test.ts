@@ -93,15 +93,15 @@ describe("Many keys", () => {
     expect(asked.text).toContain("<b>120 keys of 120 accounts.</b>");
     const form = { ...fieldsIn(asked.text, "suspend"), reason: "unpaid, all of them" };
     const first = await send("/keys/many/suspend", form);
-    expect(first).toMatchObject({ status: 200, said: "Done: 50. Failed: 0. Left: 70." });
+    expect(first).toMatchObject({ status: 200, said: "Suspend: 50 keys done. Failed: 0. Left: 70." });
     expect(await rowsWith(form.reason)).toHaveLength(50);
     const second = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
     expect(second).toMatchObject({
       heading: "Suspend: 100 of 120 keys",
-      said: "Done: 100. Failed: 0. Left: 20.",
+      said: "Suspend: 100 keys done. Failed: 0. Left: 20.",
     });
     const last = await send("/keys/many/suspend", keptIn(second.text, "suspend"));
-    expect(last.said).toBe("Done: 120. Failed: 0. Left: 0.");
+    expect(last.said).toBe("Suspend: 120 keys done. Failed: 0. Left: 0.");
     expect(last.text).not.toContain("data-continues");
     expect(new Set(await statesOf(keys))).toEqual(new Set(["suspended"]));
     const rows = await rowsWith(form.reason);
@@ -112,7 +112,7 @@ describe("Many keys", () => {
 
     // A request that is sent again, as by a reload, changes nothing more.
     const again = await send("/keys/many/suspend", form);
-    expect(again.said).toBe("Done: 50. Failed: 0. Left: 70.");
+    expect(again.said).toBe("Suspend: 50 keys done. Failed: 0. Left: 70.");
     expect(await rowsWith(form.reason)).toHaveLength(120);
     // Even if every request is sent again.
     await send("/keys/many/suspend", keptIn(again.text, "suspend"));
@@ -150,7 +150,7 @@ describe("Many keys", () => {
     const first = await send("/keys/many/suspend", form);
     expect(first.text).not.toContain("these");
     const end = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
-    expect(end.said).toBe("Done: 60. Failed: 0. Left: 0.");
+    expect(end.said).toBe("Suspend: 60 keys done. Failed: 0. Left: 0.");
     expect(end.text).toContain("Resume these 59 keys…");
     expect(end.text).toContain("Do something else with them…");
     expect(end.text).toMatch(/href="\/console\/audit\?actor=operator%3A[^"]*&amp;since=\d{4}-\d\d-\d\d"/);
@@ -170,9 +170,9 @@ describe("Many keys", () => {
   test("of one license are renewed with one row, and another tier leaves the limit of the license", async () => {
     const keys = await issueMany(3, { tier: "free" });
     const form = { id: idsOf(keys), total: "3", tier: "commercial", reason: "upgraded" };
-    expect((await send("/keys/many/tier", form)).said).toBe("Done: 3. Failed: 0. Left: 0.");
+    expect((await send("/keys/many/tier", form)).said).toBe("Change tier: 3 keys done. Failed: 0. Left: 0.");
     expect((await rowsWith("upgraded")).map(({ action }) => action)).toEqual(Array(3).fill("license.tier"));
-    expect((await send("/keys/many/tier", form)).said).toBe("Done: 3. Failed: 0. Left: 0.");
+    expect((await send("/keys/many/tier", form)).said).toBe("Change tier: 3 keys done. Failed: 0. Left: 0.");
     expect(await rowsWith("upgraded")).toHaveLength(3);
   });
 
@@ -210,7 +210,7 @@ describe("Many keys", () => {
     expect((await send("/keys/many", { id: idsOf(keys) }, editor)).text).not.toContain("many/revoke");
     expect(await statesOf(keys)).toEqual(["active", "active", "active"]);
     const done = await send("/keys/many/revoke", { ...form, repeat: " 3 " });
-    expect(done.said).toBe("Done: 3. Failed: 0. Left: 0.");
+    expect(done.said).toBe("Revoke: 3 keys done. Failed: 0. Left: 0.");
     expect(await statesOf(keys)).toEqual(["revoked", "revoked", "revoked"]);
     expect(await rowsWith("stolen all")).toHaveLength(3);
     expect(done.text).not.toContain("Do something else");
@@ -241,7 +241,7 @@ describe("Many keys", () => {
     await stopWaiting(session);
     const end = await sent;
     await session.close();
-    expect(end.said).toBe("Done: 59. Failed: 1. Left: 0.");
+    expect(end.said).toBe("Suspend: 59 keys done. Failed: 1. Left: 0.");
     expect(end.text).toContain(`<li><a href="/console/keys/${held?.id}">`);
     expect(end.text).toContain("nothing was changed; try again.");
     expect(end.text).toContain("Try again with 1");
@@ -249,7 +249,7 @@ describe("Many keys", () => {
     const kept = fieldsIn(end.text, "suspend");
     expect(kept).toMatchObject({ id: held?.id ?? "", total: "1", reason: "one is held" });
     const again = await send("/keys/many/suspend", kept);
-    expect(again.said).toBe("Done: 1. Failed: 0. Left: 0.");
+    expect(again.said).toBe("Suspend: 1 key done. Failed: 0. Left: 0.");
     expect(await rowsWith("one is held")).toHaveLength(60);
   });
 
@@ -265,9 +265,9 @@ describe("Many keys", () => {
     await stopWaiting(session);
     const { said, text } = await sent;
     await session.close();
-    expect(said).toBe("Done: 1. Failed: 1. Left: 8.");
+    expect(said).toBe("Suspend: 1 key done. Failed: 1. Left: 8.");
     const end = await send("/keys/many/suspend", keptIn(text, "suspend"));
-    expect(end.said).toBe("Done: 9. Failed: 1. Left: 0.");
+    expect(end.said).toBe("Suspend: 9 keys done. Failed: 1. Left: 0.");
   });
 
   test("keep the reason of a failure over the requests of a run, and the run stops after a hundred", async () => {
@@ -278,9 +278,9 @@ describe("Many keys", () => {
     await send("/keys/many/revoke", { id: idsOf(keys.slice(50, 100)), total: "50", repeat: "50" });
     await send("/keys/many/revoke", { id: idsOf(keys.slice(100)), total: "10", repeat: "10" });
     const first = await send("/keys/many/suspend", form);
-    expect(first.said).toBe("Done: 0. Failed: 50. Left: 60.");
+    expect(first.said).toBe("Suspend: 0 keys done. Failed: 50. Left: 60.");
     const second = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
-    expect(second.said).toBe("Done: 0. Failed: 100. Left: 10.");
+    expect(second.said).toBe("Suspend: 0 keys done. Failed: 100. Left: 10.");
     expect(second.text.match(/Cannot suspend key: the key is revoked/g)).toHaveLength(100);
     // People decide: the script does not go on by itself.
     expect(second.text).not.toContain("data-continues");
@@ -318,7 +318,7 @@ describe("Many keys", () => {
     expect(refused.text).toContain("More than 1,000 keys are selected");
     expect(refused.text).toContain("API");
     expect((await send("/keys/many/suspend", { id, total: "<b>" })).said).toBe(
-      "Done: NaN. Failed: 0. Left: 0.",
+      "Suspend: NaN keys done. Failed: 0. Left: 0.",
     );
   });
 
@@ -368,7 +368,7 @@ describe("All keys that meet the conditions", () => {
     let requests = 1;
     for (; page.text.includes("data-continues"); requests++)
       page = await send("/keys/many/suspend", keptIn(page.text, "suspend"));
-    expect(page.said).toBe("Done: 1,000. Failed: 0. Left: 0.");
+    expect(page.said).toBe("Suspend: 1,000 keys done. Failed: 0. Left: 0.");
     expect(requests).toBe(20);
     expect(new Set(await statesOf(keys))).toEqual(new Set(["suspended"]));
     expect(await statesOf([later])).toEqual(["active"]);

@@ -288,3 +288,34 @@ test("The results of a search have a title and the focus, also if nothing was fo
         expect(await page.title()).toBe(`${heading} – Claviger`);
       });
 });
+
+test("A new key is read out as shown only once, when it is issued, rotated or replaced", async () => {
+  for (const script of [false, true]) {
+    const { id } = await admin.issue();
+    await admin.visitAs("editor", { path: `/keys/${id}?open=rotate#rotate-form`, script }, async (page) => {
+      const shown = page.locator(".notice.good[role=status]", { hasText: "shown only once" });
+      await page.getByRole("button", { name: "Issue the new key" }).press("Enter");
+      await shown.waitFor();
+      await focusOn(page, script ? "[data-copies=new-key]" : ".notice.good");
+    });
+  }
+});
+
+test("The page of many keys begins at the keys, and says at the end what was done to how many", async () => {
+  for (const n of [1, 2]) await admin.issue({ email: `many${n}@example.org` });
+  for (const script of [false, true])
+    await admin.visitAs("editor", { path: "/keys?search=many", script }, async (page) => {
+      for (const at of [0, 1]) await page.locator("[name=id]").nth(at).check();
+      await page.getByRole("button", { name: "Change the selected keys…" }).press("Enter");
+      await page.locator(":focus", { hasText: "Selected: rows of the list" }).waitFor();
+      for (const [action, done] of [
+        ["suspend", "Suspend: 2 keys done. Failed: 0. Left: 0."],
+        ["resume", "Resume: 2 keys done. Failed: 0. Left: 0."],
+      ] as const) {
+        if (action === "suspend") await page.locator("#suspend summary").click();
+        else await page.getByRole("button", { name: "Resume these 2 keys" }).press("Enter");
+        await page.locator(`#${action} form button`).press("Enter");
+        await page.locator(":focus", { hasText: done }).waitFor();
+      }
+    });
+});

@@ -42,14 +42,14 @@ for (const script of [false, true])
       await takeScreenshots(page, "many");
       if (script) await expectAccessible(page);
       await act(page, "Suspend", "the invoice of May");
-      await page.getByText("Done: 3. Failed: 0. Left: 0.").waitFor();
+      await page.getByText("Suspend: 3 keys done. Failed: 0. Left: 0.").waitFor();
       if (script) await expectAccessible(page);
       await takeScreenshots(page, "many-done");
       await page.getByRole("button", { name: "Resume these 3 keys" }).click();
       const form = page.locator("details[open] > form");
       await form.getByLabel("Reason").fill("it was paid");
       await form.getByRole("button", { name: "Resume" }).click();
-      await page.getByText("Done: 3. Failed: 0. Left: 0.").waitFor();
+      await page.getByText("Resume: 3 keys done. Failed: 0. Left: 0.").waitFor();
       await page.getByRole("button", { name: "Do something else with them" }).click();
       await page.getByText("Selected: what “Resume” has changed").waitFor();
       await page.locator("summary", { hasText: "Show the keys: 3 keys" }).click();
@@ -81,14 +81,14 @@ test("All keys that meet the conditions are revoked 50 at a time, without script
     await page.getByLabel("Type the number of keys to confirm: 62").fill("62");
     await page.locator("details[open]").getByLabel("Reason").fill("they were sold twice");
     await page.getByRole("button", { name: "Revoke", exact: true }).click();
-    await page.getByText("Done: 50. Failed: 0. Left: 12.").waitFor();
+    await page.getByText("Revoke: 50 keys done. Failed: 0. Left: 12.").waitFor();
     await takeScreenshots(page, "many-progress");
     // A reload sends the same part again, which changes nothing.
     await page.reload();
-    await page.getByText("Done: 50. Failed: 0. Left: 12.").waitFor();
+    await page.getByText("Revoke: 50 keys done. Failed: 0. Left: 12.").waitFor();
     expect(await rowsWith("they were sold twice")).toHaveLength(50);
     await page.getByRole("button", { name: "Continue with the next 12" }).click();
-    await page.getByText("Done: 62. Failed: 0. Left: 0.").waitFor();
+    await page.getByText("Revoke: 62 keys done. Failed: 0. Left: 0.").waitFor();
     await page.getByRole("link", { name: "Back to the keys" }).click();
     expect(page.url()).toEndWith("/console/keys?search=user");
   });
@@ -113,14 +113,14 @@ test("The script goes on by itself, names what failed, and tries it again", asyn
          where id in (select id from keys order by id limit 2)`,
     );
     await act(page, "Suspend", "a trial that ended");
-    await page.getByText("Done: 118. Failed: 2. Left: 0.").waitFor();
+    await page.getByText("Suspend: 118 keys done. Failed: 2. Left: 0.").waitFor();
     expect(await page.getByText("Cannot suspend key: the key is revoked").count()).toBe(2);
     await page.locator("[role=status]:focus").waitFor();
     expect(await page.title()).toBe("Suspend: 120 of 120 keys – Claviger");
     await takeScreenshots(page, "many-failed");
     await expectAccessible(page);
     await page.getByRole("button", { name: "Try again with 2" }).click();
-    await page.getByText("Done: 0. Failed: 2. Left: 0.").waitFor();
+    await page.getByText("Suspend: 0 keys done. Failed: 2. Left: 0.").waitFor();
   });
   expect(await rowsWith("a trial that ended")).toHaveLength(118);
 });
@@ -144,9 +144,9 @@ test("A run that loses the service goes on where it was", async () => {
     );
     await act(page, "Suspend", "interrupted");
     await page.getByText("The service did not answer.").waitFor();
-    await page.getByText("Done: 50. Failed: 0. Left: 70.").waitFor();
+    await page.getByText("Suspend: 50 keys done. Failed: 0. Left: 70.").waitFor();
     await page.getByRole("button", { name: "Continue with the next 50" }).click();
-    await page.getByText("Done: 120. Failed: 0. Left: 0.").waitFor();
+    await page.getByText("Suspend: 120 keys done. Failed: 0. Left: 0.").waitFor();
   });
   expect(await rowsWith("interrupted")).toHaveLength(120);
 });

@@ -58,11 +58,11 @@ const MANY_PAGE: DetailPage<Selection> = {
   addressOf: () => "/keys/many",
   actions: KEY_ACTIONS.filter(({ toMany, isDownload }) => toMany && !isDownload).map(toManyKeys),
   find: findSelection,
-  show: ({ keys, conditions, which }) => ({
+  show: ({ keys, total, conditions, which }) => ({
     title: counted(keys.length, "key"),
     above: (
       <>
-        <p>
+        <p tabindex={-1} autofocus={total === null}>
           Selected: <Foreign text={which} />. A change is made for each of the keys that it fits.
         </p>
         <FoldedKeys title="Show the keys" keys={keys} />
@@ -229,7 +229,7 @@ function runPage(one: KeyAction, next: URLSearchParams, visit: Visit): Page {
       <>
         <progress max={total} value={total - left} aria-label="Progress" />
         <p tabindex={goesOn ? undefined : -1} autofocus={!goesOn} role="status">
-          {`Done: ${renderCount(total - again)}. Failed: ${failed.length}. Left: ${renderCount(left)}.`}
+          {`${label}: ${counted(total - again, "key")} done. Failed: ${failed.length}. Left: ${renderCount(left)}.`}
         </p>
         <KeyList of={failed} />
         {again > 0 && (

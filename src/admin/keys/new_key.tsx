@@ -20,7 +20,7 @@ const NO_URL = "https://ADDRESS";
 export function NewKey(props: Props) {
   return (
     <>
-      <Notice kind="good">
+      <Notice kind="done">
         <Secret what="key" text={props.apiKey} next={`/console/keys/${props.id}?done=${SHOWN}`} />
       </Notice>
       <h2>Message for the customer</h2>
