@@ -1,6 +1,7 @@
 /** Where the focus is, for people who use the console without a mouse, in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import { countUse } from "../../src/usage/mod.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { startConsole, tabTo } from "./support/console.ts";
@@ -318,4 +319,20 @@ test("The page of many keys begins at the keys, and says at the end what was don
         await page.locator(":focus", { hasText: done }).waitFor();
       }
     });
+});
+
+test("Another month or another time puts the focus on what is shown", async () => {
+  await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+  for (const script of [false, true])
+    for (const [path, act, shown] of [
+      ["/usage", "Show", /^Tiers in \d{4}-\d\d$/],
+      ["/activity", "Show", /^By code, for each hour from /],
+      ["/activity?step=day", "Earlier", /^By code, for each day from /],
+    ] as const)
+      await admin.visitAs("viewer", { path, script }, async (page) => {
+        expect(await page.locator("main :focus").count()).toBe(0);
+        await page.locator("main").getByText(act, { exact: true }).press("Enter");
+        await page.locator(":focus", { hasText: shown }).waitFor();
+        expect(await page.evaluate("scrollY")).toBe(0);
+      });
 });

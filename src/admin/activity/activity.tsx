@@ -81,9 +81,13 @@ function startOfCompared(query: ActivityQuery): Date {
 
 function Activity(props: ActivityProps) {
   const { query, counts, unusual } = props;
+  const { from, to, by, step } = query;
   return (
     <>
-      <Filters by={{ value: query.by }} step={{ value: query.step }} />
+      <Filters by={{ value: by }} step={{ value: step }} />
+      <p class="hint" id="rows" tabindex={-1}>
+        {`By ${by}, for each ${step} from ${labelOf(from, step)} to ${labelOf(to, step)}`}
+      </p>
       {counts.length === 0 && unusual.length === 0 ? (
         <p class="empty">
           No answered request was counted in this time. A request of a client appears about a minute after its
@@ -123,7 +127,7 @@ function Filters({ by, step }: { readonly by: Chosen; readonly step: Chosen }) {
   const choices = (labels: Readonly<Record<string, string>>) =>
     Object.entries(labels).map(([value, label]) => ({ value, label: label.toLowerCase() }));
   return (
-    <form class="filters choices" action="/console/activity" aria-label="Conditions">
+    <form class="filters choices" action="/console/activity#rows" aria-label="Conditions">
       <Select {...by} name="by" label="By" choices={choices(LABELS)} />
       <Select {...step} name="step" label="For each" choices={choices(STEPS)} />
       <div class="actions">
@@ -138,7 +142,7 @@ function Times({ query, isLatest }: ActivityProps) {
   const { from, to, by, step } = query;
   const steps = stepsOf(query).length;
   const link = (end: Date | undefined) =>
-    `/console/activity?${new URLSearchParams({ by, step, ...(end && { to: toTimestamp(end) }) })}`;
+    `/console/activity?${new URLSearchParams({ by, step, ...(end && { to: toTimestamp(end) }) })}#rows`;
   return (
     <nav class="pages" aria-label="Times">
       <a href={link(goBack(from, step, 0))}>Earlier</a>

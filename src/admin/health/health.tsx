@@ -48,7 +48,7 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
       <>
         <p class={`notice ${summary.tone}`}>
           <Foreign text={summary.sentence} />{" "}
-          {unusual.length > 0 && <a href="/console/activity">Show unusual hours</a>}
+          {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}
         </p>
         <h2 id="requests">Requests of the last day</h2>
         <Endpoints found={found} firstHour={firstHour} endpoint={values.endpoint} now={now} />

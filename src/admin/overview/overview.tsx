@@ -48,7 +48,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
       <>
         <p class={`notice ${summary.tone} health`}>
           <Foreign text={summary.sentence} />{" "}
-          {unusual.length > 0 && <a href="/console/activity">Show unusual hours</a>}{" "}
+          {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
           <a href="/console/health">Show health</a>
         </p>
         {!hasKeys && <NoKeys mayIssue={mayIssue} />}

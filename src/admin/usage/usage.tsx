@@ -73,7 +73,7 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
         )}
         {isFirst && use && <ByTier use={use} month={month} now={now} />}
         {isFirst && year && <Year year={year} now={now} />}
-        <h2>Customers in {text}</h2>
+        <h2 id="rows" tabindex={-1}>{`Customers in ${text}`}</h2>
         <Table
           caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
           columns={CUSTOMERS}
@@ -113,7 +113,7 @@ function Months({ value, error, now }: { value: string; error?: string | undefin
   const current = monthOf(now.getTime()).index;
   const months = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago)));
   return (
-    <form class="filters month" action="/console/usage" aria-label="Month">
+    <form class="filters month" action="/console/usage#tiers" aria-label="Month">
       <Select name="month" label="Month" value={value} error={error} choices={optionsOf(months)} />
       <div class="actions">
         <button type="submit">Show</button>
@@ -145,7 +145,7 @@ function ByTier({ use, month, now }: { readonly use: UsageDays; readonly month: 
   };
   return (
     <>
-      <h2>Tiers in {toMonthText(month)}</h2>
+      <h2 id="tiers" tabindex={-1}>{`Tiers in ${toMonthText(month)}`}</h2>
       <Table
         caption="Inferences by the tier that the license had on the day"
         columns={TIER_COLUMNS}
