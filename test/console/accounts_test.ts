@@ -248,7 +248,7 @@ describe("The page of an account", () => {
     const visit = { path: path(key), script: false, expectedFaults: [/status of 400/] };
     await admin.visitAs("editor", visit, async (page) => {
       await open(page, "Change");
-      await page.getByLabel("Name").fill("");
+      await page.getByLabel("Name").fill("N".repeat(201));
       await page.getByLabel("Organization").fill(HOSTILE.replace("\u202e", ""));
       await page.getByRole("button", { name: "Change the account" }).click();
       await page.getByText("It must be one line of 1 to 200 characters").waitFor();

@@ -336,3 +336,33 @@ test("Another month or another time puts the focus on what is shown", async () =
         expect(await page.evaluate("scrollY")).toBe(0);
       });
 });
+
+test("An account without a name has none in its form and in what a change says", async () => {
+  const { userId } = await admin.issue({ email: "pia@example.org" });
+  await admin.visitAs("editor", { path: `/accounts/${userId}` }, async (page) => {
+    for (const [name, organization, said] of [
+      ["", "Labs", "Name: none. Organization: Labs."],
+      ["Pia", "Labs", "Name: Pia. Organization: Labs."],
+      ["", "", "Name: none. Organization: none."],
+    ] as const) {
+      await page.locator("#change summary").press("Enter");
+      const field = page.getByLabel("Name", { exact: true });
+      expect(await field.inputValue()).toBe(said.endsWith("none.") ? "Pia" : "");
+      await field.fill(name);
+      await page.getByLabel("Organization").fill(organization);
+      await page.getByRole("button", { name: "Change the account" }).press("Enter");
+      await page.getByText(said).waitFor();
+    }
+  });
+});
+
+test("The open form of an erasure has no button that opens it, and Cancel shows that button", async () => {
+  const { userId } = await admin.issue({ email: "opened@example.org" });
+  await admin.visitAs("admin", { path: `/accounts/${userId}/erasure?open=erase` }, async (page) => {
+    const opener = page.locator("#erase summary");
+    await page.getByRole("button", { name: "Revoke all keys" }).waitFor();
+    expect(await opener.isVisible()).toBe(false);
+    await page.getByRole("link", { name: "Cancel" }).press("Enter");
+    await focusOn(page, "#erase summary");
+  });
+});

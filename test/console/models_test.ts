@@ -116,7 +116,7 @@ describe("The page of a model", () => {
     await admin.visitAs("editor", { path: "/models/keyboard", script: false }, async (page) => {
       await tabTo(page, page.locator("summary", { hasText: "Retire" }));
       await page.keyboard.press("Enter");
-      await tabTo(page, page.getByLabel("Type the version"));
+      await tabTo(page, page.getByLabel("Type the version to retire, such as 1.0.0"));
       await page.keyboard.type("1.0.0");
       await page.keyboard.press("Enter");
       await page.getByText("The version was retired").waitFor();

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import {
   type Account,
   isErased,
+  nameFor,
   type Renewable,
   renewAccount,
   TEXTS,
@@ -14,7 +15,7 @@ import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { TEXT } from "../frame/console/form_fields.ts";
+import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 /** With more keys, counting the licenses that a renewal changes would delay the page. */
 export const MAX_RENEWED = 1_000;
@@ -33,21 +34,21 @@ const change: AccountAction = action({
   group: "Change the account",
   submit: "Change the account",
   fits: (account) => !isErased(account),
-  Form: ({ of: { name, organization }, field }) => (
+  Form: ({ of: { name, email, organization }, field }) => (
     <>
-      <TextField {...field("name", name)} label="Name" required />
+      <TextField {...field("name", name === nameFor(email) ? "" : name)} label="Name" />
       <TextField {...field("organization", organization)} label="Organization" />
     </>
   ),
   entries: {
-    name: v.pipe(TEXT, parsedField(TEXTS.name)),
+    name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.name))),
     organization: v.pipe(TEXT, parsedField(TEXTS.organization)),
   },
-  perform: ({ of: { uuid }, fields, by, visit }) =>
-    updateAccount(visit.options.database, { uuid, ...fields, ...by }),
+  perform: ({ of: { uuid, email }, fields: { name = nameFor(email), organization }, by, visit }) =>
+    updateAccount(visit.options.database, { uuid, name, organization, ...by }),
   done: {
-    "account.update": ({ name, organization }) =>
-      `The account was changed. It is ${[name, organization].filter(Boolean).join(", ")} now.`,
+    "account.update": ({ name, email, organization }) =>
+      `The account was changed. Name: ${name === nameFor(email) ? "none" : name}. Organization: ${organization || "none"}.`,
   },
 });
 

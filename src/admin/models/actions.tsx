@@ -51,8 +51,7 @@ const retire: ModelAction = action({
       </p>
       <TextField
         {...field("version")}
-        label="Type the version to retire"
-        hint={`Such as ${findUnretired(of)?.version}`}
+        label={`Type the version to retire, such as ${findUnretired(of)?.version}`}
         required
       />
     </>
