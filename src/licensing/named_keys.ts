@@ -22,7 +22,7 @@ interface KeyParts {
   readonly mode?: string | undefined;
   readonly start?: string | undefined;
   readonly end?: string | undefined;
-  /** True for four digits alone, which can be the start or the end; both are the same text. */
+  /** True for four to eight digits alone, which can be the start or the end. */
   readonly isEither?: true;
 }
 
@@ -32,8 +32,8 @@ export function parseKeyParts(text: string): KeyParts | undefined {
   const start = digits?.slice(0, HINT_DIGITS);
   const end = last?.slice(-HINT_DIGITS);
   if (start === undefined) return end === undefined ? undefined : { mode, end };
-  if (mode === undefined && dots === undefined && digits?.length === HINT_DIGITS)
-    return { start, end: start, isEither: true };
+  if (mode === undefined && dots === undefined && digits && digits.length <= 2 * HINT_DIGITS)
+    return { start, end: digits.slice(-HINT_DIGITS), isEither: true };
   return { mode, start, end: digits?.length === KEY_DIGITS ? digits.slice(-HINT_DIGITS) : end };
 }
 

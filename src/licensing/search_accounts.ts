@@ -72,9 +72,9 @@ export async function searchAccounts(database: Database, given: string): Promise
   };
 }
 
-/** Returns the text that is searched for: without the blanks and quotes around it. */
+/** Returns the text that is searched for, without blanks and quotes around it; `ending in 6442` becomes `…6442`. */
 export function toSearched(given: string): string {
-  return given.replace(AROUND, "");
+  return given.replace(AROUND, "").replace(/^end(ing|s) (in|with) (?=[0-9a-f]+$)/i, "\u2026");
 }
 
 async function findByWords(database: Database, text: string): Promise<string[]> {

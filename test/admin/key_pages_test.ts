@@ -318,6 +318,11 @@ test("The page of an account leads to the form of a tier, and repeats no e-mail 
   expect(read.text).not.toContain("Change tier");
   await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.apiKey.slice(-4) } });
   expect((await client.send(`/accounts/${key.userId}`, { cookie })).text).not.toContain("Change tier");
+  const erasure = await client.send(`/accounts/${key.userId}/erasure`, { cookie });
+  expect(wordsOf(erasure.text)).toContain(" Name none ");
+  expect(wordsOf(erasure.text)).toMatch(
+    / rows of the audit log , and those of this erasure, with their reasons/,
+  );
 });
 
 test("A key with imported use shows the days apart from the rest, and the form of its tier names the tiers that it is too much for", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Size, Used } from "../../src/admin/frame/console/components/values.tsx";
+import { Day, Size, Used } from "../../src/admin/frame/console/components/values.tsx";
 import { toBytes } from "../../src/models/mod.ts";
 
 test("Size() shows three digits and the unit that fits", () => {
@@ -35,4 +35,14 @@ test("Used() warns from 80 percent on, in words and not by color alone, and neve
   expect(String(Used({ used: 497_500, limit: 400_000 }))).toContain('<rect width="100"');
   expect(shown(0, 0)).toBe("bar near; 100 % used");
   expect(String(Used({ used: 5_000, limit: null }))).toBe("5,000, unlimited");
+});
+
+test("Day() counts the days until a near day by the calendar, and the hours of today", () => {
+  const now = new Date("2026-11-27T19:00:00Z");
+  const shown = (at: string) => /class="more">(.*?)</.exec(String(Day({ at: new Date(at), now })))?.[1];
+  expect(shown("2026-12-01T00:00:00Z")).toBe("in 4 days");
+  expect(shown("2026-11-28T23:59:59Z")).toBe("tomorrow");
+  expect(shown("2026-11-27T23:59:59Z")).toBe("in 4 hours");
+  expect(shown("2026-11-20T19:00:00Z")).toBe("7 days ago");
+  expect(shown("2027-11-27T23:59:59Z")).toBe("in 12 months");
 });

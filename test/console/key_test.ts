@@ -81,12 +81,8 @@ test("A key that was used shows its use by day, its refusals and its history, wi
     for (const part of ["401 INVALID_KEY: The API key is invalid or inactive", "free: batch inference"])
       expect(sees).toContain(part);
     expect(sees).toContain("Refused lately");
-    for (const part of [
-      "in 12 days",
-      "7,100 of 10,000",
-      "Too many requests in a minute",
-      "olga, in the console",
-    ])
+    expect(text).toMatch(/in 1[23] days/);
+    for (const part of ["7,100 of 10,000", "Too many requests in a minute", "olga, in the console"])
       expect(text).toContain(part);
     expect(await page.getByText(HOSTILE.replace("\u202e", "\\u202e")).count()).toBe(4);
     expect(await page.title()).toStartWith("Key svc_live_");

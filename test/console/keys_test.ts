@@ -68,7 +68,7 @@ describe("The list of 60 keys", () => {
       expect(await sorted()).toEqual(["Key descending"]);
       const newest = await emailsOf(page);
       await page.getByRole("link", { name: "Expires" }).click();
-      await page.getByText(/soonest expiry first; used by/).waitFor();
+      await page.getByText(/soonest expiry first, expired ones before; used by/).waitFor();
       expect(await sorted()).toEqual(["Expires ascending"]);
       const soonest = await emailsOf(page);
       expect(soonest.toSorted()).toEqual(newest.toSorted());

@@ -106,7 +106,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
             parts={["Inferences"]}
             series={columns.slice(-12)}
             unit="inferences"
-            compared={{ columns: columns.slice(1, -1), than: "the eleven months before" }}
+            compared={{ columns: columns.slice(1, -1), than: "the eleven months before this chart" }}
             empty="No inference was reported in the last twelve months."
           />
         ) : (

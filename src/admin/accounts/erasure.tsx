@@ -12,7 +12,7 @@ import { accountFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { Day, Foreign } from "../frame/console/components/values.tsx";
+import { Day, Foreign, NONE } from "../frame/console/components/values.tsx";
 import type { DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 
@@ -73,8 +73,9 @@ export const ERASURE_PAGE: DetailPage<Erasable> = {
               <a href={`/console/audit?account=${id}`}>
                 {counted(effect.auditRows, "row", BOUND)} of the audit log
               </a>
-              , with their reasons, since nobody can change the log. They name the person only if a reason
-              does; rows of versions before 0.4 have external ids.
+              {!isErased(of) && ", and those of this erasure"}, with their reasons, since nobody can change
+              the log. They name the person only if a reason does; rows of versions before 0.4 have external
+              ids.
             </li>
             <li>license files that were downloaded earlier: each one stays valid until it ends</li>
           </ul>
@@ -101,7 +102,7 @@ function Removed({ of: { email, name, organization, effect } }: { readonly of: E
       <Facts
         facts={[
           ["E-mail", <Foreign text={email} />],
-          ["Name", <Foreign text={name} />],
+          ["Name", name === email ? NONE : <Foreign text={name} />],
           organization !== "" && ["Organization", <Foreign text={organization} />],
           ["Keys to revoke", renderCount(effect.keysInUse, BOUND)],
           ["External ids", renderCount(effect.externalIds, BOUND)],

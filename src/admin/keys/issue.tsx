@@ -165,6 +165,7 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
           />
           <fieldset>
             <legend>Mode</legend>
+            <p class="hint">Test keys behave like live ones. The page Usage says what they used.</p>
             {MODES.map((each) => (
               <Choice type="radio" name="mode" value={each} label={each} checked={mode.value === each} />
             ))}

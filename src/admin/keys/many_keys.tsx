@@ -23,7 +23,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import { SLOW_CHANGE } from "../frame/log_failure.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 import { KEY_ACTIONS, resume, suspend } from "./actions.tsx";
-import { type KeyAction, uuidOf } from "./key_action.ts";
+import { CHANGE, type KeyAction, uuidOf } from "./key_action.ts";
 import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 
 /** The most changes of a request. */
@@ -126,7 +126,8 @@ function toManyKeys(one: KeyAction): Action<Selection> {
     Object.groupBy(keys, (key) => (fits({ key }) ? "fitting" : "others"));
   return action({
     ...described,
-    submit: one.label,
+    submit: (of) =>
+      `${one.label}${one.group === CHANGE ? " of" : ""} ${counted(divide(of).fitting?.length ?? 0, "key")}`,
     ...(repeat && {
       repeat: {
         what: "the number of keys",

@@ -70,8 +70,8 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
           <TextField {...field("version", "1.0.0")} label="Version" required />
           <Select {...field("type")} label="Type" choices={optionsOf(options.brand.modelTypes)} required />
           <TextField {...field("paradigm")} label="Paradigm" hint="Such as motor_imagery or p300" required />
-          <TextField {...field("n_features")} label="Features of an input" inputmode="numeric" required />
-          <TextField {...field("n_classes")} label="Classes it tells apart" inputmode="numeric" required />
+          <TextField {...field("n_features")} label="Features, such as 16" inputmode="numeric" required />
+          <TextField {...field("n_classes")} label="Classes, such as 2" inputmode="numeric" required />
           <Select
             {...field("requires_license")}
             label="Lowest tier"

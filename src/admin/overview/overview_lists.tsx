@@ -239,7 +239,7 @@ export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
         { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={list.now} /> },
       ]}
       all={
-        <a href={`/console/keys?expiring_within=${EXPIRING_DAYS}`}>Show keys that end soon, also rotated</a>
+        <a href={`/console/keys?state=active&expiring_within=${EXPIRING_DAYS}`}>Active keys that end soon</a>
       }
       {...list}
     />

@@ -24,7 +24,7 @@ interface Described<Thing> {
   /** The title above the actions with the same one, which stand together. */
   readonly group?: string;
   /** The button that makes the change, such as `Suspend the key`. */
-  readonly submit: string;
+  readonly submit: string | ((of: Thing) => string);
   /** The text that people must type, so that nobody makes a final change by mistake; `what` names it. */
   readonly repeat?: { readonly what: string; textOf(of: Thing): string };
   /** The change cannot be undone. */

@@ -13,6 +13,8 @@ if (bar && boxes.length > 0) {
   bar.prepend(button, count);
   // All rows that meet the conditions: more than those of the page, which look selected, too.
   const all = bar.querySelector("[name=all]");
+  // On the only page both would mean the same.
+  if (!document.querySelector("#pages > :is([href*=after], [href*=before])")) all?.closest("label")?.remove();
   const isAll = () => all instanceof HTMLInputElement && all.checked;
   all?.addEventListener("change", () => {
     for (const box of boxes) box.checked = isAll();

@@ -89,7 +89,7 @@ function ActionForm<Thing>({
         <TextField {...field("reason")} label="Reason (optional)" hint="The audit log keeps it." />
         <div class="actions">
           <button type="submit" class={isFinal ? "final" : undefined}>
-            {submit}
+            {typeof submit === "string" ? submit : submit(of)}
           </button>
           <a href={`/console${address}`} data-closes>
             Cancel

@@ -77,9 +77,9 @@ export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<u
   return `${renderCount(skipped + 1)} to ${renderCount(end)} of ${all} ${noun}s`;
 }
 
-/** Names an order: `soonest_expiry` is `soonest expiry first`. */
+/** Names an order: `most_used` is `most used first`. */
 export function renderOrder(sort: string): string {
-  return `${sort.replaceAll("_", " ")} first`;
+  return `${sort.replaceAll("_", " ")} first${sort === "soonest_expiry" ? ", expired ones before" : ""}`;
 }
 
 /** The conditions of a list; empty values are left out. */

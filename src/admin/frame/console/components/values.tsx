@@ -115,16 +115,17 @@ export function State({ of }: { readonly of: KeySummary }) {
   );
 }
 
-/** A day, as `2026-11-22`, and with `now` its distance; the exact time appears when the pointer rests on it. */
+/** A day, as `2026-11-22`, and with `now` its distance in calendar days; the exact time appears at the pointer. */
 export function Day({ at, now }: { readonly at: Date; readonly now?: Date | undefined }) {
   if (at.getTime() === NEVER_EXPIRES.getTime()) return "never";
   const exact = toTimestamp(at);
+  const isNear = now && toDay(at) > toDay(now) && at.getTime() - now.getTime() < 100 * DAY_MS;
   return (
     <>
       <time datetime={exact} title={exact}>
         {toDay(at)}
       </time>
-      {now && <Distance at={at} now={now} />}
+      {now && <span class="more">{isNear ? daysUntil(toDay(at), now) : distanceOf(at, now)}</span>}
     </>
   );
 }
