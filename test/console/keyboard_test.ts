@@ -337,6 +337,17 @@ test("Another month or another time puts the focus on what is shown", async () =
       });
 });
 
+test("Activity names the first and the last day that it shows", async () => {
+  await admin.visitAs("viewer", { path: "/activity?step=day" }, async (page) => {
+    const daysIn = async () => (await page.locator("#rows").textContent())?.match(/\d{4}-\d\d-\d\d/g) ?? [];
+    const [first = ""] = await daysIn();
+    await page.getByRole("link", { name: "Earlier" }).press("Enter");
+    await page.getByRole("link", { name: "Later" }).waitFor();
+    const [, last = ""] = await daysIn();
+    expect(Date.parse(first) - Date.parse(last)).toBe(86_400_000);
+  });
+});
+
 test("An account without a name has none in its form and in what a change says", async () => {
   const { userId } = await admin.issue({ email: "pia@example.org" });
   await admin.visitAs("editor", { path: `/accounts/${userId}` }, async (page) => {

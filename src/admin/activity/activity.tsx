@@ -81,12 +81,13 @@ function startOfCompared(query: ActivityQuery): Date {
 
 function Activity(props: ActivityProps) {
   const { query, counts, unusual } = props;
-  const { from, to, by, step } = query;
+  const { from, by, step } = query;
+  const last = stepsOf(query).at(-1) ?? from;
   return (
     <>
       <Filters by={{ value: by }} step={{ value: step }} />
       <p class="hint" id="rows" tabindex={-1}>
-        {`By ${by}, for each ${step} from ${labelOf(from, step)} to ${labelOf(to, step)}`}
+        {`By ${by}, for each ${step} from ${labelOf(from, step)} to ${labelOf(last, step)}`}
       </p>
       {counts.length === 0 && unusual.length === 0 ? (
         <p class="empty">
