@@ -167,7 +167,7 @@ test("The keys of a page are selected at once, a range with Shift, and by the ke
     await page.keyboard.press("Space");
     await page.getByText("6 selected").waitFor();
     const download = page.waitForEvent("download");
-    await page.getByRole("button", { name: "Download them as CSV" }).click();
+    await page.getByRole("button", { name: "Download the selected keys as CSV" }).click();
     const lines = (await Bun.file(await (await download).path()).text()).trim().split("\r\n");
     expect(lines).toHaveLength(7);
   });

@@ -130,7 +130,7 @@ function selectKeys(table: Child, { entered, total }: Listed) {
         )}
         <button type="submit">Change the selected keys…</button>
         <button type="submit" class="quiet" formaction="/console/keys/many.csv">
-          Download them as CSV
+          Download the selected keys as CSV
         </button>
       </div>
     </form>
