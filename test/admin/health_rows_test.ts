@@ -105,13 +105,6 @@ describe("summarize()", () => {
     });
   });
 
-  test("counts the licenses that used up their quota", () => {
-    expect(summarize({ ...GOOD, usedUp: 2 })).toEqual({
-      tone: "warning",
-      sentence: "Needs attention: 2 licenses used up the quota.",
-    });
-  });
-
   test("names unusual hours in place of saying that everything works", () => {
     const at = (hour: number, name: string, kind: Unusual["kind"]): Unusual => ({
       ...{ at: new Date(Date.UTC(2026, 10, 22, hour)), name, kind },

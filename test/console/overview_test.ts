@@ -126,8 +126,7 @@ describe("The overview of a demo", () => {
   test("names unusual hours in its first line, with a link to them", async () => {
     await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
       expect(await page.locator(".notice").first().textContent()).toStartWith(
-        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00, " +
-          "1 license used up the quota. ",
+        "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00. ",
       );
       await page.getByRole("link", { name: "Show unusual hours" }).click();
       const rows = page.getByRole("table", { name: "Unusual hours, the latest first" }).locator("tbody tr");

@@ -4,7 +4,6 @@ import { DAY_MS, toTimestamp } from "../../calendar.ts";
 import type { Finding } from "../../doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
 import type { ServingProcess } from "../../processes/mod.ts";
-import { counted } from "../../render_count.ts";
 
 /** A thing that stops working at a time that is known. */
 export interface Expiry {
@@ -52,12 +51,10 @@ interface HealthFacts {
   readonly processes: readonly ServingProcess[];
   /** Of the last day, by code, the latest first. */
   readonly unusual: readonly Unusual[];
-  /** The number of licenses that have used up their quota. */
-  readonly usedUp?: number | undefined;
 }
 
 /** Returns one line about everything, with its tone. */
-export function summarize({ findings, expiries, processes, unusual, usedUp = 0 }: HealthFacts) {
+export function summarize({ findings, expiries, processes, unusual }: HealthFacts) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
   const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];
   const lost = processes.filter(({ isLost }) => isLost).length;
@@ -68,7 +65,6 @@ export function summarize({ findings, expiries, processes, unusual, usedUp = 0 }
       hours.length === 1 ? `${what} at ${last}` : `${what} in ${hours.length} hours, the last at ${last}`,
     );
   }
-  if (usedUp > 0) soon.push(`${counted(usedUp, "license")} used up the quota`);
   const sentences = [
     ...(wrong.length > 0 ? [`Wrong: ${wrong.join(", ")}.`] : []),
     ...(soon.length > 0 ? [`Needs attention: ${soon.join(", ")}.`] : []),

@@ -38,7 +38,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
   ]);
   const hasKeys = keys.length > 0;
-  const summary = summarize({ ...health, unusual, usedUp: figures?.nearQuota.usedUp });
+  const summary = summarize({ ...health, unusual });
   const mayIssue = may("keys:issue");
   return {
     title: "Overview",
