@@ -135,16 +135,16 @@ describe("A login", () => {
 });
 
 test("the address of a form that was refused leads to the page with the open form", async () => {
-  const { cookie } = await client.logIn();
-  const form = "/access/operators/root/role";
+  const { name, cookie } = await client.logIn();
+  const form = `/access/operators/${name}/role`;
   expect((await client.send(form, { cookie, form: { role: "emperor" } })).status).toBe(400);
   expect((await client.send(form, { cookie })).location).toBe(
-    "/console/access/operators/root?open=role#role-form",
+    `/console/access/operators/${name}?open=role#role-form`,
   );
   for (const [path, status] of [
     ["/logout", 405],
     [`/access/sessions/ses_${"0".repeat(32)}/end`, 405],
-    ["/access/operators/root/nothing", 404],
+    [`/access/operators/${name}/nothing`, 404],
   ] as const)
     expect([path, (await client.send(path, { cookie })).status]).toEqual([path, status]);
 });
