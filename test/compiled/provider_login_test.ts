@@ -50,7 +50,7 @@ describe.skipIf(!isBuilt)("the executable with an identity provider", () => {
     const { findings } = readFindings(await installed.run(["doctor", "--json"], env));
     expect(findings.find(({ name }) => name === "login")).toMatchObject({
       state: "ok",
-      message: expect.stringContaining(`it must allow the redirect to ${console}/console/callback`),
+      message: expect.stringContaining(`it must allow ${console}/console/callback`),
     });
 
     provider.setPeople({ olga: { ...olga, groups: [] } });

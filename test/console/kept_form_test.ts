@@ -175,7 +175,7 @@ test("The form of a token that was refused for an old login is filled in again a
     const form = page.locator("#issue-token-form");
     await form.getByLabel("Name").fill("shop-of-support");
     for (const box of ["keys:issue", "accounts:join", "free", "research"])
-      await form.getByLabel(box, { exact: true }).check();
+      await form.getByRole("checkbox", { name: new RegExp(`^${box}`) }).check();
     await form.getByLabel("Mode of the keys").selectOption("live");
     idle(6);
     await form.getByRole("button", { name: "Issue the token" }).click();
