@@ -48,6 +48,8 @@ function visit(
 async function change(page: Page, action: string, fields: Readonly<Record<string, string>>, submit: string) {
   const form = page.locator(`#${action}`);
   await form.locator("summary").click();
+  // The page scrolls to the open form and gives it the focus a moment later: before that a click could miss.
+  await form.locator("form :focus").waitFor();
   for (const [label, value] of Object.entries(fields)) await form.getByLabel(label).fill(value);
   await form.getByRole("button", { name: submit }).click();
 }
