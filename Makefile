@@ -40,10 +40,10 @@ test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
 test-as-root: dist/claviger ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
 	$(BUN) test/support/run_suite.ts --as-root $(ARGS)
 
-test-any-order: $(INSTALLED) ## Run the suite three times, with the tests of each file in another order (ARGS="test/usage").
+test-any-order: $(INSTALLED) ## Run the suite twice, with the tests of each file in another order (ARGS="test/usage").
 	$(BUN) test/support/run_suite.ts --any-order $(ARGS)
 
-# A part of the proofs is run without the three orders.
+# A part of the proofs is run without the two orders.
 prove: $(INSTALLED) $(if $(ARGS),,test-any-order) ## Run the slow proofs, test/**/*_proof.ts, after test-any-order (ARGS="test/usage" for a part of them).
 	$(BUN) test/support/run_suite.ts --proofs $(ARGS)
 

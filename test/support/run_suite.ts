@@ -8,7 +8,7 @@
  * `make test ARGS=--update-timings` measures how long each file takes; the longest files then start first.
  * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), on the disk: first those that run alone, one file
  * after another, then the others, several at a time. With `--as-root` it runs the files whose tests ask whether root
- * runs them, also those of the compiled executable. With `--any-order` it runs the suite three times, each time with
+ * runs them, also those of the compiled executable. With `--any-order` it runs the suite twice, each time with
  * the tests of every file in another order, and repeats a file that failed alone, in the same order.
  */
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -28,7 +28,7 @@ const RUNS_ALONE = /^\/\/ Runs alone\b/m;
 /** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
 const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
 /** Always the same, so that a run fails only because of what has changed. */
-const SEEDS = [1, 2, 3];
+const SEEDS = [1, 2];
 const ROOT = join(import.meta.dir, "../..");
 
 const beganMs = Date.now();
