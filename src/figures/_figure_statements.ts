@@ -106,7 +106,12 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
     first as (
       select * from near order by ${highestTier(sql)}, percent desc, license limit ${LISTED}
     )
-    ${storeFigure(sql, "near_quota", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near), 'usedUp', (select count(*) from near where percent >= 100), 'rows', ${rowsOf(sql, "first")})` })}`;
+    ${storeFigure(sql, "near_quota", {
+      now,
+      value: sql`
+        jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near),
+          'usedUp', (select count(*) from near where percent >= 100), 'rows', ${rowsOf(sql, "first")})`,
+    })}`;
 }
 
 /** Enterprise comes first. */

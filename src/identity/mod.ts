@@ -2,5 +2,5 @@
  * The identity provider of the operators' organisation: its settings, and the login there by OpenID Connect. Owns no
  * table: `operators` stores who a person is.
  */
-export { type LoginState, openProvider, type ProvenPerson, type Provider } from "./provider.ts";
-export { OIDC_ROLES, type ProviderSettings, type RoleGroup } from "./settings.ts";
+export { type LoginState, openProvider, type Provider } from "./provider.ts";
+export { OIDC_ROLES, type ProviderSettings } from "./settings.ts";

@@ -17,7 +17,7 @@ export {
   removeOperator,
   setRole,
 } from "./people.ts";
-export { endSessionsOf, type Identity, loginIdentity, type ProvenIdentity } from "./provider_logins.ts";
+export { endSessionsOf, loginIdentity, type ProvenIdentity } from "./provider_logins.ts";
 export {
   isTooWide,
   ROLES,

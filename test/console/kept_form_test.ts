@@ -351,15 +351,17 @@ describe("The tab keeps", () => {
 });
 
 describe("Foreign content in the storage of the tab", () => {
-  const asked = (key: IssuedKey, values: string, more: Record<string, string> = {}) =>
+  const askedOf = (form: string, values: string, more: Record<string, string> = {}) =>
     `${new URLSearchParams({
-      form: url(`/keys/${key.id}/suspend`),
+      form: url(form),
       operator: "olga",
       at: `${Date.now()}`,
       asked: "",
       values,
       ...more,
     })}`;
+  const asked = (key: IssuedKey, values: string, more: Record<string, string> = {}) =>
+    askedOf(`/keys/${key.id}/suspend`, values, more);
 
   test("fills only fields of the form, and only as text", async () => {
     const key = await admin.issue({ tier: "free" });
@@ -389,14 +391,8 @@ describe("Foreign content in the storage of the tab", () => {
   test("changes no choice to a value that the form does not have, and no hidden field", async () => {
     await admin.visitAs("admin", { path: "/keys/issue" }, async (page) => {
       const values = new URLSearchParams({ tier: "emperor", mode: "none", email: "ada@example.org" });
-      const record = new URLSearchParams({
-        form: url("/keys/issue"),
-        operator: "olga",
-        at: `${Date.now()}`,
-        asked: "",
-        values: `${values}`,
-      });
-      await page.evaluate((text) => sessionStorage.setItem("kept", text), `${record}`);
+      const record = askedOf("/keys/issue", `${values}`);
+      await page.evaluate((text) => sessionStorage.setItem("kept", text), record);
       await page.reload();
       await notice(page).waitFor();
       expect(await page.getByLabel("Tier").inputValue()).toBe("");
@@ -421,14 +417,8 @@ describe("Foreign content in the storage of the tab", () => {
       expect(new URLSearchParams((await kept(page)) ?? "").get("values")).toStartWith("own=typed&email=");
       const names = ["hidden", "password", "file", "code", "repeat", "own"];
       const values = new URLSearchParams(Object.fromEntries(names.map((name) => [name, "foreign"])));
-      const record = new URLSearchParams({
-        form: url("/keys/issue"),
-        operator: "olga",
-        at: `${Date.now()}`,
-        asked: "",
-        values: `${values}`,
-      });
-      await page.evaluate((text) => sessionStorage.setItem("kept", text), `${record}`);
+      const record = askedOf("/keys/issue", `${values}`);
+      await page.evaluate((text) => sessionStorage.setItem("kept", text), record);
       await page.reload();
       await notice(page).waitFor();
       const shown = names.map((name) => page.locator(`[name=${name}]`).inputValue());

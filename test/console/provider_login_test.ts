@@ -37,6 +37,13 @@ async function signIn(page: Page, name = "olga") {
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
+/** Logs in at the provider, which leads to the page with the title. */
+async function logIn(page: Page, title: string) {
+  await offer(page).click();
+  await signIn(page);
+  await heading(page, title);
+}
+
 const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true }).waitFor();
 
 describe("Log in with the provider", () => {
@@ -97,9 +104,7 @@ describe("Log in with the provider", () => {
 describe("After 40 idle minutes", () => {
   test("a login at the provider leads back to the form, with what was typed", async () => {
     await visit("/keys/issue", async (page) => {
-      await offer(page).click();
-      await signIn(page);
-      await heading(page, "Issue a key");
+      await logIn(page, "Issue a key");
       await page.getByLabel("E-mail of the account").fill("grace@example.org");
       await page.getByLabel("Tier").selectOption("commercial");
       admin.clock.advance(40 * MINUTE_MS);
@@ -119,9 +124,7 @@ describe("After 40 idle minutes", () => {
 
 test("An admin makes a token for a shop after a new login at the provider, and not before", async () => {
   await visit("/access", async (page) => {
-    await offer(page).click();
-    await signIn(page);
-    await heading(page, "Access");
+    await logIn(page, "Access");
     await admin.database.query(
       (sql) => sql`update operator_sessions set proved_at = proved_at - interval '6 minutes'`,
     );
@@ -146,9 +149,7 @@ test("An admin makes a token for a shop after a new login at the provider, and n
 
 test("The page of an operator says who decides the role, and offers no other one", async () => {
   await visit("/overview", async (page) => {
-    await offer(page).click();
-    await signIn(page);
-    await heading(page, "Overview");
+    await logIn(page, "Overview");
     await page.goto(url("/access/operators/olga"));
     await heading(page, "Operator olga");
     await page.getByText("admin, by the groups at the provider").waitFor();
@@ -162,9 +163,7 @@ test("The page of an operator says who decides the role, and offers no other one
 describe("Log out", () => {
   test("offers the logout of the provider, too", async () => {
     await visit("/overview", async (page) => {
-      await offer(page).click();
-      await signIn(page);
-      await heading(page, "Overview");
+      await logIn(page, "Overview");
       await page.getByRole("button", { name: "Log out" }).click();
       await page.getByText("You are logged out.").waitFor();
       await takeScreenshots(page, "enter-logged-out-provider");

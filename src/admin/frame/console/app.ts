@@ -41,13 +41,12 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
 
   function show(c: Context<AdminEnv>, page: Page): Response | Promise<Response> {
     if (page.code !== undefined) c.set("code", toWireCode(page.code));
+    if (page.retryAfterSeconds !== undefined) c.header("Retry-After", String(page.retryAfterSeconds));
     const status = page.code === undefined ? 200 : statusOf(page.code);
     return c.html(renderPage(page, { menu, session: c.get("session"), path: c.req.path }), status as 200);
   }
 
   function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
-    const { retryAfterSeconds } = refusal;
-    if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
     // Before the login there is no session, and no refusal has a remedy.
     const session: Session | undefined = c.get("session");
     const may = (need: Need) => session !== undefined && mayUse(session.role, need);

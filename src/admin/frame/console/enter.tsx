@@ -43,7 +43,7 @@ export function enterPage(options: EnterOptions): Page {
     title: "Log in",
     script: ["enter", "keep"],
     isNarrow: true,
-    ...(failed && { code: failed.code }),
+    ...(failed && { code: failed.code, retryAfterSeconds: failed.retryAfterSeconds }),
     body: (
       <>
         {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}

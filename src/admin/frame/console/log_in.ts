@@ -12,7 +12,7 @@ import { readForm } from "./form.ts";
 import type { LoginFailures } from "./login_failures.ts";
 import type { Page } from "./page.tsx";
 import { showDone } from "./route.ts";
-import { actorOf, deleteSessionCookie, loginOf, readSession, setSessionCookie } from "./session.ts";
+import { deleteSessionCookie, loginOf, readSession, startSession } from "./session.ts";
 import type { Visit } from "./visit.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
 
@@ -39,7 +39,6 @@ export function logIn(
     if (isRefusal(form)) return await show(c, enterPage({ provider, to: FIRST_PAGE, refusal: form }));
     const to = wayBackOf(form.get("to") ?? "");
     const code = form.get("code") ?? "";
-    const by = loginOf(c, options);
     const digits = parseCode(code);
     const operator = digits && (await queue.lookUp(digits, group, { isGathered: failures.isFull(group) }));
     const replaced = operator ? await readSession(c, options, { extends: false }) : undefined;
@@ -47,15 +46,11 @@ export function logIn(
     if (replaced && replaced.operator !== operator && form.get("replaces") !== replaced.operator) {
       return await show(c, enterPage({ provider, to, replaces: { operator: replaced.operator, code } }));
     }
-    const session = operator ? await redeemCode(database, code, by) : undefined;
+    const session = operator ? await redeemCode(database, code, loginOf(c, options)) : undefined;
     if (session === undefined) {
-      const refusal = failures.count(group, WRONG_CODE);
-      if (refusal.retryAfterSeconds) c.header("Retry-After", String(refusal.retryAfterSeconds));
-      return await show(c, enterPage({ provider, to, refusal }));
+      return await show(c, enterPage({ provider, to, refusal: failures.count(group, WRONG_CODE) }));
     }
-    // After a new login the browser has no cookie for its earlier session.
-    if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });
-    setSessionCookie(c, options, session.cookieValue);
+    await startSession(c, options, { ...session, replaced });
     return c.redirect(to, 303);
   };
 }

@@ -21,6 +21,8 @@ export interface Page {
   readonly searched?: string;
   /** Set if the page says why a request was refused; it gives the status. */
   readonly code?: Code;
+  /** After how many seconds the same request may be sent again. */
+  readonly retryAfterSeconds?: number | undefined;
 }
 
 /** Where a page is shown. */

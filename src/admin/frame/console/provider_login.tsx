@@ -9,13 +9,13 @@ import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { LoginState, Provider } from "../../../identity/mod.ts";
 import { WindowTable } from "../../../limits/mod.ts";
-import { endSession, endSessionsOf, loginIdentity, type Session } from "../../../operators/mod.ts";
+import { endSessionsOf, loginIdentity } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import type { LoginFailures } from "./login_failures.ts";
 import type { Page } from "./page.tsx";
-import { actorOf, loginOf, readSession, sessionCookieOf, setSessionCookie } from "./session.ts";
+import { loginOf, type Replaced, readSession, sessionCookieOf, startSession } from "./session.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
 
 type Show = (c: Context<AdminEnv>, page: Page) => Response | Promise<Response>;
@@ -27,7 +27,7 @@ type Where = Pick<Parameters<typeof enterPage>[0], "to" | "needsFreshProof">;
 interface Begun extends LoginState {
   readonly to: string;
   /** The session that the browser had. */
-  readonly replaced?: Pick<Session, "id" | "operator">;
+  readonly replaced?: Replaced;
   readonly expiresMs: number;
 }
 
@@ -35,7 +35,6 @@ interface Begun extends LoginState {
 const STEP_LIMIT = 60;
 const WINDOWS = 10_000;
 const LIFE_SECONDS = 600;
-const CALLBACK = "/console/callback";
 const PURPOSE = "provider-login";
 /** The form of a state, as the library makes it, of which the name of the cookie has the first characters. */
 const STATE = /^[\w-]{43}$/;
@@ -62,7 +61,12 @@ export function createProviderLogin(
     const prefix = attributes.secure ? "__Secure-" : "";
     return {
       name: `${prefix}${name.replace(/^__Host-/, "")}_login_${state.slice(0, STATE_IN_NAME)}`,
-      attributes: { ...attributes, path: CALLBACK, sameSite: "Lax", maxAge: LIFE_SECONDS } as const,
+      attributes: {
+        ...attributes,
+        path: new URL(provider.redirectUri).pathname,
+        sameSite: "Lax",
+        maxAge: LIFE_SECONDS,
+      } as const,
     };
   }
 
@@ -86,8 +90,6 @@ export function createProviderLogin(
   }
 
   function showRefusal(c: Context<AdminEnv>, providerRefusal: Refusal, where: Where) {
-    const { retryAfterSeconds } = providerRefusal;
-    if (retryAfterSeconds) c.header("Retry-After", String(retryAfterSeconds));
     return show(c, enterPage({ provider, providerRefusal, ...where }));
   }
 
@@ -106,9 +108,7 @@ export function createProviderLogin(
     }
     const session = await loginIdentity(database, { ...person, role }, by);
     if (isRefusal(session)) return session;
-    // After a new login the browser has no cookie for its earlier session.
-    if (replaced) await endSession(database, replaced.id, { ...by, actor: actorOf(c, replaced) });
-    setSessionCookie(c, options, session.cookieValue);
+    await startSession(c, options, { ...session, replaced });
     return {
       title: "You are logged in",
       isNarrow: true,

@@ -81,6 +81,7 @@ export function refusalPage(refusal: Refusal, may: Visit["may"]): Page {
   return {
     title: "Not possible",
     code: refusal.code,
+    retryAfterSeconds: refusal.retryAfterSeconds,
     isNarrow: true,
     body: (
       <>

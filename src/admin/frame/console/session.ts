@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { Actor } from "../../../audit/mod.ts";
 import { WindowTable } from "../../../limits/mod.ts";
-import { findSession, type Login, type Session } from "../../../operators/mod.ts";
+import { endSession, findSession, type Login, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { consoleOriginOf } from "./origin.ts";
@@ -78,10 +78,22 @@ export function loginOf(c: Context<AdminEnv>, { clock, sessionIdleMinutes }: Adm
   return { now: clock.now(), request, address, idleMinutes: sessionIdleMinutes };
 }
 
-/** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */
-export function setSessionCookie(c: Context<AdminEnv>, options: AdminOptions, value: string): void {
+/** A session, as far as its end needs it. */
+export type Replaced = Pick<Session, "id" | "operator">;
+
+/**
+ * Gives the browser the cookie of a session, and ends the session that it `replaced`, for which the browser has no cookie
+ * then. The cookie ends with the browser, and earlier with the session.
+ */
+export async function startSession(
+  c: Context<AdminEnv>,
+  options: AdminOptions,
+  { cookieValue, replaced }: { readonly cookieValue: string; readonly replaced: Replaced | undefined },
+): Promise<void> {
+  const { clock, cookieSigner, database } = options;
+  if (replaced) await endSession(database, replaced.id, { actor: actorOf(c, replaced), now: clock.now() });
   const { name, attributes } = sessionCookieOf(c, options);
-  setCookie(c, name, value + options.cookieSigner.sign([value]), attributes);
+  setCookie(c, name, cookieValue + cookieSigner.sign([cookieValue]), attributes);
 }
 
 /** Deletes the session's cookie in the browser. */
