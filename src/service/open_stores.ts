@@ -18,7 +18,7 @@ import type { StopOrder } from "./stop_order.ts";
 
 export type Stores = Exclude<Awaited<ReturnType<typeof openStores>>, Refusal>;
 
-/** Reads the App's key, the secret for the identity provider and the certificate, and opens the database and the root secret. */
+/** Reads the files that settings name, such as the App's key and the certificate, and opens the database and the secret. */
 export async function openStores(options: ServiceOptions, order: StopOrder) {
   const { config, clock, log } = options;
   const close = (installation: Installation) =>

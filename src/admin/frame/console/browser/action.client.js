@@ -15,7 +15,8 @@ for (const link of document.querySelectorAll("a[data-closes]"))
     close(link.closest(".action"));
   });
 
-// Shows the whole of an open form, and puts the focus into it: on its first wrong field, else on the notice of a refusal, else on its first field.
+// Shows the whole of an open form, and puts the focus into it: on its first wrong field, else on the notice of a refusal,
+// else on its first field.
 function enter(/** @type {Element | null} */ action) {
   action?.querySelector("form")?.scrollIntoView({ block: "nearest" });
   for (const control of [
