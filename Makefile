@@ -25,7 +25,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release prove-upgrade evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release prove-upgrade prove-faults evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -78,6 +78,9 @@ prove-release: $(INSTALLED) ## Build a release twice, in two folders, and compar
 
 prove-upgrade: dist/claviger ## Upgrade an installation of each released version, and compare what it shows (ARGS="0.2.0").
 	$(BUN) test/upgrade/main.ts $(ARGS)
+
+prove-faults: $(INSTALLED) ## Plant each known fault, and report those that no test notices (ARGS="m01 src/keys").
+	@$(BUN) test/planted_faults/main.ts $(ARGS)
 
 test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
 	$(BUN) test/support/run_suite.ts --path-ignore-patterns= $(or $(ARGS),./test/compiled)

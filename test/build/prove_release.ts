@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { copyCheckout } from "./copy_checkout.ts";
 
-const copies = ["claviger", "a-folder-with-a-longer-name"].map(copyCheckout);
+const copies = ["claviger", "a-folder-with-a-longer-name"].map((name) => copyCheckout(name));
 let differs = 0;
 try {
   const [one = "", other = ""] = copies.map(({ folder }, i) => {

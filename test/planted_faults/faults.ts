@@ -1,0 +1,60 @@
+/**
+ * The planted faults: each is one change of one file, from which somebody would suffer, with the tests that must notice it.
+ *
+ * `faults.jsonl` has a fault in each line. `search` is a text that the file has exactly once, and `replace` stands there
+ * instead. `tests` are files and folders below `test/`, separated by blanks.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface PlantedFault {
+  readonly id: string;
+  /** Its path in the checkout. */
+  readonly file: string;
+  readonly search: string;
+  readonly replace: string;
+  readonly tests: string;
+}
+
+/** Returns the rows of the table, in its order. */
+export function readFaults(): readonly PlantedFault[] {
+  const lines = readFileSync(join(import.meta.dir, "faults.jsonl"), "utf8").split("\n");
+  return lines.filter((line) => line !== "").map((line) => JSON.parse(line));
+}
+
+/**
+ * Returns the faults whose id is one of the words, or whose file's path contains one of them; all without words. Throws
+ * if a word names none.
+ */
+export function chooseFaults(faults: readonly PlantedFault[], words: readonly string[]): PlantedFault[] {
+  const isNamed = ({ id, file }: PlantedFault, word: string) => id === word || file.includes(word);
+  for (const word of words) {
+    if (!faults.some((fault) => isNamed(fault, word)))
+      throw new Error(`No planted fault is named by ${word}`);
+  }
+  return faults.filter((fault) => words.length === 0 || words.some((word) => isNamed(fault, word)));
+}
+
+/** Returns the paths of the tests in the checkout, as `bun test` takes them. */
+export function testsOf({ tests }: PlantedFault): string[] {
+  return tests.split(" ").map((path) => `./test/${path}`);
+}
+
+/** Returns what is wrong with a row in the checkout below `root`; undefined if the fault can be planted. */
+export function findStale(fault: PlantedFault, root: string): string | undefined {
+  const { file, search, replace } = fault;
+  if (!existsSync(join(root, file))) return `${file} does not exist`;
+  const times = readFileSync(join(root, file), "utf8").split(search).length - 1;
+  if (times !== 1) return `${file} has its text ${times === 0 ? "no longer" : `${times} times`}`;
+  if (search === replace) return "it changes nothing";
+  const lost = testsOf(fault).filter((path) => !existsSync(join(root, path)));
+  return lost.length === 0 ? undefined : `${lost.join(", ")} does not exist`;
+}
+
+/** Plants a fault that is not stale. Returns what takes it out again. */
+export function plant({ file, search, replace }: PlantedFault, root: string): () => void {
+  const path = join(root, file);
+  const sound = readFileSync(path, "utf8");
+  writeFileSync(path, sound.split(search).join(replace));
+  return () => writeFileSync(path, sound);
+}

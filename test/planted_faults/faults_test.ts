@@ -1,0 +1,148 @@
+/** The table fits the checkout, and what judges a run tells its ways to end apart. `make prove-faults` plants the faults. */
+import { describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CHECKOUT } from "../../src/build/parts.ts";
+import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
+import { chooseFaults, findStale, type PlantedFault, plant, readFaults } from "./faults.ts";
+import { judge, runTests, stopRuns } from "./run_tests.ts";
+
+describe("faults.jsonl", () => {
+  const faults = readFaults();
+
+  test("has faults that can all be planted in this checkout", () => {
+    const stale = faults.map((fault) => ({ id: fault.id, why: findStale(fault, CHECKOUT) }));
+    expect(stale.filter(({ why }) => why !== undefined)).toEqual([]);
+    expect(faults.length).toBeGreaterThan(100);
+  });
+
+  test("has each id and each change once", () => {
+    const ids = faults.map(({ id }) => id);
+    expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
+    const changes = faults.map(({ file, search, replace }) => JSON.stringify([file, search, replace]));
+    expect(changes.filter((change, index) => changes.indexOf(change) !== index)).toEqual([]);
+  });
+});
+
+describe("a planted fault", () => {
+  const root = useFolder();
+  mkdirSync(join(root, "test/rooms"), { recursive: true });
+  writeFileSync(join(root, "a.ts"), "one, two, two, $& three");
+  const fault = (more: Partial<PlantedFault>): PlantedFault => {
+    return { id: "a1", file: "a.ts", search: "$& three", replace: "$& four", tests: "rooms", ...more };
+  };
+
+  test("findStale() says why a fault cannot be planted", () => {
+    const reasons = [
+      findStale(fault({}), root),
+      findStale(fault({ file: "b.ts" }), root),
+      findStale(fault({ search: "five" }), root),
+      findStale(fault({ search: "two" }), root),
+      findStale(fault({ replace: "$& three" }), root),
+      findStale(fault({ tests: "rooms rooms/a_test.ts b_test.ts" }), root),
+    ];
+    expect(reasons).toEqual([
+      undefined,
+      "b.ts does not exist",
+      "a.ts has its text no longer",
+      "a.ts has its text 2 times",
+      "it changes nothing",
+      "./test/rooms/a_test.ts, ./test/b_test.ts does not exist",
+    ]);
+  });
+
+  test("plant() changes this text alone, as it is written, and what it returns takes the fault out again", () => {
+    const remove = plant(fault({}), root);
+    expect(readFileSync(join(root, "a.ts"), "utf8")).toBe("one, two, two, $& four");
+    remove();
+    expect(readFileSync(join(root, "a.ts"), "utf8")).toBe("one, two, two, $& three");
+  });
+
+  test("chooseFaults() takes ids and parts of paths, and throws if a word names none", () => {
+    const all = [fault({}), fault({ id: "a12", file: "src/b.ts" }), fault({ id: "b1", file: "src/c.ts" })];
+    const ids = (...words: string[]) => chooseFaults(all, words).map(({ id }) => id);
+    expect([ids(), ids("a1"), ids("a1", "src/c"), ids("src/")]).toEqual([
+      ["a1", "a12", "b1"],
+      ["a1"],
+      ["a1", "b1"],
+      ["a12", "b1"],
+    ]);
+    expect(() => ids("a1", "a13")).toThrow("No planted fault is named by a13");
+  });
+});
+
+describe("a run of tests", () => {
+  const folder = useFolder();
+  const pass = "\ntest/a_test.ts:\n(pass) works [1.00ms]\n";
+  const fail = "\ntest/keys/b_test.ts:\nerror: expect(received).toBe(expected)\n(fail) a > b [1.20ms]\n";
+  const late = "\ntest/c_test.ts:\n(fail) waits [30001.10ms]\n  ^ this test timed out after 30000ms.\n";
+  const broken =
+    "\ntest/d_test.ts:\n\n# Unhandled error between tests\n-----\nerror: Cannot find module 'x'\n";
+  test.each([
+    ["passes", pass, 0, "passed", "", []],
+    ["fails", pass + fail, 1, "failed", "keys/b_test.ts: a > b", ["keys/b_test.ts"]],
+    [
+      "fails after a time-out",
+      late + fail,
+      1,
+      "failed",
+      "keys/b_test.ts: a > b",
+      ["c_test.ts", "keys/b_test.ts"],
+    ],
+    ["has a test that hangs", pass + late, 1, "hung", "c_test.ts: waits", ["c_test.ts"]],
+    ["cannot load a file", broken, 1, "crashed", "error: Cannot find module 'x'", ["d_test.ts"]],
+    [
+      "fails before its first test",
+      `${pass}error: no\n(fail) (unnamed) [2.00ms]\n`,
+      1,
+      "crashed",
+      "error: no",
+      ["a_test.ts"],
+    ],
+    ["stops without a word", pass, 137, "crashed", "", []],
+  ] as const)("judge() tells how a run ends that %s", (_, output, status, outcome, reason, failed) => {
+    expect(judge(output, { status })).toEqual({ outcome, reason, failed: [...failed] });
+  });
+
+  /** A checkout whose run of the suite starts a process, notes its id, and hangs. */
+  function makeHanging(name: string): { readonly root: string; readonly id: () => number } {
+    const [root, note] = [join(folder, name), join(folder, `${name}.pid`)];
+    mkdirSync(join(root, "test/support"), { recursive: true });
+    const lines = [
+      'const child = Bun.spawn(["sleep", "600"]);',
+      `await Bun.write(${JSON.stringify(note)}, String(child.pid));`,
+      "await child.exited;",
+    ];
+    writeFileSync(join(root, "test/support/run_suite.ts"), lines.join("\n"));
+    return { root, id: () => (existsSync(note) ? Number(readFileSync(note, "utf8")) : 0) };
+  }
+
+  test("hangs if it takes longer than its limit", async () => {
+    const { root } = makeHanging("late");
+    expect(await runTests(root, [], { limitMs: 10 })).toEqual({
+      outcome: "hung",
+      reason: "the whole run",
+      failed: [],
+    });
+  });
+
+  test("is ended by stopRuns() with the processes that it started", async () => {
+    const { root, id } = makeHanging("stopped");
+    const run = runTests(root, []);
+    const started = await until(id);
+    expect(isRunning(started)).toBe(true);
+    await stopRuns();
+    expect(await run).toMatchObject({ outcome: "crashed" });
+    await until(() => !isRunning(started));
+  });
+});
+
+function isRunning(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
