@@ -19,11 +19,28 @@ const ZONE = "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
 
 const TIMESTAMP_FORM = new RegExp(`^${DAY_FORM}(T${TIME}${ZONE})?$`);
 
-/** The rule for an instant: an ISO 8601 instant with its zone, or a date alone. */
+/** The rule for a bound of a list or a report: an ISO 8601 instant with its zone, or a day alone, which is its first second. */
 export const TIMESTAMP = {
   expects: "an ISO 8601 timestamp such as 2027-01-31T00:00:00Z",
   keywords: { pattern: TIMESTAMP_FORM.source, examples: ["2027-01-31T00:00:00Z"] },
   parse: parseTimestamp,
+} as const satisfies Rule<Date>;
+
+/** What a day alone means as a bound of a list or a report, for every document and help. */
+export const DAY_AS_BOUND = "a day alone is its beginning, UTC";
+
+/** What a day alone means as the end of something, for every document and help. */
+export const DAY_AS_END = "a day alone is its last second, UTC";
+
+/** The rule for the end of something, such as a license or a token: an instant, or the last day. */
+export const END = {
+  expects: "a day such as 2027-01-31, or an ISO 8601 timestamp such as 2027-01-31T12:00:00Z",
+  keywords: {
+    pattern: TIMESTAMP_FORM.source,
+    description: `An ISO 8601 timestamp; ${DAY_AS_END}`,
+    examples: ["2027-01-31", "2027-01-31T12:00:00Z"],
+  },
+  parse: parseEnd,
 } as const satisfies Rule<Date>;
 
 /** The rule for a day, UTC, which stays a text. */
@@ -49,6 +66,21 @@ export function parseTimestamp(text: string): Date | undefined {
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   return toDay(day) === text.slice(0, 10) ? at : undefined;
 }
+
+/**
+ * Parses the end of something, as {@linkcode parseTimestamp} does, but a day alone is its last second, UTC: who has paid
+ * until a day, or writes down today, means the whole day.
+ */
+export function parseEnd(text: string): Date | undefined {
+  return parseTimestamp(DAY.parse(text) === undefined ? text : `${text}${LAST_SECOND}`);
+}
+
+/** Returns the last second of the day of an instant, UTC. */
+export function endOfDay(at: Date): Date {
+  return new Date(`${toDay(at)}${LAST_SECOND}`);
+}
+
+const LAST_SECOND = "T23:59:59Z";
 
 /** Returns the day of an instant, UTC: `2026-11-20`. */
 export function toDay(at: Date): string {

@@ -1,6 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { DAY_MS, HOUR_MS, monthOf, parseTimestamp, SPAN, toMonth, toTimestamp } from "../src/calendar.ts";
+import {
+  DAY_MS,
+  endOfDay,
+  HOUR_MS,
+  monthOf,
+  parseEnd,
+  parseTimestamp,
+  SPAN,
+  toMonth,
+  toTimestamp,
+} from "../src/calendar.ts";
 
 test("toTimestamp() writes UTC to the second", () => {
   expect(toTimestamp(new Date("2026-12-01T01:02:03.999+01:00"))).toBe("2026-12-01T00:02:03Z");
@@ -50,6 +60,28 @@ describe("parseTimestamp()", () => {
         expect(parseTimestamp(toTimestamp(new Date(seconds * 1000)))?.getTime()).toBe(seconds * 1000);
       }),
     );
+  });
+});
+
+describe("parseEnd()", () => {
+  test.each([
+    ["2026-12-01", "2026-12-01T23:59:59.000Z"],
+    ["2028-02-29", "2028-02-29T23:59:59.000Z"],
+    ["9999-12-31", "9999-12-31T23:59:59.000Z"],
+    ["2026-12-01T00:00:00Z", "2026-12-01T00:00:00.000Z"],
+    ["2026-12-01T24:00Z", "2026-12-02T00:00:00.000Z"],
+    ["2028-02-29T23:00:00-05:00", "2028-03-01T04:00:00.000Z"],
+  ])("reads %s", (text, instant) => {
+    expect(parseEnd(text)?.toISOString()).toBe(instant);
+  });
+
+  test.each(["", "2026-02-30", "2026-12-1", "0999-12-31", "2026-12", "tomorrow"])("refuses %p", (text) => {
+    expect(parseEnd(text)).toBeUndefined();
+  });
+
+  test("endOfDay() of any moment of a day is what the day alone means", () => {
+    for (const time of ["T00:00:00.000Z", "T12:00:00Z", "T23:59:59.999Z"])
+      expect(endOfDay(new Date(`2026-12-01${time}`))).toEqual(parseEnd("2026-12-01") as Date);
   });
 });
 

@@ -5,7 +5,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";
-import { oneYearAfter, refusePastExpiry, tierLimit } from "./licenses.ts";
+import { latestRestrictedExpiry, refusePastExpiry, tierLimit } from "./licenses.ts";
 import { type RequestedPlaces, refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
 import {
   allowsMode,
@@ -137,7 +137,7 @@ function changeStatement(
                -- A new tier is checked, too: a license may not keep the limit of a higher tier when it gets a lower tier.
                or (((new_tier, new_limit) is not distinct from (tier, monthly_limit)
                     or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
-                   and (new_expires_at = expires_at or new_expires_at <= ${oneYearAfter(now)}::timestamptz)
+                   and (new_expires_at = expires_at or new_expires_at <= ${latestRestrictedExpiry(now)}::timestamptz)
                    -- Machines that are not counted are no privilege of a tier: every license begins without a limit.
                    and (max_machines is null
                         or coalesce(new_machines <= max_machines, false) and new_minutes is not distinct from seat_minutes))

@@ -1,4 +1,4 @@
-import { NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP } from "../calendar.ts";
+import { DAY_AS_END, END, endOfDay, NEVER_EXPIRES, PAST_EXPIRY } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -8,14 +8,14 @@ import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
 /** The rule for the expiry of a license. */
 export const EXPIRY: Rule<Date> = {
-  expects: `${TIMESTAMP.expects}, or never`,
+  expects: `${END.expects}, or never`,
   keywords: {
     // Not `anyOf` of formats, which some generators of clients cannot read.
-    pattern: `${TIMESTAMP.keywords.pattern}|^never$`,
-    description: "An ISO 8601 timestamp, or `never`",
-    examples: [...TIMESTAMP.keywords.examples, "never"],
+    pattern: `${END.keywords.pattern}|^never$`,
+    description: `An ISO 8601 timestamp, or \`never\`; ${DAY_AS_END}`,
+    examples: [...END.keywords.examples, "never"],
   },
-  parse: (text) => (text === "never" ? NEVER_EXPIRES : TIMESTAMP.parse(text)),
+  parse: (text) => (text === "never" ? NEVER_EXPIRES : END.parse(text)),
 };
 
 /** The rule for the monthly limit of a license. Each door has its own word for the tier's own limit. */
@@ -33,6 +33,11 @@ export function oneYearAfter(now: Date): Date {
   then.setUTCMilliseconds(0);
   then.setUTCFullYear(then.getUTCFullYear() + 1);
   return then;
+}
+
+/** Returns the latest expiry that a restricted token may give: the end of the day in a year, because it may send the day. */
+export function latestRestrictedExpiry(now: Date): Date {
+  return endOfDay(oneYearAfter(now));
 }
 
 export interface LicenseRequest extends RequestedPlaces {

@@ -9,7 +9,7 @@ import { type Database, type Fragment, type Sql, toTextArray } from "../database
 import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, ERASING, isErased } from "./_erased_email.ts";
 import { findAccount } from "./accounts.ts";
-import { type LicenseRequest, oneYearAfter } from "./licenses.ts";
+import { type LicenseRequest, latestRestrictedExpiry } from "./licenses.ts";
 import type { KeyMode } from "./modes.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
@@ -110,5 +110,5 @@ export function refuseNewKey(
   if (!allowsKey(restriction, request)) return refuseRestricted("issue key");
   const { monthlyLimit = 0, expiresAt, now } = request;
   const isWithin = monthlyLimit <= (monthlyLimitOf(request.tier) ?? Number.POSITIVE_INFINITY);
-  return isWithin && expiresAt <= oneYearAfter(now) ? undefined : refuseBeyondDefaults("issue key");
+  return isWithin && expiresAt <= latestRestrictedExpiry(now) ? undefined : refuseBeyondDefaults("issue key");
 }

@@ -34,7 +34,7 @@ describe("The form that issues a token", () => {
     const boxes = [...text.matchAll(/name="scopes" value="([^"]+)"/g)].map(([, scope]) => scope);
     expect(boxes).toEqual([...SCOPES]);
     expect(text).toContain('value="keys:revoke"/> keys:revoke: revoke keys</label>');
-    expect(text).toContain("a day alone means its beginning, UTC");
+    expect(text).toContain("a day alone is its last second, UTC");
   });
 
   test("issues one with every option of the command, and explains it", async () => {
@@ -107,7 +107,7 @@ describe("The form that issues a token", () => {
       'id="issue-token-name-error">It must be 1 to 64 lowercase letters',
       'id="issue-token-scopes-error">It must have a scope: choose at least one',
       'id="issue-token-from-error">It must be 1 to 32 addresses and networks',
-      'id="issue-token-expires_at-error">It must be an ISO 8601 timestamp',
+      'id="issue-token-expires_at-error">It must be a day such as 2027-01-31, or an ISO 8601 timestamp',
       'value="10.0.0.0/99"',
     ])
       expect(wrong.text).toContain(error);
@@ -130,7 +130,7 @@ describe("The form that issues a token", () => {
 describe("The page of a token", () => {
   test.each([
     ["", new Date("2031-01-01T00:00:00Z")],
-    ["2032-06-30", new Date("2032-06-30T00:00:00Z")],
+    ["2032-06-30", new Date("2032-06-30T23:59:59Z")],
     ["never", null],
   ])("renews the token with the expiry “%s”: the old text is refused at once", async (entered, expiresAt) => {
     const name = newName();

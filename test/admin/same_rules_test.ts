@@ -279,7 +279,8 @@ function issueToken(name: string, ...options: readonly string[]): Promise<string
   return command(["tokens", "issue", `--name=${name}`, "--scope=status:read", ...options]);
 }
 
-const TIME = "must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
+const TIME =
+  "must be a day such as 2027-01-31, or an ISO 8601 timestamp such as 2027-01-31T12:00:00Z, or never";
 const NUMBER = "must be a whole number, at least 0";
 const MACHINES = "must be a whole number from 1 to 1000000";
 const MINUTES = "must be a whole number from 5 to 1440";

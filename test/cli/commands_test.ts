@@ -298,9 +298,9 @@ describe("claviger installer", () => {
     const dated = ["installer", "set-token", "--expires-at", "2999-01-01"];
     expect(await line.json(dated, { input: "rpo_other" })).toEqual({
       set: true,
-      expires_at: "2999-01-01T00:00:00Z",
+      expires_at: "2999-01-01T23:59:59Z",
     });
-    expect(await ask()).toMatchObject({ repo_token: "rpo_other", expires_at: "2999-01-01T00:00:00Z" });
+    expect(await ask()).toMatchObject({ repo_token: "rpo_other", expires_at: "2999-01-01T23:59:59Z" });
     const { out } = await line.here(["audit", "--limit", "5"]);
     expect(out).toContain("installer.set_token");
     expect(out).not.toContain("rpo_");
@@ -337,7 +337,7 @@ describe("claviger audit", () => {
     expect(titles).toMatch(new RegExp(`^${"ID".padStart(number.length)}  AT +ACTOR +ACTION +DETAILS$`));
     expect(row).toMatch(/ license\.renew$/);
     expect(details.join("\n")).toMatch(
-      /^ {2}expiry from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ to\s+2031-05-31T00:00:00Z/,
+      /^ {2}expiry from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ to\s+2031-05-31T23:59:59Z/,
     );
     expect(details.map((text) => text.trim()).join(" ")).toMatch(
       new RegExp(`; ${id}; lic_\\w{32}; usr_\\w{32}; reason: has paid again$`),
@@ -377,7 +377,7 @@ describe("claviger keys import", () => {
       tier: "free",
       monthly_limit: 5,
       used: 5,
-      expires_at: "2999-01-01T00:00:00Z",
+      expires_at: "2999-01-01T23:59:59Z",
     };
     const text = `\ufeff${JSON.stringify(first)}\r\n\r\n${JSON.stringify(hashed)}\r\n`;
     expect(await line.json(["keys", "import", line.write("mixed.jsonl", text)])).toEqual({ imported: 2 });

@@ -128,7 +128,7 @@ describe("claviger keys renew", () => {
     const { key } = await expired();
     expect((await validate(key.api_key)).body.code).toBe("KEY_EXPIRED");
     await line.json(["keys", "renew", key.id, "--expires-at", "2099-01-01"]);
-    await expectSoon(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
+    await expectSoon(key.api_key, { status: 200, expires_at: "2099-01-01T23:59:59Z" });
   });
 
   test("reports for a replaced key the state of the license, and the key that has it now", async () => {
@@ -137,16 +137,16 @@ describe("claviger keys renew", () => {
     const renew = ["keys", "renew", old.id, "--expires-at", "2099-01-01"];
     expect(await line.json(renew)).toMatchObject({
       state: "expired",
-      license_expires_at: "2099-01-01T00:00:00Z",
+      license_expires_at: "2099-01-01T23:59:59Z",
       replaced_by: id,
     });
     const { status, err } = await line.here(["keys", "limit", old.id, "9"]);
     expect([status, err]).toEqual([
       0,
-      `This key was replaced by ${id}: the change applies to the license of both keys, which expires at 2099-01-01T00:00:00Z; ` +
+      `This key was replaced by ${id}: the change applies to the license of both keys, which expires at 2099-01-01T23:59:59Z; ` +
         "the expiry of this key stays as it was\n",
     ]);
-    expect(await line.json(["keys", "show", id])).toMatchObject({ expires_at: "2099-01-01T00:00:00Z" });
+    expect(await line.json(["keys", "show", id])).toMatchObject({ expires_at: "2099-01-01T23:59:59Z" });
     const next = await line.here(["keys", "limit", id, "8"]);
     expect([next.status, next.err]).toEqual([0, ""]);
   });

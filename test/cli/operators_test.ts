@@ -144,8 +144,8 @@ describe("claviger tokens", () => {
       await line.json(["tokens", "renew", "ending", ...options]);
       return (await listed("ending")).expires_at;
     };
-    expect(await endOf()).toBe("2099-01-01T00:00:00Z");
-    expect(await endOf("--expires-at", "2098-01-01")).toBe("2098-01-01T00:00:00Z");
+    expect(await endOf()).toBe("2099-01-01T23:59:59Z");
+    expect(await endOf("--expires-at", "2098-01-01")).toBe("2098-01-01T23:59:59Z");
     expect(await endOf("--expires-at", "never")).toBeNull();
   });
 
@@ -192,7 +192,7 @@ describe("claviger tokens", () => {
       tiers: ["free", "research"],
       mode: "test",
       from: ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"],
-      expires_at: "2040-01-01T00:00:00Z",
+      expires_at: "2040-01-01T23:59:59Z",
     };
     expect(issued).toMatchObject(expected);
     const row = { ...expected, state: "active", created_by: "command:olga", last_used_at: null };

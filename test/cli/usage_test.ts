@@ -122,8 +122,16 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["a name of two lines", [...ISSUE, "--name", "a\nb"], "It must be one line of 1 to 200 characters"],
   ["a negative limit", [...ISSUE, "--monthly-limit=-1"], "It must be a whole number, at least 0"],
   ["a limit past 2^53", [...ISSUE, "--monthly-limit", "9007199254740993"], "It must be a whole number"],
-  ["a bad expiry", [...ISSUE, "--expires-at", "soon"], "It must be an ISO 8601 timestamp"],
-  ["an impossible day", [...ISSUE, "--expires-at", "2027-02-30"], "It must be an ISO 8601 timestamp"],
+  [
+    "a bad expiry",
+    [...ISSUE, "--expires-at", "soon"],
+    "It must be a day such as 2027-01-31, or an ISO 8601 timestamp",
+  ],
+  [
+    "an impossible day",
+    [...ISSUE, "--expires-at", "2027-02-30"],
+    "It must be a day such as 2027-01-31, or an ISO 8601 timestamp",
+  ],
   ["a bad key id", ["keys", "show", "usr_1"], "It must be key_ and 32 hexadecimal digits"],
   ["no file", ["keys", "import"], "missing required argument 'file'"],
   ["no places", ["keys", "machines", `key_${"0".repeat(32)}`], "give --max-machines or --seat-minutes"],

@@ -68,8 +68,11 @@ describe("parseImportLine()", () => {
     [{ ...LINE, name: "a\u0000b" }, /^name must be one line/],
     [{ ...LINE, organization: "\ud800" }, /^organization must be one line/],
     [{ ...LINE, organization: "x".repeat(201) }, /^organization must be one line of at most 200 characters/],
-    [{ ...LINE, expires_at: "2027-02-30T00:00:00Z" }, /^expires_at must be an ISO 8601 timestamp/],
-    [{ ...LINE, expires_at: 5 }, /^expires_at must be an ISO 8601 timestamp/],
+    [
+      { ...LINE, expires_at: "2027-02-30T00:00:00Z" },
+      /^expires_at must be a day such as 2027-01-31, or an ISO 8601 timestamp/,
+    ],
+    [{ ...LINE, expires_at: 5 }, /^expires_at must be a day such as 2027-01-31, or an ISO 8601 timestamp/],
     [{ ...LINE, monthly_limit: -1 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, monthly_limit: 2 ** 53 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, max_machines: 0 }, /^max_machines must be a whole number from 1 to 1000000$/],

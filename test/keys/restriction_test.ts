@@ -1,7 +1,7 @@
 /** Tests that the statement of each change enforces the restriction of a token, also while the license changes. */
 
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { endOfDay, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { newUuid } from "../../src/ids.ts";
 import {
   findKey,
@@ -131,7 +131,7 @@ describe("issueKey() with a restriction", () => {
     [{ monthlyLimit: 10_001 }, FREE],
     [{ monthlyLimit: Number.MAX_SAFE_INTEGER }, LIVE],
     [{ expiresAt: NEVER_EXPIRES }, FREE],
-    [{ expiresAt: new Date(oneYearAfter(NOW).getTime() + 1_000) }, LIVE],
+    [{ expiresAt: new Date(endOfDay(oneYearAfter(NOW)).getTime() + 1_000) }, LIVE],
   ];
   for (const [request, restriction] of wrong) {
     test(`issueKey() with a restriction ${JSON.stringify(restriction)} refuses ${JSON.stringify(request)}`, async () => {

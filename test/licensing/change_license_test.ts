@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { endOfDay, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
 import {
@@ -237,7 +237,7 @@ describe("changeLicense() of places", () => {
 
 describe("changeLicense() with a restriction", () => {
   const LOW: Restriction = { tiers: ["free", "research"] };
-  const later = new Date(oneYearAfter(NOW).getTime() + 1_000);
+  const later = new Date(endOfDay(oneYearAfter(NOW)).getTime() + 1_000);
 
   const refused: [what: string, held: Parameters<typeof issue>[1], LicenseChange, Restriction][] = [
     ["an upgrade to another tier", {}, { tier: "enterprise" }, LOW],

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The form that issues a token. The answer shows the token; no other page ever does. */
 import * as v from "valibot";
-import { TIMESTAMP } from "../../calendar.ts";
+import { DAY_AS_END, END } from "../../calendar.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
@@ -54,7 +54,7 @@ export const issue: Action<object> = action({
       <TextField
         {...field("expires_at")}
         label="Expires (optional)"
-        hint="A time such as 2027-01-31T00:00:00Z; a day alone means its beginning, UTC; empty: never."
+        hint={`A day or a time such as 2027-01-31T12:00:00Z; ${DAY_AS_END}; empty: never.`}
       />
     </>
   ),
@@ -64,7 +64,7 @@ export const issue: Action<object> = action({
     tiers: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(someOf(TIERS)))),
     mode: v.pipe(TEXT_OR_NOTHING, v.optional(MODE_FIELD)),
     from: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SOURCES_RULE))),
-    expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TIMESTAMP))),
+    expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(END))),
   },
   async perform({ fields: { name, scopes, tiers, mode, from: sources, expires_at: expiresAt }, by, visit }) {
     const { database, brand } = visit.options;

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a token: what it may do, and its renewal, resumption and revocation. */
 import * as v from "valibot";
+import { DAY_AS_END } from "../../calendar.ts";
 import {
   type ListedToken,
   limitsOfToken,
@@ -37,7 +38,7 @@ const renew: Action<ListedToken> = action({
       <TextField
         {...field("expires_at")}
         label="Expires (optional)"
-        hint="A time such as 2027-01-31T00:00:00Z, or never; a day alone means its beginning, UTC; empty: as before."
+        hint={`A day, a time such as 2027-01-31T12:00:00Z, or never; ${DAY_AS_END}; empty: as before.`}
       />
     </>
   ),

@@ -9,7 +9,7 @@ import {
   MAX_LOST_SECONDS,
   renderActivity,
 } from "../../activity/mod.ts";
-import { TIMESTAMP } from "../../calendar.ts";
+import { DAY_AS_BOUND, TIMESTAMP } from "../../calendar.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema, parsedField, wordField } from "../../rule.ts";
 import { count, described, timestamp } from "../../wire/mod.ts";
@@ -17,7 +17,11 @@ import { route, titled } from "../frame/api/route.ts";
 
 /** The conditions that the API and the console have. */
 export const ACTIVITY_CONDITIONS = {
-  to: v.optional(parsedField(TIMESTAMP, { description: "The end, which is not included. By default now" })),
+  to: v.optional(
+    parsedField(TIMESTAMP, {
+      description: `The end, which is not included; ${DAY_AS_BOUND}. By default now`,
+    }),
+  ),
   by: v.optional(
     v.pipe(
       wordField(ACTIVITY_NAMES),

@@ -1,7 +1,7 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
 import { ACTIONS, ACTOR_TEXT, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
-import { TIMESTAMP } from "../../calendar.ts";
+import { DAY_AS_BOUND, TIMESTAMP } from "../../calendar.ts";
 import { idRule } from "../../ids.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
@@ -46,8 +46,8 @@ export const followAuditRoute = route("GET /audit", "audit:read", {
     "null: a page with fewer rows than `limit` has the last rows for now, and its `next` gives later rows. Read " +
     "again after a pause.",
   query: v.strictObject({
-    since: v.optional(parsedField(TIMESTAMP)),
-    until: v.optional(parsedField(TIMESTAMP)),
+    since: v.optional(parsedField(TIMESTAMP, { description: `At this time or later; ${DAY_AS_BOUND}` })),
+    until: v.optional(parsedField(TIMESTAMP, { description: `Before this time; ${DAY_AS_BOUND}` })),
     ...AUDIT_CONDITIONS,
     ...PAGE_FIELDS,
   }),

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import { DAY, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
+import { DAY, END, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
 import {
   MAX_MACHINES,
   MONTHLY_LIMIT,
@@ -62,7 +62,7 @@ export function expiryOf(
   now: Date,
 ): Date | Refusal {
   if (never !== undefined) return NEVER_EXPIRES;
-  const expiresAt = DAY.parse(day) && new Date(`${day}T23:59:59Z`);
+  const expiresAt = DAY.parse(day) && END.parse(day);
   if (expiresAt && expiresAt > now) return expiresAt;
   const error = expiresAt ? PAST_EXPIRY : `It must be ${DAY.expects}`;
   return refuseFields([{ field: "last_day", error }]);

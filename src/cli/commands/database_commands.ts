@@ -8,7 +8,7 @@ import {
   listAudit,
   renderAuditRow,
 } from "../../audit/mod.ts";
-import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
+import { DAY_AS_BOUND, TIMESTAMP, toTimestamp } from "../../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
 import { idRule } from "../../ids.ts";
 import { ACCOUNT } from "../../licensing/mod.ts";
@@ -28,8 +28,8 @@ export const audit = databaseCommand({
     account: option("only changes of this account, by its id or e-mail", ACCOUNT),
     actor: option("only changes by this actor, such as token:shop", ACTOR_TEXT),
     action: option("only changes of this kind", ACTIONS),
-    since: option("only changes at or after this time, ISO 8601", TIMESTAMP, { as: "time" }),
-    until: option("only changes before this time, ISO 8601", TIMESTAMP, { as: "time" }),
+    since: option(`only changes at or after this time, ISO 8601; ${DAY_AS_BOUND}`, TIMESTAMP, { as: "time" }),
+    until: option(`only changes before this time, ISO 8601; ${DAY_AS_BOUND}`, TIMESTAMP, { as: "time" }),
   },
   async run(values, { database, print }) {
     const { limit, account: who } = values;

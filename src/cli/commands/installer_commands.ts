@@ -1,5 +1,5 @@
 /** `claviger installer …`: set and clear the repository token. */
-import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
+import { END, toTimestamp } from "../../calendar.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { JSON_OPTIONS } from "../options.ts";
@@ -13,9 +13,13 @@ const setToken = command({
   description: "read the repository token from standard input, and store it sealed",
   options: {
     ...JSON_OPTIONS,
-    expiresAt: option("when the token expires, ISO 8601; by default it does not expire", TIMESTAMP, {
-      as: "time",
-    }),
+    expiresAt: option(
+      "when the token expires: its last day, or a time in ISO 8601; by default it does not expire",
+      END,
+      {
+        as: "time",
+      },
+    ),
   },
   async run({ expiresAt = null, ...place }, { invocation, print }) {
     const config = readSettings(invocation, place);

@@ -45,7 +45,7 @@ const renew = databaseCommand({
   arguments: KEY_ID,
   options: {
     ...REASON,
-    expiresAt: required("the new expiry: ISO 8601, or never", EXPIRY, { as: "time" }),
+    expiresAt: required("the new expiry: its last day, a time in ISO 8601, or never", EXPIRY, { as: "time" }),
   },
   run: ({ id, expiresAt }, call) => change(call, id, { what: "expiry", change: { expiresAt } }),
 });

@@ -57,9 +57,13 @@ const issue = databaseCommand({
     name: option("the account holder's name; by default the e-mail", TEXTS.name),
     organization: option("the account's organization", TEXTS.organization),
     mode: option("the key's mode", MODES, { default: "live" }),
-    expiresAt: option("when the key expires: ISO 8601, or never; by default in a year", EXPIRY, {
-      as: "time",
-    }),
+    expiresAt: option(
+      "when the key expires: its last day, a time in ISO 8601, or never; by default in a year",
+      EXPIRY,
+      {
+        as: "time",
+      },
+    ),
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
     seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),

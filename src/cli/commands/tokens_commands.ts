@@ -1,6 +1,6 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { InvalidArgumentError } from "commander";
-import { TIMESTAMP, toTimestamp } from "../../calendar.ts";
+import { END, toTimestamp } from "../../calendar.ts";
 import { EXPIRY, MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
@@ -43,7 +43,11 @@ const issue = command({
       { choices: TIERS },
     ),
     mode: option("see, change and issue only keys of this mode; by default both", MODES),
-    expiresAt: option("when the token expires, ISO 8601; by default it does not", TIMESTAMP, { as: "time" }),
+    expiresAt: option(
+      "when the token expires: its last day, or a time in ISO 8601; by default it does not",
+      END,
+      { as: "time" },
+    ),
     from: option(
       "only requests from these addresses and networks, separated by commas, such as 10.0.0.0/8",
       listOf(SOURCES_RULE),
@@ -83,9 +87,13 @@ const renew = databaseCommand({
   arguments: NAME,
   options: {
     ...REASON,
-    expiresAt: option("another expiry: ISO 8601, or never; by default unchanged", EXPIRY, {
-      as: "time",
-    }),
+    expiresAt: option(
+      "another expiry: its last day, a time in ISO 8601, or never; by default unchanged",
+      EXPIRY,
+      {
+        as: "time",
+      },
+    ),
   },
   async run({ name, expiresAt }, { config: { brand }, database, actor, now, print }) {
     const { token, state } = orRefuse(await renewToken(database, { name, expiresAt }, { brand, actor, now }));
