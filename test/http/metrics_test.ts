@@ -93,11 +93,14 @@ describe("GET /metrics", () => {
 
   test.skipIf(ON_NODE)("tells that only as many keys stay in memory as the setting allows", async () => {
     await using small = await startTestService({ config: { ...METRICS, cacheKeys: 2 } });
-    for (let issued = 0; issued < 3; issued++) {
-      const { apiKey } = await small.issue();
-      await small.post("/v1/auth/validate", { api_key: apiKey });
-    }
-    expect((await scrape(small)).get('claviger_key_cache_entries{kind="known"}')).toBe(2);
+    const keys = [await small.issue(), await small.issue(), await small.issue()];
+    // A late pulse empties the cache, as it does on a busy machine.
+    const known = await until(async () => {
+      for (const { apiKey } of keys) await small.post("/v1/auth/validate", { api_key: apiKey });
+      const entries = (await scrape(small)).get('claviger_key_cache_entries{kind="known"}') ?? 0;
+      return entries > 1 && entries;
+    });
+    expect(known).toBe(2);
   });
 
   test("is valid, and complete before the first request", async () => {
