@@ -136,7 +136,7 @@ describe("An erased account", () => {
 
   test("eraseAccount() refuses an account that gets a key at the same moment", async () => {
     const email = "race@example.org";
-    const old = await issue(admin.database, { email });
+    const old = await issue(admin.database, { email, name: "Race" });
     await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(old) }, BY);
     const outcome = await overtake(
       admin.testDatabase,
@@ -144,9 +144,22 @@ describe("An erased account", () => {
       () => eraseAccount(admin.database, accountOf(old), BY),
     );
     expect(outcome).toMatchObject({ code: "CONFLICT", sentence: expect.stringContaining("try again") });
+    const isAsBefore = async () => {
+      expect(await findAccount(admin.database, { uuid: accountOf(old) })).toMatchObject({
+        email,
+        name: "Race",
+      });
+      const noted = await admin.database.query(
+        (sql) =>
+          sql`select from audit where action = 'account.erase' and account_id = ${accountOf(old)}::uuid`,
+      );
+      expect(noted).toEqual([]);
+    };
+    await isAsBefore();
     expect(await eraseAccount(admin.database, accountOf(old), BY)).toMatchObject({
       sentence: "Cannot erase account: a key of it is not revoked; revoke its keys first",
     });
+    await isAsBefore();
   });
 
   test("eraseAccount() and replaceKey() at the same moment leave no key that works", async () => {

@@ -60,16 +60,19 @@ async function compareAll(figures: Figures) {
   );
   expect(figures.consumers.rows).toEqual(consumers as never);
   const near = await count<{ percent: number }>(
-    `select ${PERCENT} as percent from licenses l where ${LIMIT} is not null and ${USED} * 100 >= ${LIMIT} * 80
-      order by array_position('{enterprise,commercial,research,free}'::text[], l.tier), percent desc`,
+    `select 'lic_' || replace(l.id::text, '-', '') as id, tier, ${LIMIT} as "limit", ${USED} as used, ${PERCENT} as percent from licenses l where ${LIMIT} is not null and ${USED} * 100 >= ${LIMIT} * 80
+      order by array_position('{enterprise,commercial,research,free}'::text[], l.tier), percent desc, l.id`,
   );
   expect(figures.nearQuota.licenses).toBe(near.length);
   expect(figures.nearQuota.usedUp).toBe(near.filter(({ percent }) => percent >= 100).length);
-  expect(figures.nearQuota.rows.map(({ percent }) => percent)).toEqual(
-    near.slice(0, 100).map(({ percent }) => percent),
-  );
+  expect(
+    figures.nearQuota.rows.map(({ licenseId: id, tier, limit, used, percent }) => {
+      return { id, tier, limit, used, percent };
+    }),
+  ).toEqual(near.slice(0, 100) as never);
   const runningOut = await count<{ id: string; day: string }>(
-    `select 'lic_' || replace(l.id::text, '-', '') as id, tier,
+    `select 'lic_' || replace(l.id::text, '-', '') as id, tier, ${LIMIT} as "limit", ${USED} as used,
+            round(${WEEK} / 7.0)::bigint as "usedADay",
             to_char(($now::timestamptz + (${LIMIT} - ${USED}) * 7.0 / ${WEEK} * interval '1 day') at time zone 'UTC', 'YYYY-MM-DD') as day
        from licenses l
       where ${USED} < ${LIMIT} and ${WEEK} > 0 and expires_at > $now and $now::timestamptz + (${LIMIT} - ${USED}) * 7.0 / ${WEEK} * interval '1 day' < '2026-12-01Z'
@@ -80,9 +83,11 @@ async function compareAll(figures: Figures) {
       order by array_position('{enterprise,commercial,research,free}'::text[], tier::text), day, l.id`,
   );
   expect(figures.runsOut.licenses).toBe(runningOut.length);
-  expect(figures.runsOut.rows.map(({ licenseId, tier, day }) => ({ id: licenseId, tier, day }))).toEqual(
-    runningOut.slice(0, 100) as never,
-  );
+  expect(
+    figures.runsOut.rows.map(({ licenseId: id, tier, limit, used, usedADay, day }) => {
+      return { id, tier, limit, used, usedADay, day };
+    }),
+  ).toEqual(runningOut.slice(0, 100) as never);
   const expiring = await count<{ id: string; expiresAt: Date }>(
     `select 'lic_' || replace(l.id::text, '-', '') as id, expires_at as "expiresAt" from licenses l
       where expires_at > $now and expires_at <= $now::timestamptz + interval '90 days'

@@ -8,7 +8,7 @@ import {
   releaseMachine,
 } from "../../src/machines/mod.ts";
 import { ACTOR, NOW, orThrow } from "../support/issue.ts";
-import { licenseWith, type TestLicense } from "../support/machines.ts";
+import { licenseWith, setEnd, type TestLicense } from "../support/machines.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { useDatabase } from "../support/use.ts";
 
@@ -61,6 +61,32 @@ describe("deleteEndedMachines()", () => {
     await age(91);
     await deleteEndedMachines({ database, isStopping });
     expect(await listMachines(license)).toHaveLength(2);
+  });
+
+  test("keeps a machine without an activation as long as a license that was signed for it holds its place", async () => {
+    const DAY_MINUTES = 24 * 60;
+    for (const how of ["released", "its seat ended"]) {
+      const license = await licenseWith(database, { maxMachines: 1, seatMinutes: 5 });
+      const { uuid } = await activate(license, "one");
+      await setEnd(database, uuid ?? "", { signed_until: 60 });
+      if (how === "released") await releaseMachine(database, nameMachine(license.licenseUuid, "machine-one"));
+      else await setEnd(database, uuid ?? "", { active_until: -91 * DAY_MINUTES });
+      await deleteEndedMachines({ database, isStopping });
+      expect([how, await listMachines(license)]).toMatchObject([how, [{ endedAt: null }]]);
+      await expect(activate(license, "two")).rejects.toThrow("Every place");
+      for (const [days, left] of [
+        [89, 1],
+        [91, 0],
+      ] as const) {
+        await setEnd(database, uuid ?? "", { signed_until: -days * DAY_MINUTES });
+        await deleteEndedMachines({ database, isStopping });
+        expect([how, days, await listMachines(license)]).toEqual([
+          how,
+          days,
+          expect.objectContaining({ length: left }),
+        ]);
+      }
+    }
   });
 
   test("deletes at most 10,000 in a run", async () => {

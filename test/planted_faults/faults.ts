@@ -4,7 +4,7 @@
  * `faults.jsonl` has a fault in each line. `search` is a text that the file has exactly once, and `replace` stands there
  * instead. `tests` are files and folders below `test/`, separated by blanks.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface PlantedFault {
@@ -44,11 +44,27 @@ export function testsOf({ tests }: PlantedFault): string[] {
 export function findStale(fault: PlantedFault, root: string): string | undefined {
   const { file, search, replace } = fault;
   if (!existsSync(join(root, file))) return `${file} does not exist`;
-  const times = readFileSync(join(root, file), "utf8").split(search).length - 1;
+  const [before = "", ...after] = readFileSync(join(root, file), "utf8").split(search);
+  const times = after.length;
   if (times !== 1) return `${file} has its text ${times === 0 ? "no longer" : `${times} times`}`;
   if (search === replace) return "it changes nothing";
+  const replaced = file.startsWith("sql/") ? findReplaced(before, file, root) : undefined;
+  if (replaced !== undefined) return replaced;
   const lost = testsOf(fault).filter((path) => !existsSync(join(root, path)));
   return lost.length === 0 ? undefined : `${lost.join(", ")} does not exist`;
+}
+
+/** Says that a later migration replaces what this text of a migration begins to define; undefined if none does. */
+function findReplaced(text: string, file: string, root: string): string | undefined {
+  const begun = text.match(/^create (?:or replace )?(?:function|trigger) \w+/gm)?.at(-1);
+  if (begun === undefined) return undefined;
+  const isOver = /^\$\$;|^ +execute .*;/m.test(text.slice(text.lastIndexOf(begun)));
+  if (isOver) return undefined;
+  const name = begun.replace(/^create (?:or replace )?/, "");
+  const later = readdirSync(join(root, "sql")).filter((each) => `sql/${each}` > file);
+  const again = new RegExp(`^\\s*(?:create or replace|drop) ${name}\\b`, "m");
+  const found = later.find((each) => again.test(readFileSync(join(root, "sql", each), "utf8")));
+  return found && `sql/${found} replaces the ${name} of ${file}`;
 }
 
 /** Plants a fault that is not stale. Returns what takes it out again. */

@@ -52,6 +52,30 @@ describe("a planted fault", () => {
     ]);
   });
 
+  test("findStale() says that a later migration replaces the function or the trigger", () => {
+    mkdirSync(join(root, "sql"));
+    const body = (name: string) => `create function ${name}() returns trigger as $$\n  ${name} 1;\n$$;\n`;
+    const trigger =
+      "create trigger on_one after update on a\n  when (trigger 2)\n  execute function one();\n";
+    writeFileSync(
+      join(root, "sql/1_a.sql"),
+      `${body("one")}${body("two")}create table a (table 3);\n${trigger}`,
+    );
+    const staleOf = (search: string) => findStale(fault({ file: "sql/1_a.sql", search }), root);
+    const stale = () => ["one 1", "two 1", "table 3", "trigger 2"].map(staleOf);
+    expect(stale()).toEqual([undefined, undefined, undefined, undefined]);
+    writeFileSync(
+      join(root, "sql/2_b.sql"),
+      "create or replace function two() as $$$$;\ndrop trigger on_one on a;\n",
+    );
+    expect(stale()).toEqual([
+      undefined,
+      "sql/2_b.sql replaces the function two of sql/1_a.sql",
+      undefined,
+      "sql/2_b.sql replaces the trigger on_one of sql/1_a.sql",
+    ]);
+  });
+
   test("plant() changes this text alone, as it is written, and what it returns takes the fault out again", () => {
     const remove = plant(fault({}), root);
     expect(readFileSync(join(root, "a.ts"), "utf8")).toBe("one, two, two, $& four");

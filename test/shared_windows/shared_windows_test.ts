@@ -97,6 +97,26 @@ describe("createSharedWindows()", () => {
     await setSecond(30);
     expect(await take(other, key)).toMatchObject({ allowed: false, resetAfterMs: 31_000 });
     expect(await openProcess(1).peek(key, 0)).toMatchObject({ allowed: false, resetAfterMs: 31_000 });
+    await setSecond(60);
+    expect(await openProcess(1).peek(key, 0)).toMatchObject({ allowed: false, resetAfterMs: 1_000 });
+  });
+
+  test("says when the first request leaves the window, and for a lower limit when enough have left it", async () => {
+    const [one, key] = [openProcess(3), newKey()];
+    for (const second of [0, 10, 20]) {
+      await setSecond(second);
+      await take(one, key);
+    }
+    for (const [limit, second, retryAfterSeconds] of [
+      [3, 20, 41],
+      [3, 60, 1],
+      [2, 60, 11],
+      [1, 60, 21],
+    ] as const) {
+      await setSecond(second);
+      const refused = await take(openProcess(limit), key);
+      expect([limit, second, refused]).toMatchObject([limit, second, { allowed: false, retryAfterSeconds }]);
+    }
   });
 
   test("tells every refused request to wait until there is room, also after a statement that took long", async () => {
