@@ -7,7 +7,7 @@
 import { type Remedy, WORDS } from "./remedy.ts";
 
 /** Every code. */
-export type Code = ClientCode | OperatorCode;
+export type Code = ClientCode | OperatorCode | CommandCode;
 
 /** The codes for clients: those of the contract (`MISSING_KEY` … `NOT_CONFIGURED`), and those that Claviger adds. */
 export type ClientCode =
@@ -52,6 +52,9 @@ export type OperatorCode =
   | "CURSOR_EXPIRED"
   /** The request is for another host. */
   | "MISDIRECTED_REQUEST";
+
+/** The code that only commands get: the data of the installation is lost or damaged, and only a restore helps. */
+export type CommandCode = "DATA_LOST";
 
 /** Why a key is refused. Only operators see the reason; clients get the code. */
 export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";

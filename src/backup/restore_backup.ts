@@ -9,6 +9,7 @@ import { dirname } from "node:path";
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
+import { NO_RESTORE_NOTE, type RestoreNote } from "../database/embedded/mod.ts";
 import {
   copyIn,
   type DatabaseAddress,
@@ -44,6 +45,8 @@ export interface RestoreOptions {
   readonly place: string;
   /** Whether it is the operator's own server: a data folder then changes nothing. */
   readonly isExternal: boolean;
+  /** The note that a restore has begun: nobody takes what an interrupted one leaves for a whole database. */
+  readonly note?: RestoreNote;
   readonly actor: Actor;
   readonly clock: Clock;
   /** How long to wait while another process locks a table; 30 s by default. */
@@ -74,7 +77,7 @@ export async function restoreBackup(
   address: DatabaseAddress,
   options: RestoreOptions,
 ): Promise<Restored | Refusal> {
-  const { proven, migrations } = options;
+  const { proven, migrations, note = NO_RESTORE_NOTE } = options;
   const schema = proven.head.migrations.length;
   const own = migrations.slice(0, schema);
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot restore: ${why}`);
@@ -89,15 +92,30 @@ export async function restoreBackup(
         `backup has ${schema}; give a database that was never migrated: restore migrates it itself`,
     );
   }
-  const prepared = await migrate(address, own);
-  if (isRefusal(prepared)) return prepared;
-  const restored = await inTransaction(address, (sql) => load(sql, own, options)).catch((error) =>
-    toRefusal(error, proven.name, "restore"),
-  );
+  await note.leave();
+  let mayBeCommitted = false;
+  const loadAll = async () => {
+    const prepared = await migrate(address, own);
+    if (isRefusal(prepared)) return prepared;
+    return await inTransaction(address, async (sql) => {
+      const loaded = await load(sql, own, options);
+      mayBeCommitted = true;
+      return loaded;
+    });
+  };
+  let restored: Restored | Refusal;
+  try {
+    restored = await loadAll();
+  } catch (error) {
+    restored = toRefusal(error, proven.name, "restore");
+  } finally {
+    if (!mayBeCommitted) await note.takeBack();
+  }
   if (isRefusal(restored)) return restored;
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) return migrated;
   await finishRestore(address, options);
+  await note.remove();
   return restored;
 }
 

@@ -3,7 +3,7 @@ export const SUCCESS = 0;
 export const REFUSED = 1;
 export const WRONG_USAGE = 2;
 /**
- * Only of `serve`: only a person can repair the fault, so a restart does not help. Source: EX_CONFIG of sysexits.h, which
- * systemd calls CONFIG.
+ * Of `serve`: only a person can repair the fault, so a restart does not help. Of every command: the data is lost or
+ * damaged, and only a restore helps. Source: EX_CONFIG of sysexits.h, which systemd calls CONFIG.
  */
 export const NEEDS_PERSON = 78;

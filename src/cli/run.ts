@@ -6,6 +6,7 @@
  */
 import type { Actor, By } from "../audit/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../config/mod.ts";
+import { NO_RESTORE_NOTE, type RestoreNote } from "../database/embedded/mod.ts";
 import {
   checkSchema,
   type Database,
@@ -39,15 +40,16 @@ export class WrongUsage extends CommandRefused {
   override readonly status = WRONG_USAGE;
 }
 
-/** Thrown to end `serve` with status 78. */
-class PersonNeeded extends CommandRefused {
+/** Thrown to end `serve` with status 78, and every command for which the data is lost or damaged. */
+export class PersonNeeded extends CommandRefused {
   override readonly status = NEEDS_PERSON;
 }
 
 /** Returns a result; throws {@linkcode CommandRefused} for a refusal. */
 export function orRefuse<Result>(result: Result | Refusal): Result {
-  if (isRefusal(result)) throw new CommandRefused(renderRefusal(result));
-  return result;
+  if (!isRefusal(result)) return result;
+  const Refused = result.code === "DATA_LOST" ? PersonNeeded : CommandRefused;
+  throw new Refused(renderRefusal(result));
 }
 
 /**
@@ -191,6 +193,7 @@ export interface Opened {
   readonly address: DatabaseAddress;
   /** Whether it is the database of a running service that holds the data folder. */
   readonly isServed: boolean;
+  readonly restoreNote: RestoreNote;
   readonly log: Log;
   /**
    * Ends the command if a signal has come. Long work calls it where it can end without a half-done change, such as
@@ -202,6 +205,7 @@ export interface Opened {
 interface InstallationOptions extends Pick<DatabaseOptions, "ifStopped"> {
   readonly config: Config;
   readonly create: boolean;
+  readonly restores?: boolean;
 }
 
 /**
@@ -210,7 +214,7 @@ interface InstallationOptions extends Pick<DatabaseOptions, "ifStopped"> {
  */
 export async function withInstallation<Result>(
   invocation: Invocation,
-  { config, create, ifStopped = "nothing was changed" }: InstallationOptions,
+  { config, create, restores = false, ifStopped = "nothing was changed" }: InstallationOptions,
   work: (opened: Opened) => Promise<Result>,
 ): Promise<Result> {
   const stopping = new AbortController();
@@ -225,8 +229,9 @@ export async function withInstallation<Result>(
   const log: Log = { ...fullLog, info: () => {} };
   return await explainFailures(config, async () => {
     const isInterrupted = () => signal.aborted;
-    const options = { config, platform, clock, log, holder: "command", create, isInterrupted } as const;
-    const opened = await openInstallation(options).catch((error: unknown) => {
+    const shared = { config, platform, clock, log, isInterrupted };
+    const opening = openInstallation({ ...shared, holder: "command", create, restores });
+    const opened = await opening.catch((error: unknown) => {
       stopIfInterrupted();
       throw error;
     });
@@ -234,9 +239,10 @@ export async function withInstallation<Result>(
     const installation = orRefuse(opened);
     try {
       stopIfInterrupted();
-      const { address, isServed = false } = installation;
+      const { address, isServed = false, restoreNote = NO_RESTORE_NOTE } = installation;
       const modelsBucket = config.modelsBucket && { ...config.modelsBucket, signal };
-      return await work({ config: { ...config, modelsBucket }, address, isServed, log, stopIfInterrupted });
+      const opened = { config: { ...config, modelsBucket }, address, isServed, restoreNote, log };
+      return await work({ ...opened, stopIfInterrupted });
     } finally {
       await installation.close(CLOSE_DEADLINE_MS);
     }

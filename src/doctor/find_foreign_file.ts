@@ -5,7 +5,7 @@ import { hasCode } from "../system_error.ts";
 /** Enough for a large installation. A command of root that was run by mistake leaves foreign files near the top. */
 const MOST_FILES = 20_000;
 /** The names that the service writes. An operator may keep other files there, and a mounted disk has `lost+found`. */
-const OF_SERVICE = /^(lock|secret|serving|models|postgres.*)$/;
+const OF_SERVICE = /^(lock|installation|restoring|secret|serving|models|postgres.*)$/;
 
 /**
  * Finds a file of the service in the data folder that does not belong to the owner of the folder. The service runs as

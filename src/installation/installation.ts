@@ -7,7 +7,12 @@
 import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Config, GivenSecret } from "../config/mod.ts";
-import { type EmbeddedOptions, openEmbedded } from "../database/embedded/mod.ts";
+import {
+  type EmbeddedOptions,
+  NO_RESTORE_NOTE,
+  openEmbedded,
+  type RestoreNote,
+} from "../database/embedded/mod.ts";
 import { type DatabaseAddress, nameOfDatabase, toDatabaseAddress } from "../database/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -15,7 +20,10 @@ import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
 export interface InstallationOptions
-  extends Pick<EmbeddedOptions, "platform" | "clock" | "log" | "holder" | "create" | "isInterrupted"> {
+  extends Pick<
+    EmbeddedOptions,
+    "platform" | "clock" | "log" | "holder" | "create" | "restores" | "isInterrupted"
+  > {
   readonly config: Config;
 }
 
@@ -25,6 +33,8 @@ export interface Installation {
   readonly place: string;
   /** True if a running service holds the data folder, and its database was opened. */
   readonly isServed?: boolean;
+  /** The note of a restore into it. */
+  readonly restoreNote?: RestoreNote;
   /** Closes the installation. Close all connections to the database first. */
   close(deadlineMs: number): Promise<void>;
 }
@@ -44,6 +54,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
       address: toDatabaseAddress(config.databaseUrl),
       place: `the PostgreSQL at ${nameOfDatabase(config.databaseUrl)}`,
       isServed: false,
+      restoreNote: NO_RESTORE_NOTE,
       close: async () => {},
     };
   }
@@ -57,6 +68,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
     address: server.address,
     place: config.dataDir,
     isServed: !server.owned,
+    restoreNote: server.restoreNote,
     close: (deadlineMs) => server.stop(deadlineMs),
   };
 }

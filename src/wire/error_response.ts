@@ -38,7 +38,11 @@ const OPERATOR_STATUSES: Readonly<Record<OperatorCode, number>> = {
   MISDIRECTED_REQUEST: 421,
 };
 
-const STATUSES: Readonly<Record<Code, number>> = { ...CLIENT_STATUSES, ...OPERATOR_STATUSES };
+const STATUSES: Readonly<Record<Code, number>> = {
+  ...CLIENT_STATUSES,
+  ...OPERATOR_STATUSES,
+  DATA_LOST: CLIENT_STATUSES.SERVICE_UNAVAILABLE,
+};
 
 /** Returns the code on the wire. */
 export function toWireCode(code: Code): Code {

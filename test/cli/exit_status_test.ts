@@ -200,7 +200,26 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
         start({ CLAVIGER_POSTGRES_BIN: otherPostgres(), CLAVIGER_DATA_DIR: join(line.folder, "new") }),
     },
     { says: "PostgreSQL 17 made it", ends: () => startWith("postgres/PG_VERSION", "17\n") },
-    { says: "holds no version", ends: () => startWith("postgres/PG_VERSION", "\n") },
+  ],
+  "the data is lost or damaged, or a restore has not ended": [
+    { says: "has no valid PG_VERSION", ends: () => startWith("postgres/PG_VERSION", "\n") },
+    {
+      says: "its database is lost: it has models",
+      ends() {
+        const folder = join(line.folder, "lost");
+        mkdirSync(join(folder, "models"), { recursive: true, mode: 0o711 });
+        writeFileSync(join(folder, "models/file"), "");
+        return start({ CLAVIGER_DATA_DIR: folder });
+      },
+    },
+    {
+      says: "a restore into it has begun and has not ended",
+      async ends() {
+        const note = join(served.dataDir, "restoring");
+        writeFileSync(note, "");
+        return await start({ CLAVIGER_DATA_DIR: served.dataDir }).finally(() => rmSync(note));
+      },
+    },
   ],
   "a newer Claviger or another program made the tables": [
     {

@@ -111,7 +111,7 @@ describe("openEmbedded()", () => {
     writeFileSync(join(folder, "postgres.unfinished-99999/PG_VERSION"), "18\n");
     const server = await start(folder);
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
-    expect(readdirSync(folder).sort()).toEqual(["lock", "postgres"]);
+    expect(readdirSync(folder).sort()).toEqual(["installation", "lock", "postgres"]);
   });
 
   test("starts PostgreSQL with a clean environment, without the variables of the service", async () => {

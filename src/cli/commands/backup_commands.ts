@@ -185,7 +185,7 @@ async function load(
   const mismatch = checkBackupSchema(proven, migrations) ?? checkBrand(proven, config);
   if (mismatch !== undefined) throw new CommandRefused(mismatch);
   const plan = planSecret(proven, config, options);
-  await withInstallation(invocation, { config, create: true }, async (opened) => {
+  await withInstallation(invocation, { config, create: true, restores: true }, async (opened) => {
     if (opened.isServed) {
       throw new CommandRefused(
         `Cannot restore into ${config.dataDir}: a service runs there; stop it, or name an empty folder ` +
@@ -200,6 +200,7 @@ async function load(
       models: opened.config,
       place: config.databaseUrl === undefined ? config.dataDir : nameOfDatabase(config.databaseUrl),
       isExternal: config.databaseUrl !== undefined,
+      note: opened.restoreNote,
       actor: { kind: "command", name: userName },
       clock,
       watch: progress,

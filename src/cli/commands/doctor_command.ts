@@ -18,10 +18,18 @@ import { escapeControls } from "../../text/mod.ts";
 import { ORIGINS, readOrigin, VERSION } from "../../version.ts";
 import { command } from "../command.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
+import { renderFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { type InstallationFlags, JSON_OPTIONS } from "../options.ts";
 import { paint } from "../print.ts";
-import { CommandRefused, enterDataFolder, orRefuse, sourceOf, withInstallation } from "../run.ts";
+import {
+  CommandRefused,
+  enterDataFolder,
+  orRefuse,
+  PersonNeeded,
+  sourceOf,
+  withInstallation,
+} from "../run.ts";
 import { hangText } from "../wrap_text.ts";
 
 const QUERY_DEADLINE_MS = 10_000;
@@ -31,22 +39,29 @@ export const doctor = command({
   description: "examine the installation, while the service runs or is stopped, and say what to repair",
   options: JSON_OPTIONS,
   async run({ json, ...place }, { invocation, print }) {
-    const findings = await examine(invocation, place);
+    const { findings, isLost } = await examine(invocation, place);
     const failed = findings.filter(({ state }) => state === "fail").length;
     if (json) print.document({ ok: failed === 0, findings });
     else printFindings(invocation, findings);
-    if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
+    const Refused = isLost ? PersonNeeded : CommandRefused;
+    if (failed > 0) throw new Refused(`${failed} of ${findings.length} checks failed`);
   },
 });
 
-async function examine(invocation: Invocation, place: InstallationFlags): Promise<Finding[]> {
+interface Examined {
+  readonly findings: readonly Finding[];
+  /** Whether the data is lost or damaged, so that other commands end with 78. */
+  readonly isLost?: boolean;
+}
+
+async function examine(invocation: Invocation, place: InstallationFlags): Promise<Examined> {
   const { clock } = invocation;
   const program = { name: "program", ...ok(`${VERSION}, installed as ${ORIGINS[readOrigin()]}`) };
   const source = sourceOf(invocation, place);
   const config = readConfig(source);
   if (isRefusal(config)) {
     const wrong = fail(config.sentence, "correct it, then run `claviger config check`");
-    return [program, { name: "configuration", ...wrong }];
+    return { findings: [program, { name: "configuration", ...wrong }] };
   }
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
@@ -58,15 +73,17 @@ async function examine(invocation: Invocation, place: InstallationFlags): Promis
       const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       findings.push(...(await examineDatabase({ config, clock, address, database, place: where, app })));
-      if (findings.at(-1)?.name !== "schema" && (await hasDemo(database)))
+      // Only a hint: what is wrong with the database is said already.
+      if (findings.at(-1)?.name !== "schema" && (await hasDemo(database).catch(() => false)))
         findings.push({ name: "demo", ...DEMO });
     });
   } catch (error) {
-    if (!(error instanceof CommandRefused)) throw error;
-    const failed = fail(error.message, "do what this message says, then run `claviger doctor` again");
-    findings.push({ name: "database", ...failed });
+    // Whatever prevents the look at the database, the other findings may say why.
+    const remedy = "do what this message says, then run `claviger doctor` again";
+    findings.push({ name: "database", ...fail(renderFailure(error), remedy) });
+    return { findings, isLost: error instanceof PersonNeeded };
   }
-  return findings;
+  return { findings };
 }
 
 function examineSettings(source: ConfigSource, { unseen }: Config): CheckResult {

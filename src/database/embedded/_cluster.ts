@@ -3,7 +3,6 @@ import { spawn } from "node:child_process";
 import { chownSync, constants, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readRegularFile } from "../../read_regular_file.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
 import { syncPath } from "../../sync_path.ts";
 import { hasCode } from "../../system_error.ts";
 import type { ClusterUser } from "./_account.ts";
@@ -22,23 +21,19 @@ export const bareEnvironment = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" }
 const VERSION_LIMIT_BYTES = 64;
 
 /**
- * Returns the major version of the PostgreSQL that created the cluster, such as `18`; undefined if the cluster does
- * not exist yet. Root may read a cluster that belongs to another user, so root must not wait for a pipe in place of
- * the file, or show the target of a link.
+ * Returns the major version of the PostgreSQL that created the cluster, such as `18`; undefined if there is no valid
+ * one. Root may read a cluster that belongs to another user, so root must not wait for a pipe in place of the file, or
+ * show the target of a link.
  */
-export function readClusterMajor(cluster: string): string | Refusal | undefined {
-  const path = join(cluster, "PG_VERSION");
+export function readClusterMajor(cluster: string): string | undefined {
   try {
+    const path = join(cluster, "PG_VERSION");
     const text = readRegularFile(path, VERSION_LIMIT_BYTES, constants.O_NOFOLLOW);
-    if (/^\d+(\.\d+)?\n?$/.test(text)) return text.trim();
+    return /^\d+(\.\d+)?\n?$/.test(text) ? text.trim() : undefined;
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (["ENOENT", "ENOTDIR", "EFBIG"].some((code) => hasCode(error, code))) return undefined;
     throw error;
   }
-  return refuse(
-    "INVALID_REQUEST",
-    `Cannot use the database in ${cluster}: ${path} holds no version; restore a backup`,
-  );
 }
 
 export interface InitialiseOptions {
@@ -67,6 +62,11 @@ export async function initialiseCluster(options: InitialiseOptions): Promise<voi
     if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });
     throw new Error(`Cannot initialise the database in ${cluster}: ${explainError(error)}`, { cause: error });
   }
+}
+
+/** Takes the cluster's name from what an interrupted restore has made; the next step removes it as unfinished. */
+export function discardCluster(cluster: string): void {
+  renameSync(cluster, makeUnfinished(cluster));
 }
 
 function runInitdb(folder: string, { binaries, account, fsync }: InitialiseOptions): Promise<void> {

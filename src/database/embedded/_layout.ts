@@ -13,6 +13,10 @@ export function layoutOf(dataDir: string) {
     lock: join(folder, "lock"),
     /** PGDATA. It is created under another name and renamed when it is whole. */
     cluster: join(folder, "postgres"),
+    /** Written once there is a cluster: from then on a folder without one has lost it. */
+    installation: join(folder, "installation"),
+    /** Written before a restore changes anything, and removed after its end. */
+    restoring: join(folder, "restoring"),
   };
 }
 

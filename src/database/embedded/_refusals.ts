@@ -3,6 +3,7 @@ import { type Refusal, refuse } from "../../refusal.ts";
 import { codeOf, hasCode, type Reasons, reasonOf } from "../../system_error.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";
+import type { Trace } from "./_traces.ts";
 
 /** Refuses to start a database in a build without PostgreSQL. */
 export const NO_POSTGRES = refuse(
@@ -17,6 +18,53 @@ export function noData({ dataDir }: Layout): Refusal {
     `Cannot find a database in ${dataDir}: start the service or run migrate there first, or name the ` +
       "folder that the service uses with --data-dir",
   );
+}
+
+const REPLACE_DATA = 'see "Replace lost data" in `claviger guide backups`';
+const RESTORE = `restore a backup with \`claviger restore FILE\`: ${REPLACE_DATA}`;
+
+/** Refuses a folder in which an installation left traces, but no cluster. */
+export function lostData(layout: Layout, traces: readonly Trace[]): Refusal {
+  const [first] = traces;
+  if (traces.length === 1 && first === "secret") {
+    return noDatabase(
+      layout,
+      "it has a secret and no database",
+      `${RESTORE}; for a new installation with this secret move the file out of the folder, and name it in ` +
+        "CLAVIGER_SECRET_FILE",
+    );
+  }
+  const why = `its database is lost: it has ${traces.join(" and ")} of an installation, and no postgres`;
+  // An external database leaves these, too.
+  const mayBeExternal = traces.every((trace) => trace === "models" || trace === "serving");
+  return noDatabase(
+    layout,
+    why,
+    mayBeExternal
+      ? `if the database is your own PostgreSQL, DATABASE_URL is missing in the settings; otherwise ${RESTORE}`
+      : RESTORE,
+  );
+}
+
+/** Refuses a folder into which a restore was interrupted. */
+export function unfinishedRestore(layout: Layout): Refusal {
+  const again = `run \`claviger restore FILE\` again, which begins anew: ${REPLACE_DATA}`;
+  return noDatabase(layout, "a restore into it has begun and has not ended", again);
+}
+
+/** Refuses damaged data. `said` is what PostgreSQL says, or what is missing. */
+export function damagedData(layout: Pick<Layout, "dataDir">, said: string): Refusal {
+  return noDatabase(layout, `its data is damaged: ${said}`, RESTORE);
+}
+
+/** Refuses to restore into a folder whose cluster is damaged: the restore would have to delete it. */
+export function notReplaced(layout: Layout): Refusal {
+  const move = `move the whole folder away first: ${REPLACE_DATA}`;
+  return noDatabase(layout, `its data is damaged: ${layout.cluster} has no valid PG_VERSION`, move);
+}
+
+function noDatabase({ dataDir }: Pick<Layout, "dataDir">, why: string, remedy: string): Refusal {
+  return refuse("DATA_LOST", `Cannot open the data folder ${dataDir}: ${why}; ${remedy}`);
 }
 
 /** Refuses a folder that another process holds, and names that process. */

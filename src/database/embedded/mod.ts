@@ -7,4 +7,11 @@
 
 export { readOperatorVersion } from "./_operator_binaries.ts";
 export { stopLeftovers } from "./leftovers.ts";
-export { type EmbeddedAddress, type EmbeddedOptions, type EmbeddedServer, openEmbedded } from "./open.ts";
+export {
+  type EmbeddedAddress,
+  type EmbeddedOptions,
+  type EmbeddedServer,
+  NO_RESTORE_NOTE,
+  openEmbedded,
+  type RestoreNote,
+} from "./open.ts";

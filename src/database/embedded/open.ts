@@ -6,7 +6,6 @@
  * The owner always does the same steps, in whatever state the folder is: stop the remaining processes of an earlier
  * server, remove unfinished folders, unpack PostgreSQL and initialise the cluster if they are missing, start.
  */
-import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import { makeDataFolder, refuseForeignFolder } from "../../host/mod.ts";
@@ -22,26 +21,49 @@ import {
   unpackBinaries,
   versionOf,
 } from "./_binaries.ts";
-import { initialiseCluster, readClusterMajor } from "./_cluster.ts";
+import { discardCluster, initialiseCluster, readClusterMajor } from "./_cluster.ts";
 import { removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
-import { inUse, NO_POSTGRES, noData, toRefusal } from "./_refusals.ts";
+import {
+  damagedData,
+  inUse,
+  lostData,
+  NO_POSTGRES,
+  noData,
+  notReplaced,
+  toRefusal,
+  unfinishedRestore,
+} from "./_refusals.ts";
 import { sharedBuffers } from "./_settings.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
 import { supervise } from "./_supervisor.ts";
+import {
+  createRestoreNote,
+  findTraces,
+  isThere,
+  NO_RESTORE_NOTE,
+  noteInstallation,
+  type RestoreNote,
+} from "./_traces.ts";
 import { stopLeftovers } from "./leftovers.ts";
 
 export type { EmbeddedAddress } from "./_socket.ts";
+export { NO_RESTORE_NOTE, type RestoreNote } from "./_traces.ts";
 
 export interface EmbeddedOptions {
   readonly dataDir: string;
   /** A `serve` holds the folder for as long as it runs; a `command` ends soon, or uses the server of a `serve`. */
   readonly holder: HolderKind;
-  /** Whether a folder without data is initialised (true) or refused (false). */
+  /** Whether a folder without data is initialised (true) or refused (false). One that has lost its data never is. */
   readonly create: boolean;
+  /**
+   * Whether the caller restores a backup. Then a folder that has lost its database is initialised, too, and what an
+   * interrupted restore has left is removed. Goes with `create`.
+   */
+  readonly restores?: boolean;
   readonly platform: Platform;
   /** A real clock: opening waits for other processes. */
   readonly clock: Clock;
@@ -66,6 +88,7 @@ export interface EmbeddedServer {
   readonly address: EmbeddedAddress;
   /** Whether this process runs the server; otherwise a running service does. */
   readonly owned: boolean;
+  readonly restoreNote: RestoreNote;
   /**
    * Stops the server if this process runs it, and releases the folder. The server stops in order until the deadline,
    * then by force, which takes up to 4 s more and loses no committed data. Call this once, after the end of all
@@ -78,7 +101,8 @@ export interface EmbeddedServer {
  * Opens the data folder and returns a PostgreSQL that accepts connections.
  *
  * Refuses if another process holds the folder, if the folder has no data and `create` is false, or if another major
- * version created the data. Also refuses if this user or the user of the cluster cannot use the folder. Rejects if
+ * version created the data. Refuses with `DATA_LOST` if the folder has lost its data, if the data is damaged, or if a
+ * restore was interrupted. Also refuses if this user or the user of the cluster cannot use the folder. Rejects if
  * PostgreSQL cannot be unpacked, initialised or started; the message has its last lines.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer | Refusal> {
@@ -91,7 +115,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     const firstMade = (options.create ? makeDataFolder : refuseForeignFolder)(layout.dataDir);
     if (isRefusal(firstMade)) return firstMade;
     // Do not create a lock file in a folder that is not a data folder.
-    if (!options.create && !isThere(layout.lock) && !isThere(layout.cluster)) return noData(layout);
+    if (!options.create && !isThere(layout.lock) && !isThere(layout.cluster)) return withoutCluster(layout);
 
     const deadline = clock.monotonicMs() + (options.waitMs ?? 10_000);
     for (;;) {
@@ -112,9 +136,15 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   }
 }
 
-/** Tells whether the path exists. Throws if this user may not enter the folder, because the answer is then unknown. */
-function isThere(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+/** Refuses a folder without a cluster: it has lost its database, or it never had one. */
+function withoutCluster(layout: Layout): Refusal {
+  return refuseLost(layout) ?? noData(layout);
+}
+
+function refuseLost(layout: Layout): Refusal | undefined {
+  if (isThere(layout.restoring)) return unfinishedRestore(layout);
+  const traces = findTraces(layout);
+  return traces.length === 0 ? undefined : lostData(layout, traces);
 }
 
 async function openAsOwner(
@@ -145,9 +175,8 @@ async function startServer(
   const fsync = options.fsync ?? true;
   lock.write(renderHolder({ kind: holder, pid: process.pid, phase: "starting" }));
 
-  const made = readClusterMajor(cluster);
+  const made = await examineCluster(layout, options);
   if (isRefusal(made)) return made;
-  if (made === undefined && !options.create) return noData(layout);
   const account = findAccount(layout);
   if (isRefusal(account)) return account;
   if (account !== undefined) {
@@ -167,7 +196,10 @@ async function startServer(
   const stopped = await stopLeftovers({ cluster, clock, graceMs: 5000 });
   if (stopped > 0) log.warn("Stopped a PostgreSQL that an earlier process left running", { dataDir });
   removeUnfinished(dataDir);
-  if (made === undefined) await initialiseCluster({ cluster, binaries, account, fsync });
+  if (made === undefined) {
+    if (options.restores) await createRestoreNote(layout, { isClusterNew: true }).leave();
+    await initialiseCluster({ cluster, binaries, account, fsync });
+  }
 
   const supervisor = await supervise({
     cluster,
@@ -179,6 +211,12 @@ async function startServer(
     clock,
     log,
   });
+  if (!options.restores) {
+    await noteInstallation(layout).catch((error: unknown) => {
+      // The folder can be used without it, and a later start writes it.
+      log.warn("Cannot write the file installation", { dataDir, reason: reasonOf(error) });
+    });
+  }
   const socket = openSocketFolder(cluster);
   lock.write(renderHolder({ kind: holder, pid: process.pid, phase: "ready" }));
   const tidied = tidyUp(binaries, options).catch((error: unknown) => {
@@ -188,6 +226,7 @@ async function startServer(
   return {
     address: socket.address,
     owned: true,
+    restoreNote: createRestoreNote(layout, { isClusterNew: made === undefined }),
     async stop(deadlineMs) {
       try {
         await supervisor.stop(deadlineMs);
@@ -198,6 +237,31 @@ async function startServer(
       }
     },
   };
+}
+
+/**
+ * Returns the major version of the cluster; undefined if there is none and one may be made. Refuses a folder that has
+ * lost its database, or into which a restore was interrupted. A restore removes what that one has left.
+ */
+async function examineCluster(
+  layout: Layout,
+  { create, restores, clock, log }: EmbeddedOptions,
+): Promise<string | Refusal | undefined> {
+  const { cluster, dataDir } = layout;
+  if (isThere(layout.restoring)) {
+    if (!restores) return unfinishedRestore(layout);
+    log.warn("An earlier restore into this folder has not ended: what it left is removed", { dataDir });
+    await stopLeftovers({ cluster, clock, graceMs: 0 });
+    if (isThere(cluster)) discardCluster(cluster);
+  }
+  const made = readClusterMajor(cluster);
+  if (made !== undefined) return made;
+  if (isThere(cluster)) {
+    if (restores) return notReplaced(layout);
+    return damagedData(layout, `${cluster} has no valid PG_VERSION`);
+  }
+  if (!create) return withoutCluster(layout);
+  return restores ? undefined : refuseLost(layout);
 }
 
 /** Returns the operator's programs if `postgresBin` is set; otherwise unpacks the programs inside. */
@@ -243,6 +307,7 @@ async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefin
   return {
     address: socket.address,
     owned: false,
+    restoreNote: NO_RESTORE_NOTE,
     stop: () => Promise.resolve(socket.close()),
   };
 }

@@ -1,0 +1,87 @@
+/**
+ * The traces that an installation and a restore leave in a data folder, so that a folder that has lost its database is
+ * never taken for a new one.
+ *
+ * A first start makes the cluster before everything else, and the cluster appears whole. So what the other files say
+ * of an installation without a cluster is true whenever the start was interrupted. `lock`, the unpacked programs and
+ * unfinished folders say nothing.
+ */
+import { lstatSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { syncPath } from "../../sync_path.ts";
+import type { Layout } from "./_layout.ts";
+
+/** A file or folder that only an installation leaves. */
+export type Trace = "installation" | "secret" | "models" | "serving";
+
+/** Finds the traces of an installation; throws if this user may not look for them. */
+export function findTraces({ dataDir }: Layout): Trace[] {
+  const names: readonly Trace[] = ["installation", "secret", "serving"];
+  const found = names.filter((name) => isThere(join(dataDir, name)));
+  return hasFile(join(dataDir, "models")) ? [...found, "models"] : found;
+}
+
+/** Tells whether something has this path. Throws if this user may not enter the folder: the answer is then unknown. */
+export function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+/** Notes that the data folder has an installation, on disk before this returns. */
+export function noteInstallation({ installation }: Layout): Promise<void> {
+  return isThere(installation) ? Promise.resolve() : write(installation, INSTALLATION);
+}
+
+/** The note that a restore has begun. While it is there, only a restore opens the data folder. */
+export interface RestoreNote {
+  /** Leaves the note, before the restore changes anything. */
+  leave(): Promise<void>;
+  /** Removes the note of a restore that has changed nothing. A cluster that was made for the restore keeps it. */
+  takeBack(): Promise<void>;
+  /** Removes the note of a restore that is complete. */
+  remove(): Promise<void>;
+}
+
+/** Returns the note of a restore into this folder. Each step is on disk before it returns. */
+export function createRestoreNote(
+  layout: Layout,
+  { isClusterNew }: { readonly isClusterNew: boolean },
+): RestoreNote {
+  const { restoring, dataDir } = layout;
+  const remove = async () => {
+    rmSync(restoring, { force: true });
+    await syncPath(dataDir);
+  };
+  return {
+    leave: () => write(restoring, RESTORING),
+    takeBack: () => (isClusterNew ? Promise.resolve() : remove()),
+    async remove() {
+      await noteInstallation(layout);
+      await remove();
+    },
+  };
+}
+
+const nothing = () => Promise.resolve();
+
+/** The note of a restore into an external database, whose folder does not belong to Claviger: none. */
+export const NO_RESTORE_NOTE: RestoreNote = { leave: nothing, takeBack: nothing, remove: nothing };
+
+const INSTALLATION =
+  "This folder has an installation of Claviger. If the folder postgres is lost, no command fills this folder anew: " +
+  "restore a backup, as `claviger guide backups` says.\n";
+const RESTORING =
+  "A restore into this folder has begun and has not ended. Until `claviger restore` has ended, every other command " +
+  "refuses this folder.\n";
+
+/** That the file exists is all that counts, so it needs no draft. */
+async function write(path: string, text: string): Promise<void> {
+  writeFileSync(path, text, { mode: 0o644, flush: true });
+  await syncPath(dirname(path));
+}
+
+/** Tells whether a folder, or a folder in it, has anything but folders. */
+function hasFile(folder: string): boolean {
+  if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() === false) return true;
+  if (!isThere(folder)) return false;
+  return readdirSync(folder, { recursive: true, withFileTypes: true }).some((entry) => !entry.isDirectory());
+}
