@@ -4,11 +4,21 @@ import { toId } from "../ids.ts";
 import { allowsRow, isRestricted, type ListPart, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 
 /**
- * The states of a machine in lists. `active`: it holds a place. `released`: it is not active any more, and only a
- * license that was signed for it keeps its place taken. `ended`: it holds no place.
+ * The states of a machine. `active`: it holds a place. `offline`: it is not active, and a license that was signed for it
+ * holds its place, because that license works without a network. `released`: it holds no place, because it was released.
+ * `ended`: it holds no place for another reason.
  */
-export const MACHINE_STATES = ["active", "released", "ended"] as const;
+export const MACHINE_STATES = ["active", "offline", "released", "ended"] as const;
 export type MachineState = (typeof MACHINE_STATES)[number];
+
+/** What each state means, in the words of operators. */
+export const STATE_MEANINGS: Readonly<Record<MachineState, string>> = {
+  active: "it holds a place until its seat ends or, node-locked, until it is released",
+  offline: "it is not active, but holds a place until the last license that was signed for it has ended",
+  released: "it holds no place: it was released",
+  ended:
+    "it holds no place: its seat or the license that was signed for it ended, or machines are not counted any more",
+};
 
 /** The data of a machine for operators. */
 export interface MachineSummary {
@@ -79,6 +89,11 @@ export function isTaken(sql: Sql): Fragment {
   return sql`m.ended_at is null and greatest(m.active_until, m.signed_until) > statement_timestamp()`;
 }
 
+/** Tells whether a machine holds a place. */
+export function isHolding({ state }: Pick<MachineSummary, "state">): boolean {
+  return state === "active" || state === "offline";
+}
+
 /** Counts the places of a license that are taken. */
 export async function countTaken(database: Database, licenseUuid: string): Promise<number> {
   const [row] = await database.read<{ taken: number }>(
@@ -117,7 +132,7 @@ export function allowsMachine(sql: Sql, restriction: Restriction = UNRESTRICTED)
 /** Returns the condition of a state, as SQL, beside the stored one: a place ends by itself before the upkeep notes it. */
 function isStill(sql: Sql, state: MachineState): Fragment {
   if (state === "active") return sql`m.active_until > statement_timestamp()`;
-  return state === "released" ? sql`m.signed_until > statement_timestamp()` : sql`true`;
+  return state === "offline" ? sql`m.signed_until > statement_timestamp()` : sql`true`;
 }
 
 /** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */
@@ -161,16 +176,15 @@ async function select(
       select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, state,
              m.activated_at as "activatedAt", m.last_seen_at as "lastSeenAt",
              case when state = 'active' then nullif(m.active_until, 'infinity') end as "activeUntil",
-             case when state <> 'ended' then nullif(greatest(m.active_until, m.signed_until), 'infinity') end
+             case when state in ('active', 'offline') then nullif(greatest(m.active_until, m.signed_until), 'infinity') end
                as "takenUntil"
         from machines m
         join licenses l on l.id = m.license_id
         join accounts a on a.id = l.account_id
         cross join lateral (
-          select case when m.ended_at is not null then 'ended'
+          select case when not (${isTaken(sql)}) then case when m.released_at is null then 'ended' else 'released' end
                       when m.active_until > statement_timestamp() then 'active'
-                      when m.signed_until > statement_timestamp() then 'released'
-                      else 'ended' end as state) s
+                      else 'offline' end as state) s
        where ${isSelected(sql)}
        order by m.id ${filter.newestFirst ? sql`desc` : sql``}`,
   );

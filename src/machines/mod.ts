@@ -12,6 +12,7 @@ export {
   countMachines,
   countTaken,
   findMachine,
+  isHolding,
   isTaken,
   listMachines,
   MACHINE_STATES,
@@ -19,6 +20,7 @@ export {
   type MachineState,
   type MachineSummary,
   renderMachine,
+  STATE_MEANINGS,
 } from "./list_machines.ts";
 export { deleteEndedMachines, machinesUpkeep, noteEnds, noteEndsUpkeep } from "./machines_upkeep.ts";
 export {

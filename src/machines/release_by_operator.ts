@@ -3,12 +3,12 @@ import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import type { RestrictedBy, Restriction } from "../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { allowsMachine, findMachine, type MachineSummary } from "./list_machines.ts";
+import { allowsMachine, findMachine, isHolding, type MachineSummary } from "./list_machines.ts";
 
 /**
  * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has
- * ended: no release frees such a place earlier; until then it is `released`. Nothing changes for a machine that was not
- * active. Refuses an unknown machine, and a machine that holds no place.
+ * ended: no release frees such a place earlier; until then the machine is `offline`. Nothing changes for a machine that is
+ * offline already. Refuses an unknown machine, and a machine that holds no place.
  */
 export async function releaseByOperator(
   database: Database,
@@ -22,7 +22,7 @@ export async function releaseByOperator(
          where m.id = ${uuid}::uuid and ${allowsMachine(sql, restriction)}
       ),
       released as materialized (
-        select r.*, case when r.ended_at is null then 'released' else 'ended' end as state
+        select r.*, case when r.ended_at is null then 'offline' else 'released' end as state
           from allowed a cross join lateral release_place(a.license_id, a.fingerprint) r
       ),
       noted as (
@@ -30,18 +30,18 @@ export async function releaseByOperator(
                (select k.id from keys k where k.license_id = l.id order by k.id desc limit 1) as key_id,
                jsonb_build_object('machine', ${toId("mch", uuid)}::text, 'state', 'active') as before,
                jsonb_build_object('machine', ${toId("mch", uuid)}::text, 'state', r.state)
-                 || case when r.state = 'released' then jsonb_build_object('taken_until', r.signed_until) else '{}' end
+                 || case when r.state = 'offline' then jsonb_build_object('taken_until', r.signed_until) else '{}' end
                  as after
           from released r join licenses l on l.id = r.license_id
       ),
       logged as (${auditCte(sql, { action: "machine.release", actor, at: now, from: sql`noted` })})
-      select state, case when state = 'released' then signed_until end as "takenUntil" from released`,
+      select state, case when state = 'offline' then signed_until end as "takenUntil" from released`,
   );
   if (row !== undefined) return { id: toId("mch", uuid), ...row, isChanged: true };
   const machine = await findReleasable(database, uuid, { restriction });
   if (isRefusal(machine)) return machine;
   const { id, state, takenUntil } = machine;
-  if (state === "released") return { id, state, takenUntil, isChanged: false };
+  if (state === "offline") return { id, state, takenUntil, isChanged: false };
   return refuse("CONFLICT", `${CANNOT}: somebody changed it at the same moment; try again`);
 }
 
@@ -53,7 +53,7 @@ export async function findReleasable(
 ): Promise<MachineSummary | Refusal> {
   const machine = await findMachine(database, uuid, { restriction });
   if (machine === undefined) return refuseUnknownMachine("release machine", uuid);
-  return machine.state === "ended" ? refuse("CONFLICT", `${CANNOT}: it holds no place`) : machine;
+  return isHolding(machine) ? machine : refuse("CONFLICT", `${CANNOT}: it holds no place`);
 }
 
 const CANNOT = "Cannot release machine";

@@ -46,7 +46,7 @@ describe("GET /admin/v1/machines", () => {
     }
     const [one = ""] = ids;
     await admin.call("POST", `/machines/${one}/release`, { body: {} });
-    expect(await readAll(admin, `/machines?license=${id}&state=ended`)).toMatchObject([{ id: one }]);
+    expect(await readAll(admin, `/machines?license=${id}&state=released`)).toMatchObject([{ id: one }]);
   });
 
   test("refuses an unknown account, another state and a wrong id", async () => {
@@ -63,12 +63,12 @@ describe("POST /admin/v1/machines/ID/release", () => {
   test("frees the place, and refuses a machine that holds none", async () => {
     const { ids, ...license } = await withThree();
     const [one = ""] = ids;
-    const released = { id: one, state: "ended", taken_until: null, changed: true };
+    const released = { id: one, state: "released", taken_until: null, changed: true };
     expect((await admin.call("POST", `/machines/${one}/release`, { body: { reason: "lost" } })).body).toEqual(
       released,
     );
     await placeMachine(admin.database, license, "four");
-    expect((await admin.call("GET", `/machines/${one}`)).body).toMatchObject({ id: one, state: "ended" });
+    expect((await admin.call("GET", `/machines/${one}`)).body).toMatchObject({ id: one, state: "released" });
     expect(await admin.call("POST", `/machines/${one}/release`, { body: {} })).toMatchObject({
       status: 409,
       body: { code: "CONFLICT", error: "Cannot release machine: it holds no place" },
@@ -82,7 +82,7 @@ describe("POST /admin/v1/machines/ID/release", () => {
     const release = () => admin.call("POST", `/machines/${one}/release`, { body: {} });
     const { body } = await release();
     expect(body).toMatchObject({
-      state: "released",
+      state: "offline",
       taken_until: expect.stringMatching(/Z$/),
       changed: true,
     });

@@ -68,11 +68,11 @@ describe("claviger machines release", () => {
     expect((await activate("workstation-3")).status).toBe(409);
     expect((await release(first, ["--reason", "lost"])).out).toBe(`Released ${first}: its place is free\n`);
     expect((await activate("workstation-3")).status).toBe(200);
-    expect(await line.json(["machines", "show", first])).toMatchObject({ id: first, state: "ended" });
+    expect(await line.json(["machines", "show", first])).toMatchObject({ id: first, state: "released" });
     const [row] = await line
       .json(["audit", "--key", key.id, "--limit", "2"])
       .then((rows) => rows.filter(({ action }: { action: string }) => action === "machine.release"));
-    expect(row).toMatchObject({ reason: "lost", after: { machine: first, state: "ended" } });
+    expect(row).toMatchObject({ reason: "lost", after: { machine: first, state: "released" } });
   });
 
   test("refuses a machine without a place, and an unknown one", async () => {

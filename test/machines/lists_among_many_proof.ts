@@ -5,7 +5,7 @@
 import { expect, test } from "bun:test";
 import { type Fragment, openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
-import { listMachines, type MachineFilter, noteEnds } from "../../src/machines/mod.ts";
+import { listMachines, type MachineFilter, type MachineState, noteEnds } from "../../src/machines/mod.ts";
 import { shortest } from "../support/shortest.ts";
 import { useTestDatabase } from "../support/use.ts";
 import { fillMachines } from "./fill_machines.ts";
@@ -46,7 +46,7 @@ const setAll = (change: (sql: Sql) => Fragment) => run((sql) => sql`update machi
 /** Does what autovacuum does within minutes of a change of most rows. */
 const clean = () => run((sql) => sql`vacuum analyze machines`);
 
-async function pages(what: string, expected: Record<"active" | "released" | "ended", number>) {
+async function pages(what: string, expected: Record<MachineState, number>) {
   const [one] = await listMachines(server.database, { filter: { limit: 1 } });
   const owners = {
     "any account": {},
@@ -69,16 +69,20 @@ test(`a page of machines takes at most ${MOST_MS} ms among ${MACHINES} machines`
   );
   await fillMachines(server.database, { licenses: LARGE_ACCOUNT_LICENSES, account });
   await fillMachines(server.database, { licenses: MACHINES / 5 - LARGE_ACCOUNT_LICENSES });
-  await pages("all active", { active: 51, released: 0, ended: 0 });
+  await pages("all active", { active: 51, offline: 0, released: 0, ended: 0 });
 
   await setAll((sql) => sql`active_until = now() - interval '1 minute'`);
   const beganMs = performance.now();
   await noteEnds({ database: server.database, isStopping: () => false });
   console.log(`The ends were noted in ${Math.round(performance.now() - beganMs)} ms`);
   await clean();
-  await pages("all ended", { active: 0, released: 0, ended: 51 });
+  await pages("all ended", { active: 0, offline: 0, released: 0, ended: 51 });
+
+  await setAll((sql) => sql`released_at = now()`);
+  await clean();
+  await pages("all released", { active: 0, offline: 0, released: 51, ended: 0 });
 
   await setAll((sql) => sql`ended_at = null, signed_until = now() + interval '1 day'`);
   await clean();
-  await pages("all released", { active: 0, released: 51, ended: 0 });
+  await pages("all offline", { active: 0, offline: 51, released: 0, ended: 0 });
 }, 600_000);

@@ -30,15 +30,15 @@ test("noteEnds() moves a seat that ended to the list of its state, and leaves ev
   await setEnd(server.database, signed, { signed_until: 60 });
   for (const uuid of [signed, gone]) await setEnd(server.database, uuid, { active_until: -1 });
   // Before the note they are in no list of a state, rather than in a wrong one.
-  expect(await lists(license)).toEqual({ active: [held], released: [], ended: [] });
+  expect(await lists(license)).toEqual({ active: [held], offline: [], released: [], ended: [] });
   await note();
-  expect(await lists(license)).toEqual({ active: [held], released: [signed], ended: [gone] });
+  expect(await lists(license)).toEqual({ active: [held], offline: [signed], released: [], ended: [gone] });
   await setEnd(server.database, signed, { signed_until: -1 });
   await note();
-  expect(await lists(license)).toEqual({ active: [held], released: [], ended: [signed, gone] });
+  expect(await lists(license)).toEqual({ active: [held], offline: [], released: [], ended: [signed, gone] });
   // Its next activation is the same machine again.
   expect(await placeMachine(server.database, license, "gone")).toBe(gone);
-  expect(await lists(license)).toEqual({ active: [held, gone], released: [], ended: [signed] });
+  expect(await lists(license)).toEqual({ active: [held, gone], offline: [], released: [], ended: [signed] });
 });
 
 test("noteEnds() skips a machine that a request holds", async () => {

@@ -26,29 +26,29 @@ async function list(filter: MachineFilter): Promise<string[]> {
   return machines.map(({ id }) => parseId("mch", id) ?? "");
 }
 
-/** A license with a machine in each state, among them two that ended: one by a release, one by its time alone. */
+/** A license with a machine in each state: the offline one was released while a signed license holds its place. */
 async function inEveryState() {
   const license = await licenseWith(database, { maxMachines: 5, seatMinutes: 60 });
   const active = await place(license, "active");
+  const offline = await place(license, "offline");
+  await setEnd(database, offline, { signed_until: 60 });
   const released = await place(license, "released");
-  await setEnd(database, released, { signed_until: 60 });
   const ended = await place(license, "ended");
-  const due = await place(license, "due");
-  for (const uuid of [released, ended]) orThrow(await releaseByOperator(database, uuid, BY));
-  await setEnd(database, due, { active_until: -1 });
+  for (const uuid of [offline, released]) orThrow(await releaseByOperator(database, uuid, BY));
+  await setEnd(database, ended, { active_until: -1 });
   await noteEnds({ database, isStopping: () => false });
-  return { license, active, released, ended, due };
+  return { license, active, offline, released, ended };
 }
 
 describe("listMachines()", () => {
   test("shows each state by the clock of the database, with the ends that matter", async () => {
-    const { license, active, released, ended, due } = await inEveryState();
+    const { license, active, offline, released, ended } = await inEveryState();
     const machines = await listMachines(database, { filter: { licenseUuid: license.licenseUuid } });
     expect(machines.map(({ id, state }) => [parseId("mch", id), state])).toEqual([
       [active, "active"],
+      [offline, "offline"],
       [released, "released"],
       [ended, "ended"],
-      [due, "ended"],
     ]);
     expect(
       machines.map(({ activeUntil, takenUntil }) => [activeUntil !== null, takenUntil !== null]),
@@ -78,24 +78,25 @@ describe("listMachines()", () => {
   });
 
   test("filters by each condition and by several together", async () => {
-    const { license, active, released, ended, due } = await inEveryState();
+    const { license, active, offline, released, ended } = await inEveryState();
     const other = await licenseWith(database, { maxMachines: 1 });
     const elsewhere = await place(other, "elsewhere");
     const { licenseUuid, keyUuid } = license;
     const first = await findMachine(database, active);
     const accountUuid = parseId("usr", first?.userId ?? "");
-    const all = [active, released, ended, due];
+    const all = [active, offline, released, ended];
     expect(await list({ licenseUuid })).toEqual(all);
     expect(await list({ keyUuid })).toEqual(all);
     expect(await list({ accountUuid })).toEqual(all);
     expect(await list({ licenseUuid, keyUuid: other.keyUuid })).toEqual([]);
-    expect(await list({ accountUuid, state: "ended" })).toEqual([ended, due]);
-    expect(await list({ keyUuid, state: "released" })).toEqual([released]);
+    expect(await list({ accountUuid, state: "released" })).toEqual([released]);
+    expect(await list({ keyUuid, state: "offline" })).toEqual([offline]);
     expect(await list({ licenseUuid, state: "active", newestFirst: true })).toEqual([active]);
     for (const [state, uuids] of [
       ["active", [active, elsewhere]],
+      ["offline", [offline]],
       ["released", [released]],
-      ["ended", [ended, due]],
+      ["ended", [ended]],
     ] as const) {
       const found = await list({ state });
       expect(found.filter((uuid) => [...all, elsewhere].includes(uuid))).toEqual([...uuids]);
@@ -103,14 +104,16 @@ describe("listMachines()", () => {
   });
 
   test("continues after a machine, in both directions", async () => {
-    const { license, active, released, ended, due } = await inEveryState();
+    const { license, active, offline, released, ended } = await inEveryState();
     const { licenseUuid } = license;
-    expect(await list({ licenseUuid, limit: 2 })).toEqual([active, released]);
-    expect(await list({ licenseUuid, limit: 2, afterUuid: released })).toEqual([ended, due]);
-    expect(await list({ licenseUuid, state: "ended", limit: 1 })).toEqual([ended]);
-    expect(await list({ licenseUuid, state: "ended", limit: 1, afterUuid: ended })).toEqual([due]);
-    expect(await list({ licenseUuid, limit: 1, newestFirst: true, afterUuid: due })).toEqual([ended]);
-    expect((await list({ limit: 1, newestFirst: true }))[0]).toBe(due);
+    expect(await list({ licenseUuid, limit: 2 })).toEqual([active, offline]);
+    expect(await list({ licenseUuid, limit: 2, afterUuid: offline })).toEqual([released, ended]);
+    expect(await list({ licenseUuid, limit: 1, newestFirst: true, afterUuid: ended })).toEqual([released]);
+    expect((await list({ limit: 1, newestFirst: true }))[0]).toBe(ended);
+    const another = await place(license, "another");
+    orThrow(await releaseByOperator(database, another, BY));
+    expect(await list({ licenseUuid, state: "released", limit: 1 })).toEqual([released]);
+    expect(await list({ licenseUuid, state: "released", limit: 1, afterUuid: released })).toEqual([another]);
   });
 
   test("shows a restricted reader only machines of licenses with a key that it may see", async () => {
@@ -150,7 +153,7 @@ describe("releaseByOperator()", () => {
     const id = toId("mch", uuid);
     expect(await releaseByOperator(database, uuid, BY)).toEqual({
       id,
-      state: "ended",
+      state: "released",
       takenUntil: null,
       isChanged: true,
     });
@@ -159,7 +162,7 @@ describe("releaseByOperator()", () => {
         keyUuid: parseId("key", orThrow(rotated).id),
         hasAccount: true,
         before: { machine: id, state: "active" },
-        after: { machine: id, state: "ended" },
+        after: { machine: id, state: "released" },
         reason: "the laptop was lost",
       },
     ]);
@@ -171,17 +174,17 @@ describe("releaseByOperator()", () => {
     const uuid = await place(license, "one");
     await setEnd(database, uuid, { signed_until: 60 });
     const released = orThrow(await releaseByOperator(database, uuid, BY));
-    expect(released).toMatchObject({ state: "released", isChanged: true, takenUntil: expect.any(Date) });
+    expect(released).toMatchObject({ state: "offline", isChanged: true, takenUntil: expect.any(Date) });
     await expect(place(license, "two")).rejects.toThrow("Every place");
     expect(await releaseByOperator(database, uuid, BY)).toEqual({ ...released, isChanged: false });
     const releases = await findReleases(license.licenseUuid);
-    expect(releases).toMatchObject([{ after: { state: "released", taken_until: expect.any(String) } }]);
+    expect(releases).toMatchObject([{ after: { state: "offline", taken_until: expect.any(String) } }]);
   });
 
   test("refuses a machine that holds no place, and an unknown machine", async () => {
-    const { license, ended, due } = await inEveryState();
+    const { license, released, ended } = await inEveryState();
     const before = await findReleases(license.licenseUuid);
-    for (const uuid of [ended, due]) {
+    for (const uuid of [released, ended]) {
       expect(await releaseByOperator(database, uuid, BY)).toMatchObject({ code: "CONFLICT" });
       expect(sentenceOf(await findReleasable(database, uuid))).toBe(
         "Cannot release machine: it holds no place",

@@ -294,8 +294,8 @@ class ModelPlaces {
     [this.most, this.minutes] = [most, minutes];
     if (!isRemoved && !isOtherLength) return;
     for (const machine of this.#held()) {
-      machine.isEnded = isRemoved || endOf(machine) <= nowMs;
       const isActive = machine.activeUntilMs > nowMs && !isRemoved;
+      machine.isEnded = !isActive && machine.signedUntilMs <= nowMs;
       machine.activeUntilMs = isActive ? this.#seatEnd(nowMs) : Number.NEGATIVE_INFINITY;
     }
   }

@@ -5,13 +5,14 @@ import {
   activateMachine,
   createHeartbeats,
   createMachineNames,
+  listMachines,
   releaseMachine,
 } from "../../src/machines/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { createLicenseSigner, ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { ACTOR, BRAND, NOW, orThrow } from "../support/issue.ts";
-import { licenseWith, type TestLicense } from "../support/machines.ts";
+import { licenseWith, type Places, type TestLicense } from "../support/machines.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { useDatabase } from "../support/use.ts";
 
@@ -162,6 +163,84 @@ describe("LicenseSigner.sign() for a license that counts machines", () => {
       (sql) => sql`select id from machines where license_id = ${license.licenseUuid}::uuid`,
     );
     expect(rows).toEqual([]);
+  });
+});
+
+describe("A place that a signed license holds", () => {
+  const THREE = { maxMachines: 3, seatMinutes: null };
+  /** Changes of a license, each of them and its way back. */
+  const CHANGES: readonly (readonly [string, Places, Places])[] = [
+    ["the machine limit", { maxMachines: null }, { maxMachines: 1 }],
+    ["a lower limit", { maxMachines: 1 }, { maxMachines: 2 }],
+    ["the length of seats", { seatMinutes: 5 }, { maxMachines: 1, seatMinutes: null }],
+    ["limit and seats", { maxMachines: null, seatMinutes: null }, { maxMachines: 1, seatMinutes: 5 }],
+  ];
+
+  test.each(CHANGES)("stays taken when %s changes and comes back", async (_, change, back) => {
+    const license = await licenseWith(database, THREE);
+    await activate(license, "signed");
+    await sign(license, "signed");
+    await exportFor(license, "offline");
+    await activate(license, "unsigned");
+
+    await license.change(change);
+    await license.change(back);
+
+    await release(license, "unsigned");
+    expect(expectRefused(await activate(license, "another"))).toMatchObject({
+      code: "MACHINE_LIMIT_REACHED",
+      machines: { limit: back.maxMachines, used: 2 },
+    });
+    // Its own machine works on, and takes no further place.
+    expect(orThrow(await activate(license, "offline")).used).toBe(2);
+    await release(license, "offline");
+    await endSigned(license);
+    for (const machine of ["signed", "offline"]) await release(license, machine);
+    expect(orThrow(await activate(license, "another")).used).toBe(1);
+  });
+
+  test("reads as offline while machines are not counted, and has ended with its license", async () => {
+    const license = await licenseWith(database, THREE);
+    const { licenseUuid } = license;
+    await activate(license, "unsigned");
+    await activate(license, "signed");
+    await sign(license, "signed");
+    const states = async () =>
+      (await listMachines(database, { filter: { licenseUuid } })).map(({ state }) => state);
+
+    await license.change({ maxMachines: null });
+    expect(await states()).toEqual(["ended", "offline"]);
+
+    await endSigned(license);
+    expect(await states()).toEqual(["ended", "ended"]);
+  });
+
+  test("reads as offline after an export and after a release, then tells why it holds none", async () => {
+    const license = await licenseWith(database, THREE);
+    const { licenseUuid } = license;
+    await exportFor(license, "exported");
+    await activate(license, "signed");
+    await sign(license, "signed");
+    await release(license, "signed");
+    const states = async () =>
+      (await listMachines(database, { filter: { licenseUuid } })).map(({ state }) => state);
+    expect(await states()).toEqual(["offline", "offline"]);
+
+    await endSigned(license);
+    // The first one was never released.
+    expect(await states()).toEqual(["ended", "released"]);
+
+    // Another place makes it forget the release.
+    await exportFor(license, "signed");
+    await endSigned(license);
+    expect(await states()).toEqual(["ended", "ended"]);
+  });
+
+  test("is not counted if its license was signed while machines were not counted", async () => {
+    const license = await licenseWith(database, {});
+    orThrow(await exportFor(license, "one"));
+    await license.change({ maxMachines: 1 });
+    expect(orThrow(await activate(license, "two")).used).toBe(1);
   });
 });
 

@@ -176,7 +176,7 @@ const changeMachines: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it.`}</p>
+      <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every active machine loses its place; a place that a signed license holds stays.`}</p>
       <PlacesFields field={field} of={of.key} />
     </>
   ),

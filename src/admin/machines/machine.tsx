@@ -6,6 +6,7 @@ import {
   type MachineSummary,
   refuseUnknownMachine,
   releaseByOperator,
+  STATE_MEANINGS,
 } from "../../machines/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
@@ -32,9 +33,9 @@ const release: Action<MachineSummary> = action({
   perform: ({ of, by, visit }) => releaseByOperator(visit.options.database, parseId("mch", of.id) ?? "", by),
   done: {
     "machine.release": (_, after) =>
-      Object(after).state === "ended"
+      Object(after).state === "released"
         ? "The machine is released: its place is free."
-        : "The machine is released. Its place stays taken until the license that was signed for it ends.",
+        : "The machine is released. It is offline: its place stays taken until the license that was signed for it ends.",
   },
 });
 
@@ -60,6 +61,7 @@ function showMachine(machine: MachineSummary, { now }: Visit): Detail {
     below: (
       <Facts
         facts={[
+          ["State", `${state}: ${STATE_MEANINGS[state]}`],
           ["Machine id", <Id id={id} />],
           ["Name", name === null ? NONE : <Foreign text={name} />],
           ["Platform", platform === null ? NONE : <Foreign text={platform} />],

@@ -5,6 +5,7 @@ import { findAccountNamed } from "../../licensing/mod.ts";
 import {
   countMachines,
   countTaken,
+  isHolding,
   listMachines,
   MACHINE_STATES,
   type MachineState,
@@ -94,13 +95,13 @@ function columnsAt(now: Date): readonly Column<MachineSummary>[] {
 
 /** The state of a machine as a colored word. */
 export function MachineStatePill({ state }: { readonly state: MachineState }) {
-  const tones = { active: "good", released: "warning", ended: "expired" } as const;
+  const tones = { active: "good", offline: "warning", released: "expired", ended: "expired" } as const;
   return <Pill tone={tones[state]}>{state}</Pill>;
 }
 
 /** Until when the machine keeps its place taken. */
 export function TakenUntil({ machine, now }: { readonly machine: MachineSummary; readonly now: Date }) {
-  if (machine.state === "ended") return <span class="muted">free</span>;
+  if (!isHolding(machine)) return <span class="muted">free</span>;
   return machine.takenUntil === null ? "it is released" : <Ago at={machine.takenUntil} now={now} />;
 }
 

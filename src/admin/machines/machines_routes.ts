@@ -10,6 +10,7 @@ import {
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
+  STATE_MEANINGS,
 } from "../../machines/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
@@ -22,7 +23,7 @@ import { route, titled } from "../frame/api/route.ts";
 const TEXT = described(v.nullable(v.string()), "As the client sent it; null if it sent none");
 const STATE = described(
   oneOfThese(MACHINE_STATES),
-  "`released`: not active any more, but its place stays taken until the last license that was signed for it has ended",
+  MACHINE_STATES.map((state) => `\`${state}\`: ${STATE_MEANINGS[state]}`).join("; "),
 );
 
 const MACHINE = titled("Machine", {
@@ -52,13 +53,15 @@ const RELEASED_MACHINE = titled("ReleasedMachine", {
     v.nullable(timestamp()),
     "Until when its place stays taken, because a license was signed for it; null if it is free",
   ),
-  changed: described(v.boolean(), "False if it was released before"),
+  changed: described(v.boolean(), "False if it was not active: then only a signed license holds its place"),
 });
 
 export const MACHINE_ROUTES = [
   route("GET /machines", "machines:read", {
     id: "listMachines",
     summary: "List the machines that meet every condition, in the order of their first activation",
+    description:
+      "Until version 0.4 `released` was the state that is `offline` now, and machines that are `released` now were `ended`.",
     query: v.strictObject({
       account: v.optional(ACCOUNT_FIELD),
       license: v.optional(parsedField(idRule("lic"), { description: "Only machines of this license" })),
