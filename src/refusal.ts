@@ -53,7 +53,7 @@ export type OperatorCode =
   /** The request is for another host. */
   | "MISDIRECTED_REQUEST";
 
-/** The code that only commands get: the data of the installation is lost or damaged, and only a restore helps. */
+/** The code that only commands get: the data of the installation is lost or damaged, or may be, and a restore helps. */
 export type CommandCode = "DATA_LOST";
 
 /** Why a key is refused. Only operators see the reason; clients get the code. */

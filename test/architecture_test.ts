@@ -73,7 +73,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   processes: ["database"],
   shared_windows: ground,
   machines: ["licensing", "audit", ...ground],
-  backup: ["audit", "models", "usage", "operators", "machines", "host", ...ground],
+  backup: ["audit", "models", "bucket", "usage", "operators", "machines", "host", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "bucket", "licensing", "repository_token", "identity", "database", "limits"],
   upkeep: ["database"],

@@ -1,9 +1,8 @@
 /** The content of a backup: the tar with every table and model file, before it is compressed. */
 import { createHash } from "node:crypto";
 import { copyOut, type Sql } from "../database/mod.ts";
-import { type ModelsPlace, readStored, type StoredFile, selectFiles } from "../models/mod.ts";
-import { BackupFailure } from "./_errors.ts";
-import { explained } from "./_files.ts";
+import { type StoredFile, selectFiles } from "../models/mod.ts";
+import type { ModelSaver } from "./_save_models.ts";
 import { createRowSum } from "./_sums.ts";
 import { countRows, renderCopiesOut } from "./_tables.ts";
 import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";
@@ -26,8 +25,6 @@ export interface ContentOptions {
   readonly now: Date;
   /** The root secret's text, if the backup should contain it. */
   readonly secret?: string | undefined;
-  /** Where the model files are, if the backup should contain them or keep them beside it. */
-  readonly models?: ModelsPlace | undefined;
   readonly watch: Watch;
 }
 
@@ -35,11 +32,13 @@ interface Content {
   readonly head: Head;
   /** Filled in while the content is rendered. */
   readonly sums: Sums;
+  /** The model files that go into the tar, and how to read them. */
+  readonly models: { readonly files: readonly StoredFile[]; readonly read: ModelSaver["read"] } | undefined;
   readonly options: ContentOptions;
 }
 
 /** Yields the tar's bytes in order. */
-export async function* renderTar(sql: Sql, { head, sums, options }: Content): AsyncGenerator<Buffer> {
+export async function* renderTar(sql: Sql, { head, sums, models, options }: Content): AsyncGenerator<Buffer> {
   const whole = createHash("sha256");
   // Not joined, because copying megabytes of rows costs more than another chunk.
   const entry = (name: string, bytes: Buffer) => [
@@ -47,7 +46,7 @@ export async function* renderTar(sql: Sql, { head, sums, options }: Content): As
     bytes,
     tarPadding(bytes.length),
   ];
-  for await (const bytes of renderContent(sql, { head, sums, options }, entry)) {
+  for await (const bytes of renderContent(sql, { head, sums, models, options }, entry)) {
     whole.update(bytes);
     yield bytes;
   }
@@ -58,7 +57,7 @@ export async function* renderTar(sql: Sql, { head, sums, options }: Content): As
 
 async function* renderContent(
   sql: Sql,
-  { head, sums, options }: Content,
+  { head, sums, models, options }: Content,
   entry: (name: string, bytes: Buffer) => Buffer[],
 ): AsyncGenerator<Buffer> {
   yield* entry(HEAD_NAME, renderJson(head));
@@ -69,11 +68,10 @@ async function* renderContent(
       yield* entry(partName(table.name, ++number), part);
     }
   }
-  if (!head.models || options.models === undefined) return;
-  for (const file of await listModelFiles(sql, head.tables)) {
+  for (const file of models?.files ?? []) {
     const { sha256, sizeBytes } = file;
     yield renderTarHeader({ name: modelName(sha256), size: sizeBytes }, options.now);
-    yield* readModel(options.models, file, options.watch);
+    yield* models?.read(file) ?? [];
     yield tarPadding(sizeBytes);
     sums.models.push({ sha256, bytes: sizeBytes });
   }
@@ -128,32 +126,8 @@ export async function sumTable(
 }
 
 /** Lists the model files that the database names. */
-export async function listModelFiles(sql: Sql, tables: readonly BackedUpTable[]): Promise<StoredFile[]> {
+export async function listModelFiles(sql: Sql): Promise<StoredFile[]> {
   // Older schemas have no such table.
-  if (!tables.some(({ name }) => name === "model_files")) return [];
-  return await selectFiles(sql);
-}
-
-/** Yields a model file; throws at its end, or earlier, if it is damaged. */
-export async function* readModel(
-  place: ModelsPlace,
-  { sha256, sizeBytes }: StoredFile,
-  watch: Watch,
-): AsyncGenerator<Buffer> {
-  const hash = createHash("sha256");
-  let done = 0;
-  try {
-    for await (const bytes of readStored(place, { sha256, sizeBytes })) {
-      hash.update(bytes);
-      done += bytes.length;
-      if (done > sizeBytes) break;
-      watch.onProgress({ doing: "saving", what: modelName(sha256), done, of: sizeBytes });
-      yield bytes;
-    }
-  } catch (error) {
-    throw explained(`Cannot read the model file ${sha256}`, error);
-  }
-  if (done !== sizeBytes || hash.digest("hex") !== sha256) {
-    throw new BackupFailure(`the model file ${sha256} is damaged; see \`claviger models verify\``);
-  }
+  const [found] = await sql`select from pg_class where oid = to_regclass('model_files')`;
+  return found === undefined ? [] : await selectFiles(sql);
 }

@@ -8,3 +8,6 @@ export class BackupFailure extends Error {}
 export function damaged(how: string): BadBackup {
   return new BadBackup(`${how}: it is damaged; use another copy or an earlier backup`);
 }
+
+/** Thrown for a database that may be a new one in place of lost data. The message is a sentence for the operator. */
+export class NotAdmitted extends Error {}

@@ -3,16 +3,17 @@
  *
  * It is a tar compressed with Zstandard: `tar --zstd -xf FILE` unpacks it. In it, in this order:
  *
- *     backup.json               what it is: the version and brand of Claviger, the time, the migrations that
- *                               the database had, and the tables with their columns
+ *     backup.json               what it is: the version and brand of Claviger, the time, the installation, how many keys
+ *                               it has, the migrations that the database had, the tables with their columns, and
+ *                               the model files that could not be saved, each with the reason
  *     secret                    the root secret as one line, if the backup contains it
  *     tables/NAME/000001.copy   the rows of a table as PostgreSQL's `copy … to stdout` writes them: text
  *     tables/NAME/000002.copy   format, UTF-8, UTC. The size of a tar's file must be known before its first
  *     …                         byte, so a table is in parts of whole rows; an empty table has no part
  *     models/SHA256             model files, if the backup contains them; the files that `beside` names are in a folder
  *                               beside the backup instead: `models/ab/abcdef…`, each under its SHA-256
- *     sums.json                 rows, bytes and SHA-256 of each table (of all its parts together), of each model
- *                               file, and the SHA-256 of all bytes of the tar before this entry
+ *     sums.json                 rows, bytes and SHA-256 of each table (of all its parts together), of each saved
+ *                               model file, and the SHA-256 of all bytes of the tar before this entry
  *
  * 40 bytes follow the compressed tar; Zstandard skips them: `5c2a4d18 20000000`, and the SHA-256 of all bytes of the
  * file before them.
@@ -34,8 +35,11 @@
 import * as v from "valibot";
 
 export const FORMAT = "claviger-backup";
-/** The newest format. Format 2 is for the backups of a folder: their head has `beside`. All others have format 1. */
-export const FORMAT_VERSION = 2;
+/**
+ * The newest format. Only its heads have `installation`, `keys` and `missing_models`. Format 2 was for the backups of a
+ * folder, whose heads have `beside`, with the installation in it; all others had format 1.
+ */
+export const FORMAT_VERSION = 3;
 
 export const HEAD_NAME = "backup.json";
 export const SECRET_NAME = "secret";
@@ -62,6 +66,15 @@ const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const digest = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const modelFile = v.strictObject({ sha256: digest, bytes: count });
 
+/** A model file that the database names and the backup does not have. */
+const missingModel = v.strictObject({
+  ...modelFile.entries,
+  /** The versions of models that have it, each as `name version`. */
+  versions: v.array(v.string()),
+  /** The reason as a phrase. */
+  why: v.string(),
+});
+
 const tableSchema = v.strictObject({
   name,
   columns: v.pipe(v.array(name), v.minLength(1)),
@@ -72,7 +85,7 @@ const tableSchema = v.strictObject({
 
 export const headSchema = v.strictObject({
   format: v.literal(FORMAT),
-  format_version: v.picklist([1, FORMAT_VERSION]),
+  format_version: v.picklist([1, 2, FORMAT_VERSION]),
   claviger: v.string(),
   made_at: v.pipe(v.string(), v.isoTimestamp()),
   brand: v.string(),
@@ -82,16 +95,30 @@ export const headSchema = v.strictObject({
   tables: v.array(tableSchema),
   secret: v.boolean(),
   models: v.boolean(),
+  /**
+   * The SHA-256 of the sealed canary, by which the backups of one installation know each other; null before the first
+   * start has sealed one.
+   */
+  installation: v.optional(v.nullable(digest)),
+  /** How many keys the database has, also revoked ones: a key is never deleted. */
+  keys: v.optional(count),
+  missing_models: v.optional(v.array(missingModel)),
   beside: v.optional(
     v.strictObject({
-      /** The SHA-256 of the sealed canary, by which the backups of one installation know each other. */
-      installation: v.nullable(digest),
+      /** Only in format 2. */
+      installation: v.optional(v.nullable(digest)),
       /** The files that the backup needs in the folder `models` beside it. */
       files: v.array(modelFile),
     }),
   ),
 });
 
+/** Returns the installation of a backup; undefined if an earlier format does not tell it, or if it had none yet. */
+export function installationOf({ installation, beside }: Head): string | undefined {
+  return installation ?? beside?.installation ?? undefined;
+}
+
+export type MissingModel = v.InferOutput<typeof missingModel>;
 export type BackedUpTable = v.InferOutput<typeof tableSchema>;
 export type Head = v.InferOutput<typeof headSchema>;
 

@@ -4,9 +4,10 @@
  * `format.ts` describes the file. Owns the table `last_backup`.
  */
 export { addBackup, type FolderBackup, type FolderOptions } from "./backup_folder.ts";
-export type { Sums } from "./format.ts";
+export { type Head, installationOf, type MissingModel, type Sums } from "./format.ts";
 export { KEEP_RULE } from "./keep_rule.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";
+export { countKeys, type FoundBackup, isWhole, listBackups } from "./list_backups.ts";
 export type { Progress } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";

@@ -12,7 +12,7 @@ import { isLockTimeout } from "../database/mod.ts";
 import { checkStoredFile, isSha256, pathOfFile, type StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf } from "../system_error.ts";
-import { BackupFailure, BadBackup, damaged } from "./_errors.ts";
+import { BackupFailure, BadBackup, damaged, NotAdmitted } from "./_errors.ts";
 import { explained, FileFailure } from "./_files.ts";
 import { unseal } from "./_seal.ts";
 import { createRowSum } from "./_sums.ts";
@@ -143,6 +143,7 @@ async function readCanary(
 
 /** Turns an error whose cause the operator can remove into a refusal; throws every other error again. */
 export function toRefusal(error: unknown, name: string, doing: "verify" | "back up" | "restore"): Refusal {
+  if (error instanceof NotAdmitted) return refuse("DATA_LOST", error.message);
   if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
   if (error instanceof BadBackup)
     return refuse("INVALID_REQUEST", `Cannot use the backup ${name}: ${error.message}`);
@@ -153,8 +154,18 @@ export function toRefusal(error: unknown, name: string, doing: "verify" | "back 
 
 /** Yields the sections in order. If any byte is wrong, it throws at the latest before the section `sums`. */
 export async function* readBackup(path: string): AsyncGenerator<Section> {
+  const bytes = decompress(path);
+  try {
+    yield* readSections(bytes);
+  } finally {
+    // Its reader may end early.
+    await bytes.return(undefined);
+  }
+}
+
+async function* readSections(source: AsyncIterable<Buffer>): AsyncGenerator<Section> {
   const whole = createHash("sha256");
-  const tar = readTar(decompress(path), (bytes, entry) => {
+  const tar = readTar(source, (bytes, entry) => {
     if (entry !== SUMS_NAME) whole.update(bytes);
   });
   let entry = await tar.next();
@@ -214,6 +225,16 @@ export async function readHead(path: string): Promise<Head> {
   } finally {
     await bytes.return(undefined);
   }
+}
+
+/** Counts the keys of a backup, and reads it as far as that needs. */
+export async function readKeyCount(path: string): Promise<number | undefined> {
+  for await (const section of readBackup(path)) {
+    if (section.kind !== "table" || section.table.name !== "keys") continue;
+    for await (const _ of section.content);
+    return section.rows();
+  }
+  return undefined;
 }
 
 /** Yields a section, and then skips the content that its reader has not read. */

@@ -21,13 +21,14 @@ import {
   type Sql,
 } from "../database/mod.ts";
 import { restoreMachines } from "../machines/mod.ts";
-import { type ModelsPlace, modelsFolderOf, type StoredFile, storeBytes } from "../models/mod.ts";
+import { listCopies, type ModelsPlace, modelsFolderOf, type StoredFile, storeBytes } from "../models/mod.ts";
 import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
-import { readModel, sumTable } from "./_content.ts";
+import { sumTable } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
 import { explain } from "./_files.ts";
+import { readProven } from "./_save_models.ts";
 import { inTransaction } from "./_session.ts";
 import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
@@ -214,7 +215,8 @@ async function loadBeside(options: RestoreOptions): Promise<void> {
   if (besideFolder === undefined) return;
   for (const { sha256, bytes: sizeBytes } of head.beside?.files ?? []) {
     const file = { sha256, sizeBytes };
-    await loadModel(file, readModel({ dataDir: dirname(besideFolder) }, file, { onProgress() {} }), options);
+    const [copy] = await listCopies({ dataDir: dirname(besideFolder) }, file);
+    if (copy !== undefined) await loadModel(file, readProven(copy, file, { onProgress() {} }), options);
   }
 }
 

@@ -1,14 +1,16 @@
 /**
  * Takes a backup: everything from one snapshot, while other sessions continue to write.
  *
- * Before the snapshot, the tables are locked against changes of their structure (`access share`, which blocks
- * neither reads nor writes), so that the catalogue describes the tables of the snapshot.
+ * Before the snapshot, the model files are saved or found good, because that can take long, and because the head, which
+ * comes first in the file, names those that cannot be saved. Then the tables are locked against changes of their structure
+ * (`access share`, which blocks neither reads nor writes), so that the catalogue describes the tables of the snapshot.
  */
 import { createHash } from "node:crypto";
 import { pipeline } from "node:stream";
 // Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
 // Node it needs.
 import * as zlib from "node:zlib";
+import type { Clock } from "../clock.ts";
 import {
   checksumOf,
   type DatabaseAddress,
@@ -16,29 +18,29 @@ import {
   migrationStatus,
   type Sql,
 } from "../database/mod.ts";
-import { checkStoredFile, keepFile, locateFile } from "../models/mod.ts";
+import { type ModelsPlace, type StoredFile, selectVersionsOf } from "../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
 import { reasonOf } from "../system_error.ts";
-import { type ContentOptions, listModelFiles, readModel, renderTar } from "./_content.ts";
+import { type ContentOptions, listModelFiles, renderTar } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
-import {
-  checkPlace,
-  explain,
-  FileFailure,
-  type WholeOptions,
-  type WrittenFile,
-  writeThrough,
-  writeWhole,
-} from "./_files.ts";
+import { checkPlace, type WholeOptions, type WrittenFile, writeThrough, writeWhole } from "./_files.ts";
+import { createModelSaver, type ModelSaver } from "./_save_models.ts";
 import { seal } from "./_seal.ts";
 import { inTransaction } from "./_session.ts";
 import { listTables, quoted, setCopySettings, tableNamesOf } from "./_tables.ts";
-import { FORMAT, FORMAT_VERSION, type Head, modelName, type Sums, ZSTD_CHUNK_BYTES } from "./format.ts";
+import {
+  FORMAT,
+  FORMAT_VERSION,
+  type Head,
+  type MissingModel,
+  type Sums,
+  ZSTD_CHUNK_BYTES,
+} from "./format.ts";
 import { noteBackup } from "./last_backup.ts";
 import { toRefusal, verifyBackup } from "./read_backup.ts";
 
-export interface BackupOptions extends Omit<WholeOptions, "check">, ContentOptions {
+export interface BackupOptions extends Omit<WholeOptions, "check">, Omit<ContentOptions, "now"> {
   /** The file; `-` means standard output. */
   readonly path: string;
   /** The migrations of this program. The database may have only the first of them, but no other ones. */
@@ -47,17 +49,38 @@ export interface BackupOptions extends Omit<WholeOptions, "check">, ContentOptio
   readonly brand: string;
   /** How long to wait while another process locks a table; 30 s by default. */
   readonly lockWaitMs?: number;
+  /** Where the model files are, if the backup should contain them or keep them beside it. */
+  readonly models?: ModelsPlace | undefined;
   /** The folder beside the backup that keeps the model files, in place of the file itself. */
   readonly besideFolder?: string;
+  readonly clock: Pick<Clock, "now">;
 }
 
 export interface Backup extends WrittenFile {
+  /** Its `missing_models` are the model files that could not be saved; everything else is saved. */
   readonly head: Head;
   readonly sums: Sums;
+  /** How many model files the database names. */
+  readonly modelFiles: number;
   /** Whether the file was read again and is right; standard output cannot be read. */
   readonly isVerified: boolean;
   /** Why the database could not note that a backup was taken; undefined if it did. */
   readonly notNoted: string | undefined;
+}
+
+/** What tells one installation from another. */
+export interface BackupSource {
+  /** As `installationOf` returns it. */
+  readonly installation: string | undefined;
+  readonly keys: number;
+}
+
+/** A backup of which the model files are saved. */
+interface Prepared {
+  /** The migrations that the database has. */
+  readonly known: readonly Migration[];
+  readonly isOutdated: boolean;
+  readonly saver: ModelSaver | undefined;
 }
 
 /**
@@ -69,7 +92,28 @@ export async function writeBackup(
   address: DatabaseAddress,
   options: BackupOptions,
 ): Promise<Backup | Refusal> {
-  const status = await migrationStatus(address, options.migrations);
+  try {
+    await checkPlace(options.path, options);
+    const prepared = await prepareBackup(address, options);
+    if (isRefusal(prepared)) return prepared;
+    return await finishBackup(address, prepared, { ...options, now: options.clock.now() });
+  } catch (error) {
+    return toRefusal(error, options.path, "back up");
+  }
+}
+
+/**
+ * Saves the model files, before the snapshot. `admit` is called first, and may throw. Throws what {@linkcode toRefusal}
+ * turns into a refusal.
+ */
+export async function prepareBackup(
+  address: DatabaseAddress,
+  options: Omit<BackupOptions, "path" | "replace" | "lock"> & {
+    readonly admit?: (source: BackupSource) => Promise<void>;
+  },
+): Promise<Prepared | Refusal> {
+  const { migrations, models, besideFolder, clock, watch } = options;
+  const status = await migrationStatus(address, migrations);
   if (status.refusal !== undefined) return status.refusal;
   if (status.applied.length === 0) {
     return refuse(
@@ -77,110 +121,132 @@ export async function writeBackup(
       "Cannot back up: the database is empty; no Claviger has served from it yet",
     );
   }
-  if (status.applied.length > options.migrations.length) {
+  if (status.applied.length > migrations.length) {
     return refuse(
       "INVALID_REQUEST",
       "Cannot back up: a newer Claviger migrated the database, and this one does not know everything in it; take the " +
         "backup with the newer one",
     );
   }
-  const known = options.migrations.slice(0, status.applied.length);
-  try {
-    await checkPlace(options.path, options);
-    const write = async (fd: number) => {
-      const written = await inTransaction(address, async (sql) => {
-        await sql`set transaction isolation level repeatable read, read only`;
-        await setCopySettings(sql, options.lockWaitMs);
-        // The lock takes no snapshot: the first statement that reads rows does.
-        await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
-        return await writeSnapshot(sql, known, { ...options, fd });
-      });
-      // After the transaction, because large files take long.
-      await keepModels(written.head, options);
-      return written;
-    };
-    const isVerified = options.path !== "-";
-    const written = await writeWhole(options.path, write, {
-      ...options,
-      // After the transaction, which holds back migrations.
-      async check(path) {
-        const proven = await verifyBackup(path, options.watch);
-        if (isRefusal(proven)) throw new BackupFailure(`the written file is wrong: ${proven.sentence}`);
-      },
+  const { source, files } = await inTransaction(address, async (sql) => {
+    await setCopySettings(sql, options.lockWaitMs);
+    return { source: await readSource(sql), files: await listModelFiles(sql) };
+  });
+  await options.admit?.(source);
+  const saver = models && createModelSaver({ models, besideFolder, now: clock.now(), watch });
+  await saver?.save(files);
+  const known = migrations.slice(0, status.applied.length);
+  return { known, isOutdated: status.pending.length > 0, saver };
+}
+
+interface FinishOptions extends Omit<BackupOptions, "clock">, Pick<ContentOptions, "now"> {}
+
+/** Takes the snapshot and writes it, after {@linkcode prepareBackup}. Throws as that does. */
+export async function finishBackup(
+  address: DatabaseAddress,
+  { known, isOutdated, saver }: Prepared,
+  options: FinishOptions,
+): Promise<Backup> {
+  const write = (fd: number) =>
+    inTransaction(address, async (sql) => {
+      await sql`set transaction isolation level repeatable read, read only`;
+      await setCopySettings(sql, options.lockWaitMs);
+      // The lock takes no snapshot: the first statement that reads rows does.
+      await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
+      return await writeSnapshot(sql, known, { ...options, saver, fd });
     });
-    const note = (sql: Sql) => noteBackup(sql, { takenAt: options.now, isVerified });
-    const notNoted =
-      status.pending.length > 0
-        ? "its schema is older than this program"
-        : await inTransaction(address, note).catch(reasonOf);
-    return { ...written, isVerified, notNoted };
-  } catch (error) {
-    return toRefusal(error, options.path, "back up");
-  }
+  const isVerified = options.path !== "-";
+  const written = await writeWhole(options.path, write, {
+    ...options,
+    // After the transaction, which holds back migrations.
+    async check(path) {
+      const proven = await verifyBackup(path, options.watch);
+      if (isRefusal(proven)) throw new BackupFailure(`the written file is wrong: ${proven.sentence}`);
+    },
+  });
+  const missingModels = saver === undefined ? null : (written.head.missing_models?.length ?? 0);
+  const note = (sql: Sql) => noteBackup(sql, { takenAt: options.now, isVerified, missingModels });
+  const notNoted = isOutdated
+    ? "its schema is older than this program"
+    : await inTransaction(address, note).catch(reasonOf);
+  return { ...written, isVerified, notNoted };
 }
 
 async function writeSnapshot(
   sql: Sql,
   migrations: readonly Migration[],
-  options: BackupOptions & { readonly fd: number },
+  options: FinishOptions & Pick<Prepared, "saver"> & { readonly fd: number },
 ): Promise<Omit<Backup, "isVerified" | "notNoted">> {
+  const { saver, secret, now } = options;
   const [seen] = await sql<{ applied: number; postgres: number }[]>`
     select count(*) as applied, current_setting('server_version_num')::integer as postgres
       from schema_migrations`;
   if (seen?.applied !== migrations.length) {
     throw new BackupFailure("the database is being migrated; try again when that is done");
   }
-  const [canary] = await sql<{ sealed: string }[]>`select sealed from secret_canary`;
-  if (options.secret !== undefined) proveSecret(options.secret, canary?.sealed);
+  if (secret !== undefined) proveSecret(secret, await readCanary(sql));
+  const { installation, keys } = await readSource(sql);
   const tables = await listTables(sql, migrations);
+  const listed = await listModelFiles(sql);
+  // A file may have been added since the files were saved.
+  await saver?.save(listed);
+  const saved = saver === undefined ? [] : listed.filter((file) => saver.problemOf(file) === undefined);
   const isBeside = options.besideFolder !== undefined;
-  const listed = isBeside ? await listModelFiles(sql, tables) : [];
-  const files = listed.map(({ sha256, sizeBytes }) => ({ sha256, bytes: sizeBytes }));
-  const installation = canary ? createHash("sha256").update(canary.sealed).digest("hex") : null;
   const head: Head = {
     format: FORMAT,
-    format_version: isBeside ? FORMAT_VERSION : 1,
+    format_version: FORMAT_VERSION,
     claviger: options.version,
-    made_at: options.now.toISOString(),
+    made_at: now.toISOString(),
     brand: options.brand,
     postgres: seen.postgres,
     migrations: migrations.map((one) => ({ number: one.number, name: one.name, checksum: checksumOf(one) })),
     tables,
-    secret: options.secret !== undefined,
-    models: options.models !== undefined && !isBeside,
-    ...(isBeside && { beside: { installation, files } }),
+    secret: secret !== undefined,
+    models: saver !== undefined && !isBeside,
+    installation: installation ?? null,
+    keys,
+    missing_models: saver === undefined ? [] : await describeMissing(sql, saver, listed),
+    ...(isBeside && { beside: { files: saved.map(toModelFile) } }),
   };
-  const sums: Sums = { tables: [], models: files, sha256: "" };
+  const sums: Sums = { tables: [], models: isBeside ? saved.map(toModelFile) : [], sha256: "" };
+  const models = saver && head.models ? { files: saved, read: saver.read } : undefined;
   const compressed = pipeline(
-    renderTar(sql, { head, sums, options }),
+    renderTar(sql, { head, sums, models, options }),
     zlib.createZstdCompress({ chunkSize: ZSTD_CHUNK_BYTES }),
     () => {},
   );
   const written = await writeThrough(options.fd, seal(compressed));
-  return { ...written, head, sums };
+  return { ...written, head, sums, modelFiles: listed.length };
 }
 
-/** Copies the model files that are not there yet into the folder beside the backup, and reads the copies again. */
-async function keepModels({ beside }: Head, options: BackupOptions): Promise<void> {
-  const { models, besideFolder, watch } = options;
-  if (models === undefined || besideFolder === undefined) return;
-  for (const { sha256, bytes: sizeBytes } of beside?.files ?? []) {
-    const file = { sha256, sizeBytes };
-    if (typeof (await locateFile(besideFolder, file)) !== "string") continue;
-    const bytes = readModel(models, file, watch);
-    let done = 0;
-    const onBytes = (length: number) => {
-      done += length;
-      watch.onProgress({ doing: "checking", what: modelName(sha256), done, of: sizeBytes });
-    };
-    await explain(`Cannot write into ${besideFolder}`, () =>
-      keepFile(besideFolder, bytes, { sizeBytes, onProgress() {} }, async (_, path) => {
-        const problem = await checkStoredFile(path, file, onBytes);
-        if (problem === undefined) return undefined;
-        throw new FileFailure(`Cannot write into ${besideFolder}: a model file read back is ${problem}`);
-      }),
-    );
+async function describeMissing(
+  sql: Sql,
+  saver: ModelSaver,
+  files: readonly StoredFile[],
+): Promise<MissingModel[]> {
+  const missing: MissingModel[] = [];
+  for (const file of files) {
+    const why = saver.problemOf(file);
+    if (why === undefined) continue;
+    missing.push({ ...toModelFile(file), versions: await selectVersionsOf(sql, file), why });
   }
+  return missing;
+}
+
+function toModelFile({ sha256, sizeBytes }: StoredFile) {
+  return { sha256, bytes: sizeBytes };
+}
+
+async function readCanary(sql: Sql): Promise<string | undefined> {
+  const [row] = await sql<{ sealed: string }[]>`select sealed from secret_canary`;
+  return row?.sealed;
+}
+
+async function readSource(sql: Sql): Promise<BackupSource> {
+  const sealed = await readCanary(sql);
+  const [row] = await sql<{ keys: number }[]>`select count(*) as keys from keys`;
+  const installation = sealed && createHash("sha256").update(sealed).digest("hex");
+  return { installation: installation || undefined, keys: row?.keys ?? 0 };
 }
 
 function proveSecret(text: string, sealed: string | undefined): void {

@@ -1,5 +1,16 @@
 /** Reports on a backup: its progress, its contents and its origin. */
-import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
+import {
+  type Backup,
+  installationOf,
+  type MissingModel,
+  type Progress,
+  type ProvenBackup,
+  type Sums,
+} from "../backup/mod.ts";
+import type { Config } from "../config/mod.ts";
+import { findSecret } from "../installation/mod.ts";
+import { modelsFolderOf } from "../models/mod.ts";
+import { isRefusal } from "../refusal.ts";
 import { counted, renderCount } from "../render_count.ts";
 import { LINE_ANEW } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
@@ -36,7 +47,58 @@ export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
     with_models: head.models,
     tables: Object.fromEntries(sums.tables.map(({ name, rows }) => [name, rows])),
     models: sums.models.length,
+    installation: installationOf(head) ?? null,
+    keys: head.keys ?? sums.tables.find(({ name }) => name === "keys")?.rows ?? 0,
+    missing_models: head.missing_models ?? [],
   };
+}
+
+/** Names a model file that is not in a backup, and says why. */
+export function renderMissing({ sha256, versions, why }: MissingModel): string {
+  const of = versions.length === 0 ? "of no version" : `of ${versions.join(", ")}`;
+  return `Not saved: the model file ${of}, sha256:${sha256}: ${why}`;
+}
+
+/** Says what is not in a backup, and where that must be kept. `folder` is where the model files are beside it. */
+export function renderLeftOut(
+  { head, modelFiles }: Pick<Backup, "head" | "modelFiles">,
+  config: Config,
+  folder: string | undefined,
+): string {
+  const hasModels = head.models || head.beside !== undefined;
+  const missing = head.missing_models?.length ?? 0;
+  const withoutFiles = hasModels ? missing : modelFiles;
+  // Without an installation nothing is sealed, and no secret is needed.
+  const withoutSecret = !head.secret && head.installation !== null;
+  if (!withoutSecret && withoutFiles === 0) {
+    const models = folder === undefined || modelFiles === 0 ? "" : `the model files are in ${folder}, and `;
+    return `Nothing is left out: ${models}whoever can read the backup has the secret`;
+  }
+  const what = [
+    ...(withoutSecret ? ["the secret"] : []),
+    ...(withoutFiles > 0 ? [counted(withoutFiles, "model file")] : []),
+  ];
+  const isInBucket = config.modelsBucket !== undefined;
+  const kept = [
+    ...(withoutSecret ? [secretPlaceOf(config)] : []),
+    ...(withoutFiles > 0 && !hasModels && !isInBucket ? [`the folder ${modelsFolderOf(config)}`] : []),
+  ];
+  const [copies, them] = kept.length === 1 ? ["a copy", "it"] : ["copies", "them"];
+  return [
+    `Not in it: ${what.join(" and ")}`,
+    ...(kept.length > 0
+      ? [`keep ${copies} of ${kept.join(" and ")} in another place, because a restore needs ${them}`]
+      : []),
+    ...(withoutFiles > 0 && !hasModels && isInBucket
+      ? [`the model files stay in ${config.modelsBucket?.url}`]
+      : []),
+    ...(missing > 0 ? ["the model files could not be saved"] : []),
+  ].join("; ");
+}
+
+function secretPlaceOf(config: Config): string {
+  const secret = findSecret(config);
+  return secret === undefined || isRefusal(secret) ? "the secret of the service" : secret.source;
 }
 
 /** Says how many rows, tables and model files a backup has. */

@@ -2,8 +2,10 @@
 export const SUCCESS = 0;
 export const REFUSED = 1;
 export const WRONG_USAGE = 2;
+/** Only of `backup` and `restore`: everything is saved, intact or restored except the model files that are named. */
+export const INCOMPLETE = 3;
 /**
  * Of `serve`: only a person can repair the fault, so a restart does not help. Of every command: the data is lost or
- * damaged, and only a restore helps. Source: EX_CONFIG of sysexits.h, which systemd calls CONFIG.
+ * damaged, or may be, and only a restore helps. Source: EX_CONFIG of sysexits.h, which systemd calls CONFIG.
  */
 export const NEEDS_PERSON = 78;

@@ -21,7 +21,7 @@ import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
-import { NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
+import { INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 import type { InstallationFlags, REASON } from "./options.ts";
@@ -38,6 +38,11 @@ export class CommandRefused extends Error {
 /** Thrown to end a command with status 2: its arguments or its input are wrong, whatever the database has. */
 export class WrongUsage extends CommandRefused {
   override readonly status = WRONG_USAGE;
+}
+
+/** Thrown to end a command with status 3: it did its work, except for what the message says. */
+export class DoneInPart extends CommandRefused {
+  override readonly status = INCOMPLETE;
 }
 
 /** Thrown to end `serve` with status 78, and every command for which the data is lost or damaged. */

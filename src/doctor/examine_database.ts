@@ -5,6 +5,7 @@ import { openSecrets } from "../installation/mod.ts";
 import { isTooWide, listTokens } from "../operators/mod.ts";
 import { listProcesses } from "../processes/mod.ts";
 import { isRefusal } from "../refusal.ts";
+import { counted } from "../render_count.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
@@ -173,12 +174,16 @@ const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
 
 const BACKUP_REMEDY = "`claviger backup FOLDER/`; `claviger guide service` has a timer for every hour";
 
-/** Examines when the last backup of this database was taken. */
+const MISSING_REMEDY =
+  "the backup named the files (`journalctl -u claviger-backup`), and `claviger models verify` does; put them back, or " +
+  "add the models again under another version";
+
+/** Examines when the last backup of this database was taken, and whether it has every model file. */
 const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> = {
   name: "backup",
   async examine({ config, database, clock }) {
     const now = clock.now();
-    const { takenAt, verifiedAt, since, dueAt, isOverdue } = await findLastBackup(database, {
+    const { takenAt, verifiedAt, missingModels, since, dueAt, isOverdue } = await findLastBackup(database, {
       now,
       overdueHours: config.backupOverdueHours,
     });
@@ -190,8 +195,14 @@ const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> =
         : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
     const due = `due by ${toTimestamp(dueAt)}`;
     const next = takenAt === null ? "the first" : "the next";
-    if (!isOverdue) return ok(`${taken}; ${next} is ${due}`);
+    const lacks = missingModels
+      ? `; the database is saved, ${counted(missingModels, "model file")} ${missingModels === 1 ? "is" : "are"} not`
+      : "";
+    if (!isOverdue) {
+      const message = `${taken}${lacks}; ${next} is ${due}`;
+      return lacks === "" ? ok(message) : warn(message, MISSING_REMEDY);
+    }
     const why = since > now ? "that is in the future, so a clock was wrong" : `${next} was ${due}`;
-    return warn(`${taken}; ${why}`, BACKUP_REMEDY);
+    return warn(`${taken}${lacks}; ${why}`, BACKUP_REMEDY);
   },
 };

@@ -41,12 +41,14 @@ export {
 } from "./model.ts";
 export { openServedFiles, type ServedFiles } from "./model_cache.ts";
 export {
+  type FileCopy,
   LEAST_FREE_BYTES,
+  listCopies,
   listFiles,
   type ModelsPlace,
   modelsFolderOf,
-  readStored,
   selectFiles,
+  selectVersionsOf,
   storeBytes,
   storeFile,
 } from "./model_files.ts";

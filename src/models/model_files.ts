@@ -205,20 +205,48 @@ export async function fetchFile(
   });
 }
 
-/** Reads a stored file: from the folder if it is there, otherwise from the bucket. Does not compare it. */
-export async function* readStored(place: ModelsPlace, file: StoredFile): AsyncGenerator<Buffer> {
+/** One of the copies of a file that an installation can have. */
+export interface FileCopy {
+  readonly isInBucket: boolean;
+  /** Reads its bytes, and compares nothing. Throws if it is missing. */
+  read(): AsyncIterable<Buffer>;
+}
+
+/** Lists where a file can be, the nearest first: in the folder, and with a bucket in the bucket. */
+export async function listCopies(place: ModelsPlace, file: StoredFile): Promise<FileCopy[]> {
   const folder = modelsFolderOf(place);
-  const bucket = openModelsBucket(place);
-  const isHere = bucket === undefined || typeof (await locateFile(folder, file)) !== "string";
-  yield* isHere
-    ? createReadStream(pathOfFile(folder, file.sha256), { highWaterMark: 1024 * 1024 })
-    : bucket.read(pathOfFile("", file.sha256), file.sizeBytes);
+  const here: FileCopy = {
+    isInBucket: false,
+    read: () => createReadStream(pathOfFile(folder, file.sha256), { highWaterMark: 1024 * 1024 }),
+  };
+  if (place.modelsBucket === undefined) return [here];
+  const there: FileCopy = {
+    isInBucket: true,
+    async *read() {
+      yield* openBucket(place.modelsBucket as BucketSettings).read(
+        pathOfFile("", file.sha256),
+        file.sizeBytes,
+      );
+    },
+  };
+  const isHere = typeof (await locateFile(folder, file)) !== "string";
+  return isHere ? [here, there] : [there];
 }
 
 /** Reads the files that the registry has, in the order of their SHA-256. */
 export function selectFiles(sql: Sql) {
   return sql<StoredFile[]>`
     select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
+}
+
+/** Reads which versions of models have a file, each as `name version`. */
+export async function selectVersionsOf(sql: Sql, { sha256 }: Pick<StoredFile, "sha256">): Promise<string[]> {
+  const rows = await sql<{ version: string }[]>`
+    select m.name || ' ' || v.version as version
+      from model_versions v join models m on m.id = v.model_id
+     where v.file = ${sha256}
+     order by m.name collate "C", v.created_at`;
+  return rows.map(({ version }) => version);
 }
 
 /** A file in the folder or in the bucket. */

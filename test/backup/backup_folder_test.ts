@@ -1,7 +1,6 @@
 /** A folder of backups, in which model files are kept once: what is written, what is removed, and what stays. */
 import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   chownSync,
   closeSync,
@@ -24,149 +23,51 @@ import {
 import { dirname, join } from "node:path";
 import * as v from "valibot";
 import { headSchema } from "../../src/backup/format.ts";
-import {
-  addBackup,
-  type FolderBackup,
-  type FolderOptions,
-  KEEP_RULE,
-  type Progress,
-  verifyBackup,
-} from "../../src/backup/mod.ts";
+import { addBackup, KEEP_RULE, type Progress, verifyBackup } from "../../src/backup/mod.ts";
 import { migrations } from "../../src/database/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { mountSmallDisk, whyNoSmallDisk } from "../crash_test/small_disk.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { createExternalDatabase } from "../support/external_database.ts";
 import { orThrow, sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
-import { useForAll, useForEach } from "../support/use.ts";
-import { useFolder } from "../support/use_folder.ts";
+import { useForEach } from "../support/use.ts";
 import { backUp, dump, fill, MODEL_BYTES, otherSecret, prove, tryRestore, watch } from "./backup_kit.ts";
+import { FIRST, HOUR_MS, nameAt, proveBeside, START, useBackupFolder } from "./folder_kit.ts";
 
 setDefaultTimeout(60_000);
-const place = useFolder();
-const dataDir = join(place, "data");
-const models = modelsFolderOf({ dataDir });
-const source = useForAll(createExternalDatabase);
-const HOUR_MS = 3_600_000;
-const START = new Date("2026-11-27T03:00:05Z");
-let folder: string;
+const kit = useBackupFolder();
+const { place, dataDir, source, addModel, forgetModel } = kit;
+const { tryAdd, add, listed, kept, expectWhole, inFolder } = kit;
 
-/** Adds the bytes of a model to the registry and to the data folder. */
-async function addModel(name: string, bytes: Buffer): Promise<string> {
-  const sha256 = createHash("sha256").update(bytes).digest("hex");
-  putModel(sha256, bytes);
-  await source.database.query(
-    (sql) => sql`
-      with model as (
-        insert into models (id, name, listed_version, created_at) values (gen_random_uuid(), ${name}, '1', now())
-        returning id
-      ),
-      file as (
-        insert into model_files (sha256, size_bytes, created_at)
-        values (${sha256}, ${bytes.length}::bigint, now()) returning sha256
-      )
-      insert into model_versions (id, model_id, version, type, paradigm, n_features, n_classes, size_mb, checksum,
-                                  file, requires_license, metadata, created_at)
-      select gen_random_uuid(), model.id, '1', 'SvcLDA', 'p300', 8, 2, 0.1, sha256, sha256, 'free', '{}', now()
-        from model, file`,
-  );
-  return sha256;
+/** Changes the unfinished files of a folder while they are written. */
+function spoil(at: string): void {
+  for (const name of readdirSync(at).filter((each) => each.includes("unfinished-"))) {
+    const fd = openSync(join(at, name), "r+");
+    writeSync(fd, "spoiled", 100);
+    closeSync(fd);
+  }
 }
-
-function putModel(sha256: string, bytes: Buffer): void {
-  mkdirSync(join(models, sha256.slice(0, 2)), { recursive: true });
-  writeFileSync(pathOfFile(models, sha256), bytes);
-}
-
-/** Forgets a model, as `models retire` and a later `models purge` do. */
-async function forgetModel(sha256: string): Promise<void> {
-  await source.database.query(
-    (sql) => sql`update model_versions set file = null, retired_at = now() where file = ${sha256}`,
-  );
-  await source.database.query((sql) => sql`delete from model_files where sha256 = ${sha256}`);
-  rmSync(pathOfFile(models, sha256), { force: true });
-}
-
-const FIRST = createHash("sha256").update(MODEL_BYTES).digest("hex");
-
-beforeAll(async () => {
-  await fill(source.database);
-  // Long texts would only make the test slower.
-  await source.database.query((sql) => sql`delete from events where length(model_name) > 1000`);
-  putModel(FIRST, MODEL_BYTES);
-});
-
-beforeEach(() => {
-  folder = mkdtempSync(join(place, "backups-"));
-});
-
-interface AddOptions extends Partial<Omit<FolderOptions, "keep">> {
-  readonly hours?: number;
-  readonly keep?: string;
-}
-
-function tryAdd({ hours = 0, keep, ...options }: AddOptions = {}): Promise<FolderBackup | Refusal> {
-  return addBackup(source.address, {
-    folder,
-    models: { dataDir },
-    keep: keep === undefined ? undefined : KEEP_RULE.parse(keep),
-    lock: bunPlatform.lockOpenFile,
-    tryLock: bunPlatform.tryLock,
-    migrations,
-    version: "0.4.0",
-    brand: "svc",
-    now: new Date(START.getTime() + hours * HOUR_MS),
-    secret: TEST_SECRET,
-    watch,
-    ...options,
-  });
-}
-
-async function proveBeside(path: string) {
-  return orThrow(await verifyBackup(path, { ...watch, besideFolder: join(dirname(path), "models") }));
-}
-
-async function add(options?: AddOptions): Promise<FolderBackup> {
-  return orThrow(await tryAdd(options));
-}
-
-const nameAt = (hour: number) => `claviger-2026-11-27T${String(hour).padStart(2, "0")}0005Z.tar.zst`;
-const listed = () =>
-  readdirSync(folder)
-    .filter((name) => !["models", ".lock"].includes(name))
-    .toSorted();
-const kept = () =>
-  readdirSync(join(folder, "models"), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ name }) => name)
-    .toSorted();
-/** Reads every backup of the folder to its end, and the model files beside it. */
-async function expectWhole() {
-  for (const name of listed()) await proveBeside(join(folder, name));
-}
-const inFolder = (sha256: string) => pathOfFile(join(folder, "models"), sha256);
 
 describe("addBackup()", () => {
   test("makes the folder, and writes a backup and each model file once, closed to others", async () => {
-    folder = join(folder, "new");
+    kit.folder = join(kit.folder, "new");
     const first = await add();
-    expect(first).toMatchObject({ path: join(folder, nameAt(3)), isVerified: true, notNoted: undefined });
+    expect(first).toMatchObject({ path: join(kit.folder, nameAt(3)), isVerified: true, notNoted: undefined });
     expect(first.head).toMatchObject({
-      format_version: 2,
+      format_version: 3,
       models: false,
       beside: { files: [{ sha256: FIRST, bytes: 6 }] },
     });
-    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    expect(statSync(kit.folder).mode & 0o777).toBe(0o700);
     expect(statSync(first.path).mode & 0o777).toBe(0o600);
     expect(statSync(inFolder(FIRST)).mode & 0o007).toBe(0);
-    utimesSync(inFolder(FIRST), 1, 1);
+    const { ino } = statSync(inFolder(FIRST));
     await add({ hours: 1 });
     expect(listed()).toEqual([nameAt(3), nameAt(4)]);
-    expect(statSync(inFolder(FIRST)).mtimeMs).toBe(1_000);
+    expect(statSync(inFolder(FIRST)).ino).toBe(ino);
     await expectWhole();
   });
 
@@ -176,26 +77,10 @@ describe("addBackup()", () => {
     expect(v.is(headSchema, { ...head, made_at: "yesterday" })).toBe(false);
   });
 
-  test("writes a single file as before, in the format of earlier versions", async () => {
-    const { head } = await backUp(source.address, join(folder, "single"), { models: { dataDir } });
-    expect([head.format_version, head.models, "beside" in head]).toEqual([1, true, false]);
-    expect(existsSync(join(folder, "models"))).toBe(false);
-  });
-
-  test("names no backup whose model file is missing or damaged in the data folder", async () => {
-    await add({ keep: "1h" });
-    const second = await addModel("second", Buffer.from("second"));
-    for (const [bytes, why] of [
-      [undefined, "no such file"],
-      ["secund", "is damaged; see `claviger models verify`"],
-    ] as const) {
-      rmSync(pathOfFile(models, second));
-      if (bytes !== undefined) putModel(second, Buffer.from(bytes));
-      expect(sentenceOf(await tryAdd({ hours: 1, keep: "1h" }))).toContain(why);
-      expect([listed(), kept()]).toEqual([[nameAt(3)], [FIRST]]);
-      if (bytes === undefined) putModel(second, Buffer.from("second"));
-    }
-    await forgetModel(second);
+  test("writes a single file with the model files in it, and nothing beside it", async () => {
+    const { head } = await backUp(source.address, join(kit.folder, "single"), { models: { dataDir } });
+    expect([head.format_version, head.models, "beside" in head]).toEqual([3, true, false]);
+    expect(existsSync(join(kit.folder, "models"))).toBe(false);
   });
 
   test("removes what --keep does not keep, and then the model files that no backup needs", async () => {
@@ -219,51 +104,62 @@ describe("addBackup()", () => {
     expect(listed()).toEqual([nameAt(8)]);
   });
 
-  test("gives no name to a backup or a copy that reads back with other bytes, and then removes nothing", async () => {
+  test("gives no name to a backup that reads back with other bytes, and then removes nothing", async () => {
     await add();
     const second = await addModel("of two chunks", Buffer.alloc(1_500_000));
-    for (const [spoiled, why] of [
-      ["models", `Cannot write into ${join(folder, "models")}: a model file read back is changed`],
-      [".", "Cannot back up: the written file is wrong: Cannot use the backup "],
-    ] as const) {
-      const at = join(folder, spoiled);
-      const onProgress = ({ what, done }: Progress) => {
-        if (what !== `models/${second}` || done < 1_500_000) return;
-        for (const name of readdirSync(at).filter((each) => each.includes("unfinished-"))) {
-          const fd = openSync(join(at, name), "r+");
-          writeSync(fd, "spoiled", 100);
-          closeSync(fd);
-        }
-      };
-      const refused = await tryAdd({ hours: 5, keep: "1h", watch: { onProgress } });
-      expect(sentenceOf(refused)).toStartWith(why);
-      expect(listed()).toEqual([nameAt(3)]);
-    }
+    const onProgress = ({ what }: Progress) => {
+      if (what === "keys") spoil(kit.folder);
+    };
+    const refused = await tryAdd({ hours: 5, keep: "1h", watch: { onProgress } });
+    expect(sentenceOf(refused)).toStartWith(
+      "Cannot back up: the written file is wrong: Cannot use the backup ",
+    );
+    expect(listed()).toEqual([nameAt(3)]);
     expect(kept()).toEqual([FIRST, second].toSorted());
+    await forgetModel(second);
+  });
+
+  test("gives no name to the copy of a model file that reads back with other bytes, and names the file", async () => {
+    const second = await addModel("spoiled", Buffer.alloc(1_500_000));
+    const onProgress = ({ doing, what, done }: Progress) => {
+      if (doing === "saving" && what === `models/${second}` && done === 1_500_000)
+        spoil(join(kit.folder, "models"));
+    };
+    const { head } = await add({ watch: { onProgress } });
+    const why = `the copy in ${join(kit.folder, "models")} reads back changed`;
+    expect(head.missing_models).toEqual([{ sha256: second, bytes: 1_500_000, versions: ["spoiled 1"], why }]);
+    expect(kept()).toEqual([FIRST]);
+    await expectWhole();
     await forgetModel(second);
   });
 
   test("leaves files of the operator, and backups that were renamed or came from another installation", async () => {
     await add();
-    const own = join(folder, nameAt(3));
+    const own = join(kit.folder, nameAt(3));
     // A backup that an operator wants to keep, and what it needs.
-    copyFileSync(own, join(folder, "before-upgrade.tar.zst"));
-    copyFileSync(own, join(folder, "claviger-2020-01-01T000000Z.tar.zst"));
-    await backUp(source.address, join(folder, "1.tar.zst"), { models: { dataDir } });
-    writeFileSync(join(folder, "notes.txt"), "mine");
-    symlinkSync("notes.txt", join(folder, "claviger-2020-01-02T000000Z.tar.zst"));
-    mkdirSync(join(folder, "claviger-2020-01-03T000000Z.tar.zst"));
-    writeFileSync(join(folder, "models/README"), "mine");
+    copyFileSync(own, join(kit.folder, "before-upgrade.tar.zst"));
+    copyFileSync(own, join(kit.folder, "claviger-2020-01-01T000000Z.tar.zst"));
+    await backUp(source.address, join(kit.folder, "1.tar.zst"), { models: { dataDir } });
+    writeFileSync(join(kit.folder, "notes.txt"), "mine");
+    symlinkSync("notes.txt", join(kit.folder, "claviger-2020-01-02T000000Z.tar.zst"));
+    mkdirSync(join(kit.folder, "claviger-2020-01-03T000000Z.tar.zst"));
+    writeFileSync(join(kit.folder, "models/README"), "mine");
     await using other = await createTestDatabase();
     await fill(other.database);
     const ofOther = await addBackup(other.address, {
-      ...{ folder, models: { dataDir }, keep: KEEP_RULE.parse("1h"), lock: bunPlatform.lockOpenFile },
+      ...{
+        folder: kit.folder,
+        models: { dataDir },
+        keep: KEEP_RULE.parse("1h"),
+        lock: bunPlatform.lockOpenFile,
+      },
       ...{ tryLock: bunPlatform.tryLock, migrations, version: "0.4.0", brand: "svc", watch },
-      now: new Date(START.getTime() + HOUR_MS),
+      clock: { now: () => new Date(START.getTime() + HOUR_MS) },
+      intoSharedFolder: true,
     });
     expect(orThrow(ofOther).removed).toMatchObject({ backups: 0 });
     const before = listed();
-    expect(before).toHaveLength(8);
+    expect(before).toHaveLength(9);
     const { removed } = await add({ hours: 2, keep: "1h" });
     expect(removed).toEqual({ backups: 1, models: 0, warnings: [] });
     expect(listed()).toEqual([...before.filter((name) => name !== nameAt(3)), nameAt(5)].toSorted());
@@ -287,16 +183,16 @@ describe("addBackup()", () => {
     async () => {
       const other = 65_534;
       const refusal =
-        `Cannot back up: another user can change what is in ${folder} or above it, and root could be led elsewhere; run ` +
+        `Cannot back up: another user can change what is in ${kit.folder} or above it, and root could be led elsewhere; run ` +
         "this as that user, or choose another folder";
-      chownSync(folder, other, other);
+      chownSync(kit.folder, other, other);
       expect(sentenceOf(await tryAdd())).toBe(refusal);
-      expect(readdirSync(folder)).toEqual([]);
-      chownSync(folder, 0, 0);
-      mkdirSync(join(folder, "models"));
-      chownSync(join(folder, "models"), other, other);
+      expect(readdirSync(kit.folder)).toEqual([]);
+      chownSync(kit.folder, 0, 0);
+      mkdirSync(join(kit.folder, "models"));
+      chownSync(join(kit.folder, "models"), other, other);
       expect(sentenceOf(await tryAdd())).toBe(refusal);
-      chownSync(join(folder, "models"), 0, 0);
+      chownSync(join(kit.folder, "models"), 0, 0);
       await add();
     },
   );
@@ -312,11 +208,11 @@ describe("addBackup()", () => {
 
   test("that is refused because another one runs leaves the unfinished files of that one", async () => {
     await add();
-    const unfinished = join(folder, "models", `unfinished-${"0".repeat(16)}`);
+    const unfinished = join(kit.folder, "models", `unfinished-${"0".repeat(16)}`);
     // A large file, which takes more than an hour to read again.
     writeFileSync(unfinished, "");
     utimesSync(unfinished, 1, 1);
-    const lock = bunPlatform.tryLock(join(folder, ".lock"));
+    const lock = bunPlatform.tryLock(join(kit.folder, ".lock"));
     expect(isRefusal(await tryAdd({ hours: 1 }))).toBe(true);
     expect(existsSync(unfinished)).toBe(true);
     lock?.release();
@@ -328,16 +224,16 @@ describe("addBackup()", () => {
     const second = await addModel("doubtful", Buffer.from("doubtful"));
     await add();
     await forgetModel(second);
-    truncateSync(join(folder, nameAt(3)), 500);
+    truncateSync(join(kit.folder, nameAt(3)), 500);
     const { removed } = await add({ hours: 1, keep: "1h" });
     expect(removed).toMatchObject({ backups: 0, models: 0 });
     expect("warnings" in removed ? removed.warnings : []).toEqual([
       expect.stringContaining(
-        `${join(folder, nameAt(3))} cannot be used (it is no backup of Claviger, or it was cut`,
+        `${join(kit.folder, nameAt(3))} cannot be used (it is no backup of Claviger, or it was cut`,
       ),
     ]);
     expect(kept()).toEqual([FIRST, second].toSorted());
-    rmSync(join(folder, nameAt(3)));
+    rmSync(join(kit.folder, nameAt(3)));
     expect((await add({ hours: 2, keep: "1h" })).removed).toEqual({ backups: 1, models: 1, warnings: [] });
   });
 
@@ -350,24 +246,26 @@ describe("addBackup()", () => {
 
   test("refuses a second backup at once, and every data folder", async () => {
     await add();
-    const lock = bunPlatform.tryLock(join(folder, ".lock"));
+    const lock = bunPlatform.tryLock(join(kit.folder, ".lock"));
     expect(sentenceOf(await tryAdd({ hours: 1 }))).toBe(
-      `Cannot back up: another backup into ${folder} is running, or its file system has no locks; try again when it has ended`,
+      `Cannot back up: another backup into ${kit.folder} is running, or its file system has no locks; try again when it has ended`,
     );
     lock?.release();
     expect(sentenceOf(await tryAdd({ folder: dataDir }))).toBe(
       `Cannot back up: ${dataDir} is the data folder itself; choose another folder`,
     );
-    symlinkSync(dataDir, join(folder, "link"));
-    expect(sentenceOf(await tryAdd({ folder: join(folder, "link") }))).toContain("is the data folder itself");
+    symlinkSync(dataDir, join(kit.folder, "link"));
+    expect(sentenceOf(await tryAdd({ folder: join(kit.folder, "link") }))).toContain(
+      "is the data folder itself",
+    );
     const other = mkdtempSync(join(place, "other-"));
     mkdirSync(join(other, "postgres"));
     expect(sentenceOf(await tryAdd({ folder: other }))).toBe(
       `Cannot back up: ${other} is a data folder; choose another folder`,
     );
     expect(readdirSync(other)).toEqual(["postgres"]);
-    writeFileSync(join(folder, "file"), "");
-    expect(sentenceOf(await tryAdd({ folder: join(folder, "file/x") }))).toContain(
+    writeFileSync(join(kit.folder, "file"), "");
+    expect(sentenceOf(await tryAdd({ folder: join(kit.folder, "file/x") }))).toContain(
       "a part of that path is a file",
     );
   });
@@ -381,16 +279,17 @@ describe("addBackup()", () => {
 
   test("that is killed while it copies a model leaves no backup, and the next one is whole", async () => {
     const large = await addModel("large", Buffer.alloc(200 * 1024 * 1024));
-    const args = ["backup", `${folder}/`, "--env-file=/dev/null", `--data-dir=${dataDir}`];
+    const args = ["backup", `${kit.folder}/`, "--env-file=/dev/null", `--data-dir=${dataDir}`];
     const killed = Bun.spawn([process.execPath, "src/main.ts", ...args], {
       cwd: join(import.meta.dir, "../.."),
       env: { PATH: "/usr/bin:/bin", DATABASE_URL: source.url, CLAVIGER_SECRET: TEST_SECRET },
       stdio: ["ignore", "ignore", "ignore"],
     });
     const copies = () =>
-      existsSync(join(folder, "models")) &&
-      readdirSync(join(folder, "models")).filter(
-        (name) => name.startsWith("unfinished-") && statSync(join(folder, "models", name)).size > 1_000_000,
+      existsSync(join(kit.folder, "models")) &&
+      readdirSync(join(kit.folder, "models")).filter(
+        (name) =>
+          name.startsWith("unfinished-") && statSync(join(kit.folder, "models", name)).size > 1_000_000,
       ).length === 1;
     await until(copies, { limitMs: 30_000 });
     killed.kill("SIGKILL");
@@ -398,9 +297,9 @@ describe("addBackup()", () => {
     expect(listed().filter((name) => name.endsWith(".zst"))).toEqual([]);
     expect(existsSync(inFolder(large))).toBe(false);
     // The next one runs an hour later.
-    for (const name of listed()) utimesSync(join(folder, name), 1, 1);
+    for (const name of listed()) utimesSync(join(kit.folder, name), 1, 1);
     const unfinished = kept().find((name) => name.startsWith("unfinished-")) ?? "";
-    utimesSync(join(folder, "models", unfinished), 1, 1);
+    utimesSync(join(kit.folder, "models", unfinished), 1, 1);
     await add({ hours: 1, keep: "1h", now: new Date() });
     expect(listed()).toHaveLength(1);
     expect(kept()).toEqual([FIRST, large].toSorted());
@@ -412,8 +311,8 @@ describe("addBackup()", () => {
   test.skipIf(why !== undefined)(
     "on a full or read-only disk leaves the earlier backups, and nothing unfinished",
     async () => {
-      folder = join(folder, "disk");
-      const disk = mountSmallDisk(folder);
+      kit.folder = join(kit.folder, "disk");
+      const disk = mountSmallDisk(kit.folder);
       try {
         await add();
         const second = await addModel("on a disk", Buffer.alloc(100_000, 7));
@@ -421,11 +320,11 @@ describe("addBackup()", () => {
         expect(sentenceOf(await tryAdd({ hours: 1, keep: "1h" }))).toContain("its disk is full");
         expect([listed(), kept()]).toEqual([["ballast", nameAt(3)], [FIRST]]);
         disk.free();
-        spawnSync("mount", ["-o", "remount,ro", folder]);
+        spawnSync("mount", ["-o", "remount,ro", kit.folder]);
         expect(sentenceOf(await tryAdd({ hours: 1, keep: "1h" }))).toBe(
-          `Cannot write into ${folder}: its file system cannot be written to; choose another place`,
+          `Cannot write into ${kit.folder}: its file system cannot be written to; choose another place`,
         );
-        spawnSync("mount", ["-o", "remount,rw", folder]);
+        spawnSync("mount", ["-o", "remount,rw", kit.folder]);
         await add({ hours: 2, keep: "1h" });
         expect(listed()).toEqual([nameAt(5)]);
         await forgetModel(second);
@@ -436,7 +335,7 @@ describe("addBackup()", () => {
   );
 });
 
-describe("restoreBackup() from a folder", () => {
+describe("restoreBackup() from a kit.folder", () => {
   const target = useForEach(() => createTestDatabase({ empty: true }));
   let path: string;
   let at: string;

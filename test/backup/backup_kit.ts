@@ -24,10 +24,15 @@ import { openSecrets } from "../support/secrets.ts";
 
 export const watch = { onProgress() {} };
 
+export interface TestBackupOptions extends Partial<BackupOptions> {
+  /** The time of the backup. */
+  readonly now?: Date;
+}
+
 export function tryBackup(
   address: DatabaseAddress,
   path: string,
-  options: Partial<BackupOptions> = {},
+  { now = NOW, ...options }: TestBackupOptions = {},
 ): Promise<Backup | Refusal> {
   return writeBackup(address, {
     path,
@@ -36,7 +41,7 @@ export function tryBackup(
     migrations,
     version: "0.1.0",
     brand: "svc",
-    now: NOW,
+    clock: { now: () => now },
     watch,
     ...options,
   });
@@ -46,7 +51,7 @@ export function tryBackup(
 export async function backUp(
   address: DatabaseAddress,
   path: string,
-  options: Partial<BackupOptions> = {},
+  options: TestBackupOptions = {},
 ): Promise<Backup> {
   return orThrow(await tryBackup(address, path, options));
 }

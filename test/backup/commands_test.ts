@@ -40,7 +40,7 @@ describe("claviger backup", () => {
     const ended = await line.here(["backup", file("served")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(
-      /^Saved and verified \d+ rows of \d+ tables to \S+served \(\d+ kB, [\d.]+ s\)\n$/,
+      /^Saved and verified \d+ rows of \d+ tables to \S+served \(\d+ kB, [\d.]+ s\)\nNot in it: the secret;/,
     );
     expect(refusalOf(await line.here(["restore", file("plain")]))).toBe(
       `Cannot restore into ${line.dataDir}: a service runs there; stop it, or name an empty ` +
@@ -188,7 +188,7 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
     expect(second.file).toBe(join(place(), names()[1] ?? ""));
     const keep = ["--with-secret", "--keep", "1h"];
     const third = await line.here(["backup", `${place()}/`, ...keep], { clock: afterHours(2) });
-    expect(third.out).toEndWith("\nRemoved 2 earlier backups and 0 model files\n");
+    expect(third.out).toContain("\nRemoved 2 earlier backups and 0 model files\n");
     expect(names()).toHaveLength(1);
   });
 

@@ -174,7 +174,7 @@ describe("writeBackup()", () => {
     };
     let slow: ReturnType<typeof start> | undefined;
     await session.transaction(async (sql) => {
-      await sql`lock table keys in access exclusive mode`;
+      await sql`lock table claims in access exclusive mode`;
       slow = start(["backup", join(busy, "slow")]);
       await until(() => drafts().length === 1, { limitMs: 30_000 });
       age();

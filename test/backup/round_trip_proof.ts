@@ -116,11 +116,7 @@ describe("writeBackup() and restoreBackup()", () => {
       modelsFolderOf(from),
       "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
     );
-    const take = () => tryBackup(source.address, file("models"), { models: from });
-    expect(sentenceOf(await take())).toContain("there is no such file");
     mkdirSync(join(path, ".."), { recursive: true });
-    writeFileSync(path, "hellO\n");
-    expect(sentenceOf(await take())).toContain("is damaged; see `claviger models verify`");
     writeFileSync(path, MODEL_BYTES);
     await backUp(source.address, file("models"), { models: from });
 

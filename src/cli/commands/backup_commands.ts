@@ -22,6 +22,8 @@ import {
   createProgressLine,
   describe,
   renderContents,
+  renderLeftOut,
+  renderMissing,
   renderOrigin,
   toSeconds,
   toSize,
@@ -33,7 +35,7 @@ import type { Invocation } from "../invocation.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { anyText, flag, option, required, type ValuesOf } from "../parameter.ts";
 import { createPrinter, type Printer } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
+import { CommandRefused, DoneInPart, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 
 const BACKUP_OPTIONS = {
   ...JSON_OPTIONS,
@@ -45,8 +47,12 @@ const BACKUP_OPTIONS = {
     KEEP_RULE,
     { as: "rule", conflicts: ["withModels", "force"] },
   ),
+  intoSharedFolder: flag(
+    "in a folder: accept this installation beside others, whose backups the folder has; needed only once",
+    { conflicts: ["withModels", "force"] },
+  ),
   verify: flag("save nothing: read a backup to its end and verify it, without a database", {
-    conflicts: ["withSecret", "withModels", "force", "keep"],
+    conflicts: ["withSecret", "withModels", "force", "keep", "intoSharedFolder"],
   }),
 };
 
@@ -96,9 +102,11 @@ async function backUp(
   const secret = options.withSecret ? demandSecret(settings) : undefined;
   const path = file === "-" ? file : resolve(workingFolder, file);
   const isFolder = file !== "-" && (file.endsWith("/") || isExistingFolder(path));
-  if (isFolder ? options.withModels || options.force : options.keep !== undefined) {
+  const isForFolder = options.keep !== undefined || options.intoSharedFolder;
+  if (isFolder ? options.withModels || options.force : isForFolder) {
     throw new WrongUsage(
-      "Cannot back up: --keep is for a folder, such as backups/; --with-models and --force are for a single file",
+      "Cannot back up: --keep and --into-shared-folder are for a folder, such as backups/; --with-models and --force " +
+        "are for a single file",
     );
   }
   const beganMs = clock.monotonicMs();
@@ -110,12 +118,13 @@ async function backUp(
       migrations,
       version: packageJson.version,
       brand: config.brand.name,
-      now: clock.now(),
+      clock,
       secret: secret?.text,
       watch: progress,
     };
     const single = { path, replace: options.force, models: options.withModels ? config : undefined };
-    const many = { folder: path, models: config, keep: options.keep, tryLock: platform.tryLock };
+    const { keep, intoSharedFolder } = options;
+    const many = { folder: path, models: config, keep, intoSharedFolder, tryLock: platform.tryLock };
     const writing = isFolder
       ? addBackup(address, { ...common, ...many })
       : writeBackup(address, { ...common, ...single });
@@ -141,13 +150,31 @@ async function backUp(
     });
     if (notNoted !== undefined)
       print.warn(`The database could not note that this backup was taken: ${notNoted}`);
-    if (removed === undefined) return;
-    if (removed.backups + removed.models > 0) {
-      const models = counted(removed.models, "model file");
-      print.line(`Removed ${counted(removed.backups, "earlier backup")} and ${models}`);
+    if (removed !== undefined) reportRemoved(removed, print);
+    const missing = head.missing_models ?? [];
+    for (const model of missing) print.warn(renderMissing(model));
+    print.line(renderLeftOut(outcome, config, isFolder ? modelsFolderOf({ dataDir: path }) : undefined));
+    if (missing.length > 0) {
+      throw new DoneInPart(
+        `The database is ${saved.toLowerCase()}, but ${missing.length} of ${counted(outcome.modelFiles, "model file")} ` +
+          `could not be: ${REPAIR_MODELS}`,
+      );
     }
-    for (const warning of removed.warnings) print.warn(warning);
   });
+}
+
+const REPAIR_MODELS =
+  "put the good files back, or add the models again under another version; `claviger models verify` checks all files";
+
+function reportRemoved(
+  { backups, models, lastWhole, warnings }: FolderBackup["removed"],
+  print: Printer,
+): void {
+  if (backups + models > 0)
+    print.line(`Removed ${counted(backups, "earlier backup")} and ${counted(models, "model file")}`);
+  if (lastWhole !== undefined)
+    print.line(`Kept ${lastWhole} beyond the rule, because it is the last one with every model file`);
+  for (const warning of warnings) print.warn(warning);
 }
 
 function isExistingFolder(path: string): boolean {
@@ -160,12 +187,16 @@ function isExistingFolder(path: string): boolean {
 }
 
 async function verify(invocation: Invocation, file: string, print: Printer): Promise<void> {
-  await withProven(invocation, file, async (proven) =>
-    print.line(
-      `${file === "-" ? "standard input" : file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`,
-      { file, whole: true, ...describe(proven) },
-    ),
-  );
+  await withProven(invocation, file, async (proven) => {
+    const missing = proven.head.missing_models ?? [];
+    const [name, state] = [file === "-" ? "standard input" : file, missing.length > 0 ? "intact" : "whole"];
+    print.line(`${name} is ${state}: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`, {
+      file,
+      whole: missing.length === 0,
+      ...describe(proven),
+    });
+    reportMissing(proven, print);
+  });
 }
 
 interface LoadOptions {
@@ -215,11 +246,22 @@ async function load(
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
     const name = file === "-" ? "standard input" : file;
     const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head })} (${seconds} s)`;
-    const document = { file, seconds, secret_written_to: secret, next: advice, ...describe(proven) };
+    const document = { file, seconds, secret_resultto: secret, next: advice, ...describe(proven) };
     print.line(restored, document);
     if (secret !== null) print.line(`The secret is in ${secret}`);
     for (const line of advice) print.line(line);
+    reportMissing(proven, print);
   });
+}
+
+/** Names the model files that could not be saved when the backup was made; ends the command if there are any. */
+function reportMissing({ name, head: { missing_models: missing = [] } }: ProvenBackup, print: Printer): void {
+  if (missing.length === 0) return;
+  for (const model of missing) print.warn(renderMissing(model));
+  throw new DoneInPart(
+    `${name} lacks ${counted(missing.length, "model file")}, which could not be saved when it was made: look for ` +
+      "them in an earlier backup, or add the models again under another version",
+  );
 }
 
 /** Verifies a backup and calls `work`, which can read it again: standard input is kept in a file until `work` ends. */

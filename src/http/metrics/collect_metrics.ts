@@ -237,6 +237,10 @@ function ofTimes({ certificateExpiresAt }: MetricsSources, lastBackup: LastBacku
       "When the next backup is overdue, as Unix time: CLAVIGER_BACKUP_OVERDUE_HOURS after the last one",
       toSeconds(lastBackup?.dueAt),
     ],
+    claviger_backup_missing_model_files: [
+      "How many model files the last backup with model files could not save",
+      lastBackup && (lastBackup.missingModels ?? 0),
+    ],
     claviger_tls_not_after_timestamp_seconds: [
       "When the certificate ends, as Unix time",
       toSeconds(certificateExpiresAt()),
