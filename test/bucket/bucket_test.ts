@@ -122,18 +122,35 @@ describe("createBucket()", () => {
     },
   );
 
-  test("sends a request again that failed by chance", async () => {
-    server.fault = "failing";
-    setTimeout(() => {
-      server.fault = "none";
-    }, 100);
-    await write("ab/object", testBytes(10));
-    expect(await bucket.sizeOf("ab/object")).toBe(10);
-  });
+  test.each(["failing", "throttling"] as const)(
+    "sends requests again, while the server is %s for a moment",
+    async (fault) => {
+      const failForAMoment = () => {
+        server.fault = fault;
+        setTimeout(() => {
+          server.fault = "none";
+        }, 100);
+      };
+      failForAMoment();
+      await write("ab/object", testBytes(10));
+      failForAMoment();
+      expect(await bucket.sizeOf("ab/object")).toBe(10);
+      const bytes = testBytes(PART_BYTES + 1);
+      await bucket.write("ab/parts", bytes.length, async (first, length) => {
+        failForAMoment();
+        return bytes.subarray(first, first + length);
+      });
+      failForAMoment();
+      expect((await read("ab/parts", bytes.length)).equals(bytes)).toBe(true);
+      failForAMoment();
+      expect((await listOf(bucket)).map(({ name }) => name)).toEqual(["ab/object", "ab/parts"]);
+    },
+  );
 
   test.each([
     ["does not answer", "silent", "it does not answer in time"],
     ["fails", "failing", "it answered 500 InternalError"],
+    ["has too many requests", "throttling", "it answered 429 TooManyRequests"],
     ["closes the connection", "cut", "it closed the connection"],
   ] as const)("says that the server %s, within a bounded time", async (_what, fault, message) => {
     await write("ab/object", testBytes(1_000));

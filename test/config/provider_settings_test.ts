@@ -66,6 +66,11 @@ describe("readConfig()", () => {
     ["CLAVIGER_OIDC_ROLES", "admin="],
     ["CLAVIGER_OIDC_ROLES", "licensing-admins"],
     ["CLAVIGER_OIDC_ROLES", `admin=${"x".repeat(256)}`],
+    // One wrong entry among good ones.
+    ["CLAVIGER_OIDC_ROLES", "owner=licensing-admins,editor=support"],
+    ["CLAVIGER_OIDC_ROLES", "admin=,editor=support"],
+    ["CLAVIGER_OIDC_ROLES", `editor=support,admin=${"x".repeat(256)},viewer=sales`],
+    ["CLAVIGER_OIDC_ROLES", Array(101).fill("admin=licensing-admins").join(",")],
   ];
   test.each(wrong)("refuses %s=%s and says what is allowed", (name, value) => {
     expect(refusal({ ...ALL, [name]: value })).toStartWith(`${name} must be `);

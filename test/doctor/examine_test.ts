@@ -2,10 +2,11 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Finding } from "../../src/doctor/mod.ts";
+import { type Finding, KNOWN_MINORS } from "../../src/doctor/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { useTestDatabase } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { examineAll } from "./doctor_kit.ts";
@@ -84,6 +85,32 @@ describe("doctor's database clock", () => {
     [-90_000, "fail", /ahead/],
   ])("compares it with a clock that is moved by %i ms", async (movedMs, state, message) => {
     const finding = await examined("database clock", { movedMs });
+    expect(finding).toMatchObject({ state, message: expect.stringMatching(message) });
+  });
+});
+
+describe("doctor's database", () => {
+  const [[major = "", minor = 0] = []] = Object.entries(KNOWN_MINORS).toReversed();
+  test.each([
+    [`${major}.${minor - 1}`, "warn"],
+    [`${major}.${minor}`, "ok"],
+    [`${major}.${minor} (Debian ${major}.${minor}-1.pgdg13+1)`, "ok"],
+    [`${major}.${minor + 1}`, "ok"],
+    [`${Number(major) + 1}.0`, "ok"],
+  ])("judges a server with version %s that it does not run itself", async (version, state) => {
+    await using other = await createTestDatabase();
+    // Connections that are opened from now on find this function first.
+    await inTransaction(other.address, (sql) =>
+      sql.unsafe(`do $do$ begin
+        create schema fake;
+        create function fake.current_setting(name text) returns text language sql as
+          $$select case name when 'server_version' then '${version}' else pg_catalog.current_setting(name) end$$;
+        execute format('alter database %I set search_path to public, fake, pg_catalog', current_database());
+      end $do$`),
+    );
+    const finding = await examined("database", { other });
+    const older = state === "warn" ? `, older than ${major}.${minor}, which was known .*` : "";
+    const message = new RegExp(`^PostgreSQL ${version.split(" ")[0]} in here, run by [^ ,]+${older}$`);
     expect(finding).toMatchObject({ state, message: expect.stringMatching(message) });
   });
 });

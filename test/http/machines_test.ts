@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { type Places, setPlaces } from "../support/machines.ts";
-import { limitsOf } from "../support/service.ts";
+import { limitsOf, type TestService } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
 const service = useTestService();
@@ -12,6 +12,9 @@ const limited = useTestService({
   },
 });
 
+/** The window of a key has more heartbeats than that of a machine. */
+const roomy = useTestService({ config: { limits: { ...limitsOf(0), machine_heartbeat: 20 } } });
+
 const FINGERPRINT = "workstation-7";
 
 async function issueWith(places: Places, at = service) {
@@ -20,6 +23,22 @@ async function issueWith(places: Places, at = service) {
   const post = (action: string, fields: object = { fingerprint: FINGERPRINT }) =>
     at.post(`/v1/machines/${action}`, { api_key: apiKey, ...fields });
   return { post, licenseUuid, apiKey };
+}
+
+/** Runs `work` while every statement that changes a machine fails, as when the disk of the database is full. */
+async function whileMachinesFail({ database }: Pick<TestService, "database">, work: () => Promise<void>) {
+  await database.query((sql) =>
+    sql.unsafe(`do $do$ begin
+      create function fail_machines() returns trigger language plpgsql as
+        'begin raise exception using errcode = ''53100''; end';
+      create trigger fail_machines before insert or update on machines execute function fail_machines();
+    end $do$`),
+  );
+  try {
+    await work();
+  } finally {
+    await database.query((sql) => sql`drop function fail_machines cascade`);
+  }
 }
 
 describe("POST /v1/machines/activate", () => {
@@ -83,6 +102,20 @@ describe("POST /v1/machines/activate", () => {
     for (const status of [200, 200, 429]) expect((await post("activate")).status).toBe(status);
     for (const status of [200, 429]) expect((await post("release")).status).toBe(status);
   });
+
+  test("counts no activation and no release that the database could not write", async () => {
+    const { post } = await issueWith({ maxMachines: 1 }, limited);
+    await whileMachinesFail(limited, async () => {
+      for (let times = 0; times < 4; times++)
+        expectRefusal(await post("activate"), 503, "SERVICE_UNAVAILABLE");
+    });
+    expect((await post("activate")).status).toBe(200);
+    await whileMachinesFail(limited, async () => {
+      for (let times = 0; times < 4; times++)
+        expectRefusal(await post("release"), 503, "SERVICE_UNAVAILABLE");
+    });
+    for (const status of [200, 429]) expect((await post("release")).status).toBe(status);
+  });
 });
 
 describe("POST /v1/machines/heartbeat", () => {
@@ -116,6 +149,48 @@ describe("POST /v1/machines/heartbeat", () => {
     }
     for (const status of [404, 404, 404, 429])
       expect((await post("heartbeat", { fingerprint: "machine-three" })).status).toBe(status);
+  });
+
+  test("counts no heartbeat that the database could not write, neither for the machine nor for the key", async () => {
+    const { post } = await issueWith({ maxMachines: 2, seatMinutes: 5 }, limited);
+    const [known, unknown] = [{ fingerprint: "machine-one" }, { fingerprint: "machine-two" }];
+    for (const machine of [known, unknown]) await post("activate", machine);
+    const remaining = async (machine: object) => {
+      const { status, headers } = await post("heartbeat", machine);
+      return [status, Number(headers.get("x-ratelimit-remaining"))];
+    };
+    expect(await remaining(known)).toEqual([200, 9]);
+    await whileMachinesFail(limited, async () => {
+      for (let times = 0; times < 12; times++) {
+        expect(await remaining(known)).toEqual([503, 9]);
+        expect(await remaining(unknown)).toEqual([503, 3]);
+      }
+    });
+    expect(await remaining(known)).toEqual([200, 8]);
+    expect(await remaining(unknown)).toEqual([200, 9]);
+    for (const left of [2, 1, 0])
+      expect(await remaining({ fingerprint: "machine-three" })).toEqual([404, left]);
+  });
+
+  test("of a machine that lost its place get 404 as long as the key has room, also more than a machine may send", async () => {
+    const { post, licenseUuid } = await issueWith({ maxMachines: 2, seatMinutes: 5 }, roomy);
+    const [released, ended] = [{ fingerprint: "machine-one" }, { fingerprint: "machine-two" }];
+    for (const machine of [released, ended]) {
+      await post("activate", machine);
+      expect((await post("heartbeat", machine)).headers.get("x-ratelimit-remaining")).toBe("9");
+    }
+    await post("release", released);
+    await roomy.database.query(
+      (sql) => sql`
+        update machines set active_until = clock_timestamp() - interval '1 second'
+         where license_id = ${licenseUuid}::uuid and ended_at is null`,
+    );
+    for (let left = 19; left >= 0; left--) {
+      const refused = await post("heartbeat", left % 2 === 1 ? released : ended);
+      expectRefusal(refused, 404, "MACHINE_NOT_FOUND");
+      expect(refused.headers.get("x-ratelimit-remaining")).toBe(String(left));
+    }
+    expectRefusal(await post("heartbeat", released), 429, "RATE_LIMIT_EXCEEDED");
   });
 
   test("answers heartbeats that arrive together, each with its own machine", async () => {

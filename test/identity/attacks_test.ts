@@ -1,6 +1,7 @@
 /** Attacks on the login at the provider, with a provider that sends what no honest one would. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import dns from "node:dns";
+import type { ServerResponse } from "node:http";
 import { openProvider } from "../../src/identity/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { listOperators, listSessions } from "../../src/operators/mod.ts";
@@ -364,6 +365,11 @@ describe("A provider that fails", () => {
       "does not answer: it answered with the status 502",
     ],
     [
+      "whose keys cannot be read",
+      { path: "/jwks", answer: (response) => void response.writeHead(500).end("Error") },
+      "does not answer: it answered with the status 500",
+    ],
+    [
       "that knows no such client",
       {
         path: "/token",
@@ -410,6 +416,25 @@ test("A provider that names another issuer than that of the setting is refused, 
     const refused = `Example Staff is no OpenID provider with the issuer ${issuer}`;
     expect(sentenceOf(await provider.examine())).toStartWith(refused);
     expect(lookUp).toHaveBeenCalled();
+
+    // The organisations of one host are different issuers.
+    const path = "/staff/v2.0/.well-known/openid-configuration";
+    const examineNamed = async (named: string) => {
+      const document = JSON.stringify({
+        issuer: `${issuer}${named}`,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        jwks_uri: `${issuer}/jwks`,
+      });
+      const answer = (response: ServerResponse) =>
+        void response.setHeader("Content-Type", "application/json").end(document);
+      admin.provider.forge({ instead: { path, answer } });
+      const tenant = openProvider(settingsFor(admin.url, `${issuer}/staff/v2.0`), context);
+      return await orThrow(tenant).examine();
+    };
+    expect(await examineNamed("/staff/v2.0")).toEqual({ hasLogout: false });
+    for (const named of ["/guests/v2.0", "/{tenantid}/v2.0", "/staff", ""])
+      expect(sentenceOf(await examineNamed(named))).toStartWith(`${refused}/staff/v2.0`);
   } finally {
     lookUp.mockRestore();
   }

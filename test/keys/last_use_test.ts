@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { createLastUse } from "../../src/keys/last_use.ts";
+import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
 import { startTestService } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
@@ -35,6 +36,21 @@ describe("createLastUse()", () => {
          where l.id = ${licenseUuid}::uuid and k.changed_xid <> l.changed_xid`,
     );
     expect(row?.changes).toBe(0);
+  });
+
+  test("flush() leaves a later use that another process has written", async () => {
+    const { licenseUuid } = await service.issue();
+    const uuid = await keyUuid(licenseUuid);
+    const flushAt = async (at: string) => {
+      const lastUse = createLastUse(service.database, createTestClock(at, { stands: true }));
+      lastUse.note(keyRecord({ uuid }));
+      await lastUse.flush();
+      return (await lastUsedAt(licenseUuid))?.toISOString();
+    };
+    const [earlier, later] = ["2026-11-20T12:00:00.000Z", "2026-11-20T12:00:40.000Z"] as const;
+    expect(await flushAt(earlier)).toBe(earlier);
+    expect(await flushAt(later)).toBe(later);
+    expect(await flushAt(earlier)).toBe(later);
   });
 
   test("flush() keeps marks that could not be written for the next flush", async () => {

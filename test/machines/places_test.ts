@@ -77,6 +77,31 @@ describe("activateMachine()", () => {
     expect(await countHeld(license)).toBe(2);
   });
 
+  test("says since when a machine has its place: a renewal keeps the moment, a new place has a new one", async () => {
+    const license = await licenseWith(database, { maxMachines: 1, seatMinutes: 5 });
+    const { uuid } = await place(license, "one");
+    /** Tells whether the moment, an hour ago, is as before after a further activation. */
+    const keepsMoment = async () => {
+      await database.query(
+        (sql) => sql`update machines set activated_at = now() - interval '1 hour' where id = ${uuid}::uuid`,
+      );
+      await place(license, "one");
+      const [row] = await database.query<{ isOld: boolean; isNow: boolean }>(
+        (sql) => sql`
+          select activated_at < now() - interval '59 minutes' as "isOld",
+                 activated_at > now() - interval '5 minutes' as "isNow"
+            from machines where id = ${uuid}::uuid`,
+      );
+      expect(row?.isOld).toBe(!row?.isNow);
+      return row?.isOld;
+    };
+    expect(await keepsMoment()).toBe(true);
+    await release(license, "one");
+    expect(await keepsMoment()).toBe(false);
+    await endSeat(license, "one");
+    expect(await keepsMoment()).toBe(false);
+  });
+
   test("stores nothing for a license that does not count machines", async () => {
     const license = await licenseWith(database, {});
     expect(await place(license, "one")).toEqual({ uuid: null, activeUntil: null, most: null, used: 0 });

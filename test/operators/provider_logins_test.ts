@@ -127,6 +127,14 @@ test("endSessionsOf() ends the sessions and codes of the person alone, with audi
   });
 });
 
+test("endSessionsOf() deletes a session that had ended before, without a row that says that it ended now", async () => {
+  const session = await enter();
+  const later = { ...LOGIN, now: new Date(NOW.getTime() + 31 * 60_000) };
+  await endSessionsOf(server.database, OLGA, later);
+  expect(await find(session)).toBeUndefined();
+  expect(await actions()).toEqual(["operator:olga operator.create", "operator:olga session.begin"]);
+});
+
 describe("an admin of the provider", () => {
   test("does not count for the last admin, and can be removed", async () => {
     await login(server.database, "root", { role: "admin" });

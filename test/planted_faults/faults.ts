@@ -35,9 +35,15 @@ export function chooseFaults(faults: readonly PlantedFault[], words: readonly st
   return faults.filter((fault) => words.length === 0 || words.some((word) => isNamed(fault, word)));
 }
 
-/** Returns the paths of the tests in the checkout, as `bun test` takes them. */
-export function testsOf({ tests }: PlantedFault): string[] {
-  return tests.split(" ").map((path) => `./test/${path}`);
+/** Returns the paths of the test files below `test/` that must notice a fault. Throws if one of the names has none. */
+export function testsOf({ tests }: Pick<PlantedFault, "tests">, root: string): string[] {
+  const files = tests.split(" ").flatMap((path) => {
+    if (existsSync(join(root, "test", path)) && /_test\.tsx?$/.test(path)) return path;
+    const found = [...new Bun.Glob(`test/${path}/**/*_test.{ts,tsx}`).scanSync(root)].sort();
+    if (found.length === 0) throw new Error(`there is no test at test/${path}`);
+    return found.map((file) => file.slice("test/".length));
+  });
+  return [...new Set(files)];
 }
 
 /** Returns what is wrong with a row in the checkout below `root`; undefined if the fault can be planted. */
@@ -50,8 +56,12 @@ export function findStale(fault: PlantedFault, root: string): string | undefined
   if (search === replace) return "it changes nothing";
   const replaced = file.startsWith("sql/") ? findReplaced(before, file, root) : undefined;
   if (replaced !== undefined) return replaced;
-  const lost = testsOf(fault).filter((path) => !existsSync(join(root, path)));
-  return lost.length === 0 ? undefined : `${lost.join(", ")} does not exist`;
+  try {
+    testsOf(fault, root);
+    return undefined;
+  } catch (error) {
+    return String((error as Error).message);
+  }
 }
 
 /** Says that a later migration replaces what this text of a migration begins to define; undefined if none does. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { CHECKOUT } from "../../src/build/parts.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
-import { chooseFaults, findStale, type PlantedFault, plant, readFaults } from "./faults.ts";
+import { chooseFaults, findStale, type PlantedFault, plant, readFaults, testsOf } from "./faults.ts";
 import { judge, runTests, stopRuns } from "./run_tests.ts";
 
 describe("faults.jsonl", () => {
@@ -27,7 +27,9 @@ describe("faults.jsonl", () => {
 
 describe("a planted fault", () => {
   const root = useFolder();
-  mkdirSync(join(root, "test/rooms"), { recursive: true });
+  mkdirSync(join(root, "test/rooms/inner"), { recursive: true });
+  for (const file of ["a_test.ts", "inner/b_test.tsx", "inner/b.ts"])
+    writeFileSync(join(root, "test/rooms", file), "");
   writeFileSync(join(root, "a.ts"), "one, two, two, $& three");
   const fault = (more: Partial<PlantedFault>): PlantedFault => {
     return { id: "a1", file: "a.ts", search: "$& three", replace: "$& four", tests: "rooms", ...more };
@@ -40,7 +42,8 @@ describe("a planted fault", () => {
       findStale(fault({ search: "five" }), root),
       findStale(fault({ search: "two" }), root),
       findStale(fault({ replace: "$& three" }), root),
-      findStale(fault({ tests: "rooms rooms/a_test.ts b_test.ts" }), root),
+      findStale(fault({ tests: "rooms rooms/b_test.ts" }), root),
+      findStale(fault({ tests: "rooms/inner/b.ts" }), root),
     ];
     expect(reasons).toEqual([
       undefined,
@@ -48,7 +51,12 @@ describe("a planted fault", () => {
       "a.ts has its text no longer",
       "a.ts has its text 2 times",
       "it changes nothing",
-      "./test/rooms/a_test.ts, ./test/b_test.ts does not exist",
+      "there is no test at test/rooms/b_test.ts",
+      "there is no test at test/rooms/inner/b.ts",
+    ]);
+    expect(testsOf(fault({ tests: "rooms/inner rooms" }), root)).toEqual([
+      "rooms/inner/b_test.tsx",
+      "rooms/a_test.ts",
     ]);
   });
 

@@ -6,9 +6,9 @@
  * faults at once, each in a copy of its own; by default one for each core, and four at most.
  *
  * Faults are planted in copies of the checkout, with the changes that are not committed. So nothing is left in the
- * checkout by a run that is interrupted. First all the tests run without a fault, since a test that fails anyhow would
- * notice everything. A run ends with its first failed test. A fault with which the program crashes or a test hangs is
- * caught, too, but says little about the tests, so it is marked.
+ * checkout by a run that is interrupted. First all the tests run without a fault: a file that fails anyhow, also alone,
+ * would notice everything, so it is left out. A run ends with its first failed test. A fault with which the program
+ * crashes or a test hangs is caught, too, but says little about the tests, so it is marked.
  */
 import { availableParallelism } from "node:os";
 import { CHECKOUT } from "../../src/build/parts.ts";
@@ -16,20 +16,27 @@ import { copyCheckout } from "../build/copy_checkout.ts";
 import { chooseFaults, findStale, type PlantedFault, plant, readFaults, testsOf } from "./faults.ts";
 import { runTests, stopRuns, type TestRun } from "./run_tests.ts";
 
+type Verdict = "caught" | "SURVIVED" | "UNKNOWN" | "STALE";
+
 /** Several files at once in each copy, since many tests wait. */
 const FILES_AT_ONCE = 2;
-
+const FIRST_LIMIT_MS = 60 * 60_000;
 const MARKS = { failed: "", crashed: "crashes: ", hung: "hangs: ", passed: "" };
 
 const args = process.argv.slice(2);
-const atOnce = Number(/=(\d+)$/.exec(args.find((arg) => arg.startsWith("--at-once")) ?? "")?.[1] ?? 0);
-const chosen = chooseFaults(
-  readFaults(),
-  args.filter((arg) => !arg.startsWith("--")),
-);
-const stale = chosen.filter((fault) => findStale(fault, CHECKOUT) !== undefined);
-const waiting = chosen.filter((fault) => !stale.includes(fault));
-const copies = Array.from({ length: Math.min(waiting.length, atOnce || defaultAtOnce()) }, () =>
+const given = /^--at-once=(\d+)$/.exec(args.find((arg) => arg.startsWith("--")) ?? "")?.[1];
+const atOnce = Number(given ?? Math.min(4, availableParallelism()));
+const words = args.filter((arg) => !arg.startsWith("--"));
+const beganMs = Date.now();
+const chosen = chooseFaults(readFaults(), words);
+const verdicts = new Map<PlantedFault, Verdict>();
+const marks = { crashed: 0, hung: 0, failed: 0, passed: 0 };
+for (const fault of chosen) {
+  const why = findStale(fault, CHECKOUT);
+  if (why !== undefined) report(fault, "STALE", why);
+}
+const waiting = chosen.filter((fault) => !verdicts.has(fault));
+const copies = Array.from({ length: Math.min(waiting.length, atOnce) }, () =>
   copyCheckout("claviger", { isLinked: true }),
 );
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
@@ -40,79 +47,86 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     });
   });
 }
-
-const beganMs = Date.now();
-const counts = { failed: 0, crashed: 0, hung: 0, passed: 0 };
-const survived: PlantedFault[] = [];
-for (const fault of stale) report("STALE", fault, findStale(fault, CHECKOUT) ?? "");
 try {
-  await expectGreen();
-  await Promise.all(copies.map(({ folder }) => plantWaiting(folder)));
+  const red = await findRed();
+  await Promise.all(copies.map(({ folder }) => plantWaiting(folder, red)));
 } finally {
   removeCopies();
 }
-const marked = `${counts.crashed} by a crash, ${counts.hung} by a test that hangs`;
-console.log(
-  `\n${chosen.length} planted faults in ${Math.ceil((Date.now() - beganMs) / 60_000)} minutes: ` +
-    `${counts.failed + counts.crashed + counts.hung} caught (${marked}), ${counts.passed} survived, ${stale.length} stale`,
-);
-for (const fault of survived) report("SURVIVED", fault, `${fault.file}: ${JSON.stringify(fault.search)}`);
-process.exit(counts.passed + stale.length === 0 ? 0 : 1);
 
-function defaultAtOnce(): number {
-  return Math.min(4, availableParallelism());
+const minutes = Math.ceil((Date.now() - beganMs) / 60_000);
+const count = (verdict: Verdict) => [...verdicts.values()].filter((each) => each === verdict).length;
+console.log(
+  `\n${chosen.length} planted faults in ${minutes} minutes, ${copies.length} at once: ${count("caught")} caught (${marks.crashed} by a ` +
+    `crash, ${marks.hung} by a test that hangs), ${count("SURVIVED")} survived, ${count("UNKNOWN")} unknown, ${count("STALE")} stale`,
+);
+for (const [{ id, file, search }, verdict] of verdicts) {
+  if (verdict !== "caught")
+    console.log(`${verdict.padEnd(9)} ${id.padEnd(5)} ${file}: ${JSON.stringify(search)}`);
 }
+process.exit(count("caught") === chosen.length ? 0 : 1);
 
 function removeCopies(): void {
   for (const copy of copies) copy.remove();
 }
 
-/** Prints a line of the report. */
-function report(what: string, { id }: PlantedFault, text: string): void {
-  console.log(`${what.padEnd(9)} ${id.padEnd(5)} ${text}`);
+/** Notes the verdict, and prints its line. */
+function report(fault: PlantedFault, verdict: Verdict, text: string): void {
+  verdicts.set(fault, verdict);
+  console.log(`${verdict.padEnd(9)} ${fault.id.padEnd(5)} ${text}`);
 }
 
-/** Runs all the tests without a fault, and those that failed once more, alone. Throws if one fails again. */
-async function expectGreen(): Promise<void> {
+/** Runs all the tests without a fault, and each file with a failed test again, alone. Returns those that fail again. */
+async function findRed(): Promise<Set<string>> {
+  const red = new Set<string>();
   const [copy] = copies;
-  if (copy === undefined) return;
-  console.log("First the tests without a fault");
-  const tests = [...new Set(waiting.flatMap(testsOf))];
-  const all = await runTests(copy.folder, tests, { limitMs: 60 * 60_000 });
-  if (all.outcome === "passed") return;
-  const again = all.failed.map((file) => `./test/${file}`);
-  const repeated = again.length === 0 ? all : await runTests(copy.folder, again);
-  if (repeated.outcome === "passed") return;
-  const files = repeated.failed.join(", ");
-  throw new Error(
-    `Without a fault ${repeated.outcome}: ${files}: ${repeated.reason}. So no result would count`,
-  );
+  if (copy === undefined) return red;
+  const files = [...new Set(waiting.flatMap((fault) => testsOf(fault, copy.folder)))];
+  console.log(`First the tests without a fault, ${files.length} files`);
+  const first = await run(copy.folder, files, { limitMs: FIRST_LIMIT_MS });
+  if (first.outcome !== "passed" && first.failed.length === 0)
+    throw new Error(`Without a fault the tests did not end: ${first.reason}. So no result would count`);
+  for (const file of first.failed) {
+    const { outcome, reason } = await run(copy.folder, [file]);
+    if (outcome === "passed") continue;
+    red.add(file);
+    console.log(`RED       without a fault, so it is left out: ${reason}`);
+  }
+  return red;
 }
 
 /** Plants one waiting fault after another in a copy, until none is left. */
-async function plantWaiting(folder: string): Promise<void> {
+async function plantWaiting(folder: string, red: ReadonlySet<string>): Promise<void> {
   for (let fault = waiting.shift(); fault !== undefined; fault = waiting.shift()) {
     const startedMs = Date.now();
-    const { outcome, reason } = await runWith(fault, folder);
-    counts[outcome] += 1;
-    if (outcome === "passed") survived.push(fault);
-    const seconds = `${Math.round((Date.now() - startedMs) / 1_000)} s`;
-    report(
-      outcome === "passed" ? "SURVIVED" : "caught",
-      fault,
-      `${seconds.padStart(5)}  ${MARKS[outcome]}${reason}`,
-    );
+    const named = testsOf(fault, folder);
+    const files = named.filter((file) => !red.has(file));
+    const { outcome, reason } = await runWith(fault, folder, files);
+    marks[outcome] += 1;
+    const missed = files.length === named.length ? "SURVIVED" : "UNKNOWN";
+    const seconds = `${Math.round((Date.now() - startedMs) / 1_000)} s`.padStart(5);
+    report(fault, outcome === "passed" ? missed : "caught", `${seconds}  ${MARKS[outcome]}${reason}`);
   }
 }
 
-/** Runs the tests of a fault. A test that only hung runs once more, because the machine may be busy. */
-async function runWith(fault: PlantedFault, folder: string): Promise<TestRun> {
+/** Runs these tests with a fault. A test that only hung runs once more, because the machine may be busy. */
+async function runWith(fault: PlantedFault, folder: string, files: readonly string[]): Promise<TestRun> {
   const remove = plant(fault, folder);
-  const words = ["--bail", `--parallel=${FILES_AT_ONCE}`, ...testsOf(fault)];
+  const flags = ["--bail", `--parallel=${FILES_AT_ONCE}`];
   try {
-    const run = await runTests(folder, words);
-    return run.outcome === "hung" ? await runTests(folder, words) : run;
+    const first = await run(folder, files, { flags });
+    return first.outcome === "hung" ? await run(folder, files, { flags }) : first;
   } finally {
     remove();
   }
+}
+
+async function run(
+  folder: string,
+  files: readonly string[],
+  { flags = [], limitMs }: { readonly flags?: readonly string[]; readonly limitMs?: number } = {},
+): Promise<TestRun> {
+  if (files.length === 0) return { outcome: "passed", reason: "", failed: [] };
+  const paths = files.map((file) => `./test/${file}`);
+  return await runTests(folder, [...flags, ...paths], limitMs === undefined ? {} : { limitMs });
 }

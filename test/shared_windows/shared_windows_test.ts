@@ -91,6 +91,31 @@ describe("createSharedWindows()", () => {
     expect(windows.stats()).toMatchObject({ refused: 1 });
   });
 
+  test.each(["keys", "endpoints of a key"])(
+    "locks %s in one order, whatever was asked first, so that two processes never wait for each other",
+    async (what) => {
+      const [one = "", other = ""] = [newUuid(), newUuid()].sort();
+      const first = { uuid: one, endpoint: "refresh" };
+      const second =
+        what === "keys" ? { uuid: other, endpoint: "refresh" } : { uuid: one, endpoint: "validate" };
+      const windows = createSharedWindows(server.open(), clock);
+      const ask = ({ uuid, endpoint }: typeof first) =>
+        take(windows(endpoint, LIMIT), { uuid, window: undefined });
+      expect(await countAllowed([first, second].map(ask))).toBe(2);
+      const { asked } = await inTransaction(server.address, async (sql) => {
+        const lock = ({ uuid, endpoint }: typeof first) => sql`
+          select from shared_windows where key_id = ${uuid}::uuid and endpoint = ${endpoint} for update nowait`;
+        await lock(first);
+        const asked = countAllowed([second, first].map(ask));
+        await until(async () => (await countWaiting(server.database)) > 0);
+        // The statement that waits for the first holds no other one yet.
+        await lock(second);
+        return { asked };
+      });
+      expect(await asked).toBe(2);
+    },
+  );
+
   test("says when the last request that was counted leaves the window, whoever asked later", async () => {
     const [one, other, key] = [openProcess(1), openProcess(1), newKey()];
     await take(one, key);

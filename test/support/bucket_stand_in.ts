@@ -8,7 +8,7 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 
 /** How the server fails. `silent` never answers, `cut` sends half of an object and closes the connection. */
-export type BucketFault = "none" | "silent" | "cut" | "failing" | "full" | "wrong bytes";
+export type BucketFault = "none" | "silent" | "cut" | "failing" | "throttling" | "full" | "wrong bytes";
 
 export interface BucketStandIn {
   /** The address of the bucket, with a prefix. */
@@ -57,6 +57,7 @@ export async function startBucketStandIn({
     if (state.delayMs > 0) await Bun.sleep(state.delayMs);
     if (state.fault === "silent") await new Promise(() => {});
     if (state.fault === "failing") return refuse(500, "InternalError");
+    if (state.fault === "throttling") return refuse(429, "TooManyRequests");
     const wrong = findWrongSignature(request, body);
     if (wrong !== undefined) return refuse(403, wrong);
     const [, bucket, key] = /^\/([^/]+)\/?(.*)$/.exec(url.pathname) ?? [];
@@ -67,7 +68,8 @@ export async function startBucketStandIn({
 
   function list(query: URLSearchParams): Response {
     const prefix = query.get("prefix") ?? "";
-    const after = query.get("continuation-token") ?? "";
+    const after = readToken(query.get("continuation-token"));
+    if (after === undefined) return refuse(400, "InvalidArgument");
     const size = Math.min(pageSize, Number(query.get("max-keys") ?? 1_000));
     const names = [...objects.keys()].filter((name) => name.startsWith(prefix) && name > after).sort();
     const page = names.slice(0, size);
@@ -79,7 +81,9 @@ export async function startBucketStandIn({
       );
     });
     const isTruncated = names.length > page.length;
-    const next = isTruncated ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : "";
+    const next = isTruncated
+      ? `<NextContinuationToken>${writeToken(page.at(-1))}</NextContinuationToken>`
+      : "";
     return xml(
       `<ListBucketResult><IsTruncated>${isTruncated}</IsTruncated>${contents.join("")}${next}</ListBucketResult>`,
     );
@@ -198,6 +202,20 @@ export async function startBucketStandIn({
 /** Returns the name of an object in the bucket for a file with that SHA-256. */
 export function objectOf(sha256: string): string {
   return `${PREFIX}/${sha256.slice(0, 2)}/${sha256}`;
+}
+
+/** In every token of a list, as in the base64 of other servers: what has another meaning in a query. */
+const TOKEN_START = "a+b/c=&amp;";
+
+function writeToken(name = ""): string {
+  return TOKEN_START + Buffer.from(name).toString("base64");
+}
+
+/** Returns the name in a token, or "" without a token; undefined if it is not as {@linkcode writeToken} wrote it. */
+function readToken(token: string | null): string | undefined {
+  if (token === null) return "";
+  const start = TOKEN_START.replace("&amp;", "&");
+  return token.startsWith(start) ? Buffer.from(token.slice(start.length), "base64").toString() : undefined;
 }
 
 function tagOf(bytes: Buffer): string {

@@ -107,6 +107,23 @@ describe("countUse()", () => {
     expect((await readAll()).days).toEqual([both[0], { ...both[1], used: 2 }] as never);
   });
 
+  test("adds an event of the very moment at which one count ends and the next begins once", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    const license = await issue(server.database, { tier: "free" });
+    await count();
+    nowMs += 60_000;
+    // The count goes until 15 s ago.
+    await commit(
+      license,
+      [-1, 0, 1].map((ms) => ({ receivedAtMs: nowMs - 15_000 + ms })),
+    );
+    await count();
+    expect(await readAll()).toMatchObject({ asOf: new Date("2026-11-20T12:00:45Z"), days: [{ used: 1 }] });
+    nowMs += 60_000;
+    await count();
+    expect((await readAll()).days).toMatchObject([{ used: 3 }]);
+  });
+
   test("makes a day exact when it is over, under the tier that a license had then", async () => {
     setClock("2026-11-30T23:00:00Z");
     const { licenseUuid } = await issue(server.database, { tier: "free" });
@@ -123,6 +140,7 @@ describe("countUse()", () => {
     await commit({ licenseUuid }, [{}]);
     nowMs = Date.parse("2026-12-01T00:00:20Z");
     await change("enterprise");
+    nowMs = Date.parse("2026-12-01T00:00:25Z");
     await change("commercial");
     await commit({ licenseUuid }, [{}]);
     await count();
