@@ -79,8 +79,9 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
       if (refused !== undefined) return refused;
       if (arriving.size >= AT_ONCE) return TOO_MANY;
       arriving.add(upload);
+      const lateFromMs = clock.monotonicMs() + GRACE_MS;
       try {
-        const stored = await storeBytes(place, readUntilEnd(body, clock), {
+        const stored = await storeBytes(place, readUntilEnd(body, { clock, lateFromMs }), {
           now: clock.now(),
           sizeBytes,
           neededBytes: [...arriving].reduce((sum, each) => sum + each.sizeBytes, 0),
@@ -106,8 +107,10 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
 }
 
 /** Yields the bytes until the body ends, is interrupted or is too slow: their number tells whether it is whole. */
-async function* readUntilEnd(body: ReadableStream<Uint8Array>, clock: Clock): AsyncGenerator<Uint8Array> {
-  const lateFromMs = clock.monotonicMs() + GRACE_MS;
+async function* readUntilEnd(
+  body: ReadableStream<Uint8Array>,
+  { clock, lateFromMs }: { readonly clock: Clock; readonly lateFromMs: number },
+): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   try {
     // Cancelling the body would close the connection on Node before the answer.

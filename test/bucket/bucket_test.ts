@@ -21,7 +21,7 @@ let bucket: Bucket;
 
 beforeEach(async () => {
   server = await startBucketStandIn({ pageSize: 3 });
-  bucket = createBucket({ url: server.url, access, limitMs: 300 });
+  bucket = createBucket({ url: server.url, access });
 });
 afterEach(() => server.close());
 
@@ -155,7 +155,10 @@ describe("createBucket()", () => {
   ] as const)("says that the server %s, within a bounded time", async (_what, fault, message) => {
     await write("ab/object", testBytes(1_000));
     server.fault = fault;
-    expect(await failureOf(read("ab/object", 1_000))).toBe(message);
+    // What fails at once needs no short limit, which a busy machine exceeds.
+    const limitMs = fault === "silent" ? 300 : undefined;
+    const other = createBucket({ url: server.url, access, limitMs });
+    expect(await failureOf(Array.fromAsync(other.read("ab/object", 1_000)))).toBe(message);
   });
 
   test("says that the server is full, without trying again", async () => {
