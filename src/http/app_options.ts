@@ -44,6 +44,8 @@ export interface AppOptions {
   readonly fileBody: Platform["fileBody"];
   readonly sha256: Platform["sha256"];
   readonly linkSigner: Signer;
+  /** Names licenses in the cache of model files, so that nobody learns them there. */
+  readonly holderSigner: Signer;
   readonly heartbeats: Heartbeats;
   readonly nameMachine: NameMachine;
   readonly licenseSigner: LicenseSigner;

@@ -138,13 +138,11 @@ export function download(deps: HandlerDeps): Handler {
     const { part, isWhole, ...head } = outcome;
     if (part === undefined || exchange.request.method === "HEAD") return outcome;
     let isRefused = false;
-    // The address of the other end is known until the answer is sent.
-    const isOver = () => isRefused || exchange.peerAddress() === "";
+    const isOver = () => isRefused || exchange.isOver();
     const begun = inFlight.begin(record.uuid, { nowMs: clock.monotonicMs(), isOver });
     if (begun === "begun") {
       const refusal = isCovered && isWhole && (await authenticator.countAfterAll(exchange, "downloads"));
       if (!refusal) {
-        deps.servedFiles.hold(part.path, isOver);
         return { ...head, body: { sizeBytes: part.end - part.first, content: deps.fileBody(part) } };
       }
       isRefused = true;
@@ -199,38 +197,37 @@ async function choose(
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };
   if (isKnown(request.headers.get("if-none-match"), etag)) return { status: 304, body: "", headers };
-  const stored = await deps.servedFiles.locate(file);
-  if (typeof stored === "string") {
-    if (stored !== "coming" && stored !== "unreachable") reportDamage(file, stored, deps);
-    return CANNOT_SEND[stored];
-  }
-  const bytes = (first: number, end: number) => ({
-    part: { path: stored.path, first, end },
-    isWhole: end - first === file.sizeBytes,
-    body: { sizeBytes: end - first, content: null },
-  });
-  const whole: Chosen = {
-    status: 200,
-    ...bytes(0, file.sizeBytes),
-    headers: {
-      ...headers,
-      "Content-Type": "application/octet-stream",
-      "Content-Disposition": toDisposition(toFileName(file)),
-    },
-  };
   // A range is defined for GET only.
-  if (request.method !== "GET" || !isRangeWanted(request.headers.get("if-range"), etag)) return whole;
-  const range = parseRange(request.headers.get("range"), file.sizeBytes);
-  if (range === "all") return whole;
+  const isPart = request.method === "GET" && isRangeWanted(request.headers.get("if-range"), etag);
+  const range = isPart ? parseRange(request.headers.get("range"), file.sizeBytes) : "all";
   if (range === "none") {
     exchange.contentRange = `bytes */${file.sizeBytes}`;
     return OUT_OF_RANGE;
   }
-  const { first, last } = range;
+  const [first, end] = range === "all" ? [0, file.sizeBytes] : [range.first, range.last + 1];
+  const sizeBytes = end - first;
+  const stored = await deps.servedFiles.locate(file, {
+    holder: deps.holderSigner.sign([record.licenseUuid]),
+    bytes: request.method === "HEAD" ? 0 : sizeBytes,
+    isOver: () => exchange.isOver(),
+  });
+  if (isRefusal(stored)) return stored;
+  if (typeof stored === "string") {
+    if (stored !== "coming" && stored !== "unreachable") reportDamage(file, stored, deps);
+    return CANNOT_SEND[stored];
+  }
+  const partHeaders = { "Content-Range": `bytes ${first}-${end - 1}/${file.sizeBytes}` };
   return {
-    status: 206,
-    ...bytes(first, last + 1),
-    headers: { ...whole.headers, "Content-Range": `bytes ${first}-${last}/${file.sizeBytes}` },
+    status: range === "all" ? 200 : 206,
+    part: { path: stored.path, first, end },
+    isWhole: sizeBytes === file.sizeBytes,
+    body: { sizeBytes, content: null },
+    headers: {
+      ...headers,
+      "Content-Type": "application/octet-stream",
+      "Content-Disposition": toDisposition(toFileName(file)),
+      ...(range !== "all" && partHeaders),
+    },
   };
 }
 

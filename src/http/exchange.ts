@@ -73,6 +73,11 @@ export class Exchange {
   peerAddress(): string {
     return this.context.env.address(this.request);
   }
+
+  /** Tells whether the whole answer was sent, or the client has gone: until then the other end has an address. */
+  isOver(): boolean {
+    return this.peerAddress() === "";
+  }
 }
 
 /** How long a client should wait when the database does not answer: the service asks it four times a second. */
@@ -122,7 +127,7 @@ function headersOf(
 ): Reply["headers"] {
   switch (code) {
     case "RATE_LIMIT_EXCEEDED":
-      return { "Retry-After": String(verdict?.retryAfterSeconds ?? 1) };
+      return { "Retry-After": String(retryAfterSeconds ?? verdict?.retryAfterSeconds ?? 1) };
     case "SERVICE_UNAVAILABLE":
       return { "Retry-After": String(retryAfterSeconds ?? UNAVAILABLE_RETRY_SECONDS) };
     case "MACHINE_LIMIT_REACHED":

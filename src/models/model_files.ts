@@ -2,15 +2,16 @@
  * The model files of an installation: in the folder `models` of the data folder, or in the folder that all hosts share.
  * With a bucket, the bucket has all files under the same names, and the folder of each host is a cache of them.
  */
-import { constants, createReadStream, existsSync, fstatSync, rmSync, statSync, utimesSync } from "node:fs";
+import { constants, createReadStream, existsSync, fstatSync, rmSync, utimesSync } from "node:fs";
 import { open, stat, statfs } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { type Bucket, BucketFailure, type BucketSettings, openBucket } from "../bucket/mod.ts";
 import type { Sql } from "../database/mod.ts";
 import { isForeignPath, makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { hasCode } from "../system_error.ts";
+import { readHeld } from "./_hold_marks.ts";
 import {
   type CopyOptions,
   type FileProblem,
@@ -279,10 +280,8 @@ export async function listFiles(place: ModelsPlace): Promise<FoundFile[]> {
 
 /** While this file is in the folder, no file leaves it: `models move --to folder` makes it. */
 export const KEEP_ALL = ".keep-all";
-/** A file that was used within this time stays. */
-const IN_USE_MS = 15_000;
 
-/** Marks a file as used now, for all processes on the folder. Returns false if it is not there any more. */
+/** Marks a file as used now: other files leave the cache first. Returns false if it is not there any more. */
 export function markUsed(path: string): boolean {
   try {
     utimesSync(path, new Date(), new Date());
@@ -293,9 +292,11 @@ export function markUsed(path: string): boolean {
 }
 
 /**
- * Removes from the folder what was used least recently, until so many bytes more fit into the cache and on its disk.
- * Keeps what is in use and what the bucket does not have, and keeps everything if the bytes cannot fit. Returns why
- * they do not fit; undefined if they do.
+ * Removes from the folder what was used least recently, until so many bytes more fit into the cache and on its disk,
+ * beside those that other fetches need. Keeps what `file_holds.ts` holds and what the bucket does not have, and keeps
+ * everything if the bytes cannot fit. Returns why they do not fit; undefined if they do.
+ *
+ * Two processes on one folder can do this at the same moment, and then have one file too many until the next fetch.
  */
 export async function makeRoom(
   bucket: Bucket,
@@ -308,16 +309,20 @@ export async function makeRoom(
   const sum = (some: readonly FoundFile[]) => some.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0);
   const { bavail, bsize } = await statfs(folder);
   const limitBytes = place.modelsCacheBytes ?? Number.POSITIVE_INFINITY;
+  const { held, fetchedBytes } = readHeld(folder);
+  const addedBytes = neededBytes + fetchedBytes;
   let excessBytes = Math.max(
-    sum(files) + neededBytes - limitBytes,
-    neededBytes + LEAST_FREE_BYTES - bavail * bsize,
+    sum(files) + addedBytes - limitBytes,
+    addedBytes + LEAST_FREE_BYTES - bavail * bsize,
   );
-  const unused = existsSync(join(folder, KEEP_ALL)) ? [] : files.filter(({ at }) => !isInUse(at));
+  const unused = existsSync(join(folder, KEEP_ALL))
+    ? []
+    : files.filter(({ path }) => !held.has(basename(path)));
   unused.sort((one, other) => one.changedAt.getTime() - other.changedAt.getTime());
   for (const { path, at, sizeBytes } of sum(unused) < excessBytes ? [] : unused) {
     if (excessBytes <= 0) break;
-    // The only copy of a file is never removed.
-    if ((await bucket.sizeOf(path)) !== sizeBytes || isInUse(at)) continue;
+    // The only copy of a file is never removed. The question takes a while, so the file can be held by now.
+    if ((await bucket.sizeOf(path)) !== sizeBytes || readHeld(folder).held.has(basename(path))) continue;
     // At once after that look, so that nobody finds it in between.
     rmSync(at, { force: true });
     excessBytes -= sizeBytes;
@@ -327,8 +332,4 @@ export async function makeRoom(
     `the cache or the disk of ${folder} has no room for it beside the files that are being read; free some space, ` +
     "run `claviger models purge` on this host, or raise CLAVIGER_MODELS_CACHE_GB"
   );
-}
-
-function isInUse(path: string): boolean {
-  return (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > Date.now() - IN_USE_MS;
 }

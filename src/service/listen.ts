@@ -90,6 +90,7 @@ export async function listen(
     fileBody: platform.fileBody,
     sha256: platform.sha256,
     linkSigner: secrets.signer("download-link"),
+    holderSigner: secrets.signer("model-cache"),
     heartbeats: createHeartbeats(parts.database, clock),
     nameMachine: createMachineNames(secrets),
     licenseSigner: createSigner(parts.database),

@@ -220,7 +220,8 @@ function ofTokens({ tokens }: MetricsSources): Metrics {
 }
 
 function ofModelFiles({ servedFiles }: MetricsSources): Metrics {
-  const text = "Model files found in the folder, fetched from the bucket, and not to be had";
+  const text =
+    "Model files found in the folder, fetched from the bucket, not to be had, and refused to a license beyond its share";
   const stats = servedFiles.stats();
   return stats ? { claviger_model_cache_files_total: [text, samplesBy("result", stats)] } : {};
 }
