@@ -93,6 +93,11 @@ export const PAST_EXPIRY = "the expiry lies in the past";
 /** The most days of a span: ten years. */
 export const MOST_SPAN_DAYS = 3_650;
 
+/** Tells whether an end is so late that nobody waits for it: never, or more than ten years ahead. */
+export function isForEver(end: Date, now: Date): boolean {
+  return end.getTime() - now.getTime() > MOST_SPAN_DAYS * DAY_MS;
+}
+
 /** The form of a span: whole days or hours in at most five digits, and at most ten years: 3,650 days or 87,600 hours. */
 const SPAN_FORM =
   /^(0?([0-2]?[0-9]{1,3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d|([0-7]?[0-9]{1,4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h)$/;

@@ -93,10 +93,17 @@ interface FoundSession extends Pick<Session, "operator" | "role"> {
   readonly provedAt: Date | null;
 }
 
-/** Refuses a session whose person proved who they are more than five minutes ago; otherwise undefined. */
-export function refuseOldProof({ operator, proof }: Session, now: Date): Refusal | undefined {
+/**
+ * Refuses a session whose person proved who they are more than five minutes ago; otherwise undefined. `what` is what only
+ * others may do.
+ */
+export function refuseOldProof(
+  { operator, proof }: Session,
+  now: Date,
+  what = "do this",
+): Refusal | undefined {
   if (now.getTime() - proof.at.getTime() <= FRESH_PROOF_MS) return undefined;
-  return refuse("NOT_ALLOWED", "Only an operator who logged in within the last five minutes may do this", {
+  return refuse("NOT_ALLOWED", `Only an operator who logged in within the last five minutes may ${what}`, {
     remedy: { name: "log_in_again", of: operator },
   });
 }

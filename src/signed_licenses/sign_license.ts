@@ -122,6 +122,8 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
   }
 
   return {
+    /** For how many days a client of each tier gets a license. */
+    offlineDays,
     /**
      * Signs the license of an active key for as many days as its tier allows, but not beyond the end of the key or its
      * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no

@@ -37,6 +37,7 @@ import {
   LimitField,
   PLACES_ENTRIES,
   PlacesFields,
+  proofForEnd,
   TIER_CHOICES,
 } from "./license_fields.tsx";
 import { replace, rotate } from "./rotate.tsx";
@@ -95,6 +96,10 @@ export const renew: KeyAction = action({
     );
   },
   entries: EXPIRY_ENTRIES,
+  proofFor({ fields, by }) {
+    const expiresAt = expiryOf(fields, by.now);
+    return isRefusal(expiresAt) ? undefined : proofForEnd(expiresAt, by.now);
+  },
   async perform({ fields, ...change }) {
     const expiresAt = expiryOf(fields, change.by.now);
     return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
@@ -176,7 +181,7 @@ const changeMachines: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every active machine loses its place; a place that a signed license holds stays.`}</p>
+      <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every machine loses its place, unless a license that was signed for it holds the place.`}</p>
       <PlacesFields field={field} of={of.key} />
     </>
   ),
@@ -223,6 +228,7 @@ const revoke: KeyAction = action({
       suspend it.
     </p>
   ),
+  endedKeys: () => 1,
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
   done: { "key.revoke": "The key is revoked for good." },
 });

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { DAY_MS, NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { isRefusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
+import { counted, renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import {
   EXPORT_DAYS,
@@ -42,7 +42,7 @@ export const exportLicense: KeyAction = action({
         {...field("days", String(Math.min(USUAL_EXPORT_DAYS, mostDays(of, now))))}
         label="Days of validity"
         inputmode="numeric"
-        hint={`At most ${renderCount(mostDays(of, now))}. The last day need not be whole.`}
+        hint={`At most ${renderCount(mostDays(of, now))}. The last day need not be whole. More than the offline days of the tier need a login of the last five minutes.`}
       />
       <TextField
         {...field("fingerprint")}
@@ -62,6 +62,12 @@ export const exportLicense: KeyAction = action({
     days: v.pipe(TEXT, parsedField(EXPORT_DAYS)),
     fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SIGNED_FINGERPRINT))),
     nonce: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(NONCE))),
+  },
+  proofFor({ of, fields, visit }) {
+    const usual = visit.options.licenseSigner.offlineDays[of.key.tier];
+    return fields.days > usual
+      ? `sign a license for more than the ${counted(usual, "offline day")} of its tier`
+      : undefined;
   },
   async perform({ of, fields, by, visit }) {
     const most = mostDays(of, by.now);

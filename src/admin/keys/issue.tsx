@@ -4,6 +4,7 @@ import { toDay } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { type IssueRequest, issueKey, listKeys } from "../../keys/mod.ts";
 import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
+import { refuseOldProof } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
@@ -25,6 +26,7 @@ import {
   LimitField,
   PLACES_ENTRIES,
   PlacesFields,
+  proofForEnd,
   TIER_CHOICES,
 } from "./license_fields.tsx";
 import { NewKey } from "./new_key.tsx";
@@ -75,10 +77,14 @@ export function issueFormPage(visit: Visit): Page {
 /** Issues a key. The answer shows it; no other page ever does. */
 export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   const { options, actor, form, now } = visit;
+  const again = (refusal: Refusal) => formPage(visit, {}, { action: "issue", form, refusal });
   const request = parseIssueRequest(visit);
-  if (isRefusal(request)) return formPage(visit, {}, { action: "issue", form, refusal: request });
+  if (isRefusal(request)) return again(request);
+  const proof = request.expiresAt && proofForEnd(request.expiresAt, now);
+  const unproven = proof && refuseOldProof(visit.session, now, proof);
+  if (unproven) return again(unproven);
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
-  if (isRefusal(issued)) return formPage(visit, {}, { action: "issue", form, refusal: issued });
+  if (isRefusal(issued)) return again(issued);
   const { maxMachines = null, seatMinutes = null } = request;
   const accountUuid = parseId("usr", issued.userId);
   const filter = { accountUuid, newestFirst: true, limit: MOST_LISTED };
@@ -125,7 +131,9 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
 /** The proposed text of each field. */
 type Proposed = Readonly<Record<string, string | undefined>>;
 
-function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Page {
+const PATH = "/keys/issue";
+
+function formPage({ may, options }: Visit, proposed: Proposed, refused?: RefusedForm): Page {
   const fieldOf = fieldsOf("issue", refused);
   const field = (name: string) => ({
     ...fieldOf(name, proposed[name]),
@@ -139,8 +147,16 @@ function formPage({ may }: Visit, proposed: Proposed, refused?: RefusedForm): Pa
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>
-        {refused && <RefusalNotice refusal={refused.refusal} may={may} isOfForm />}
-        <form method="post" action="/console/keys/issue" novalidate data-kept="">
+        <form method="post" action={`/console${PATH}`} novalidate data-kept="">
+          {refused && (
+            <RefusalNotice
+              refusal={refused.refusal}
+              may={may}
+              page={PATH}
+              isOfForm
+              provider={options.provider?.name}
+            />
+          )}
           <TextField
             {...field("email")}
             label="E-mail of the account"

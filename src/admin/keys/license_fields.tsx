@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import { DAY, END, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
+import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
 import {
   MAX_MACHINES,
   MONTHLY_LIMIT,
@@ -46,6 +46,9 @@ export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly 
         label="It never expires"
         checked={field("never").value === "yes"}
       />
+      <p class="hint">
+        An end that is never, or more than ten years ahead, needs a login of the last five minutes.
+      </p>
     </>
   );
 }
@@ -66,6 +69,11 @@ export function expiryOf(
   if (expiresAt && expiresAt > now) return expiresAt;
   const error = expiresAt ? PAST_EXPIRY : `It must be ${DAY.expects}`;
   return refuseFields([{ field: "last_day", error }]);
+}
+
+/** Says what only a fresh proof of who the operator is allows, if a license is to end so late; otherwise undefined. */
+export function proofForEnd(expiresAt: Date, now: Date): string | undefined {
+  return isForEver(expiresAt, now) ? "let a license last for more than ten years" : undefined;
 }
 
 /** A monthly limit; empty for the tier's own. */

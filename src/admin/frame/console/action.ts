@@ -6,7 +6,7 @@
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
 import type { AuditAction, By } from "../../../audit/mod.ts";
-import { refuseOldProof } from "../../../operators/mod.ts";
+import { noteEndedKeys, refuseOldProof } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { type FieldsOf, parseForm, repeatEntry } from "./form_fields.ts";
 import type { Need } from "./may.ts";
@@ -29,7 +29,7 @@ interface Described<Thing> {
   readonly repeat?: { readonly what: string; textOf(of: Thing): string };
   /** The change cannot be undone. */
   readonly isFinal?: true;
-  /** The change gives lasting access, so it needs a fresh proof of who the operator is. */
+  /** Every change needs a fresh proof of who the operator is, because it gives lasting access or cannot be undone. */
   readonly needsFreshProof?: true;
   /**
    * It can be done to many things at once: one form, sent for each of them, does the same to each. Of its fields only
@@ -73,6 +73,10 @@ type Result = Page | Response | object | undefined | Refusal;
 interface Specification<Thing, Entries extends v.ObjectEntries> extends Described<Thing> {
   /** The fields of the form besides `repeat` and the reason; by default there are none. */
   readonly entries?: Entries;
+  /** Says what only a fresh proof allows of the change that the form asks for; undefined if it needs none. */
+  proofFor?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): string | undefined;
+  /** Returns how many keys the change ends: beyond a few within an hour they need a fresh proof. */
+  endedKeys?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): number;
   /** Makes the change, or refuses it. */
   perform(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): Promise<Result>;
 }
@@ -91,6 +95,8 @@ export interface Action<Thing> extends Described<Thing> {
 /** Defines an action. */
 export function action<Thing, Entries extends v.ObjectEntries>({
   entries,
+  proofFor = () => undefined,
+  endedKeys = () => 0,
   perform,
   ...described
 }: Specification<Thing, Entries>): Action<Thing> {
@@ -103,9 +109,23 @@ export function action<Thing, Entries extends v.ObjectEntries>({
       const parsed = parseForm({ ...entries, ...(repeat && repeatEntry(repeat.textOf(of))) }, visit);
       if (isRefusal(parsed)) return parsed;
       // The compiler cannot tell that these are the fields of `entries`.
-      return await perform({ of, fields: parsed.fields as FieldsOf<Entries>, by: parsed.by, visit });
+      const change = { of, fields: parsed.fields as FieldsOf<Entries>, by: parsed.by, visit };
+      return (
+        (await refuseWithoutProof(visit, proofFor(change), endedKeys(change))) ?? (await perform(change))
+      );
     },
   };
+}
+
+/** Refuses a change that needs a fresh proof which the session does not have; notes the keys that it ends. */
+async function refuseWithoutProof(
+  { session, now, options }: Visit,
+  what: string | undefined,
+  keys: number,
+): Promise<Refusal | undefined> {
+  const refusal = what && refuseOldProof(session, now, what);
+  if (refusal || keys === 0) return refusal || undefined;
+  return await noteEndedKeys(options.database, session, { keys, now });
 }
 
 /** Tells whether the page offers an action: the role and the state allow it. */
