@@ -29,12 +29,12 @@ export async function admit(
 ): Promise<void> {
   if (await isAccepted(folder, installation)) return;
   if (intoSharedFolder) {
-    if (installation !== undefined) await accept(folder, installation);
+    if (installation !== null) await accept(folder, installation);
     return;
   }
   const { found } = await listBackups(folder);
   const isOwn = ({ head }: (typeof found)[number]) =>
-    installation !== undefined && installationOf(head) === installation;
+    installation !== null && installationOf(head) === installation;
   const newest = found.findLast((each) => !isOwn(each));
   if (newest === undefined) return;
   const newestKeys = await countKeys(folder, newest);
@@ -53,12 +53,12 @@ export async function admit(
 }
 
 /** Tells whether an operator has accepted the installation. */
-export async function isAccepted(folder: string, installation: string | undefined): Promise<boolean> {
+export async function isAccepted(folder: string, installation: string | null): Promise<boolean> {
   const text = await readFile(join(folder, ACCEPTED), "utf8").catch((error) => {
     if (hasCode(error, "ENOENT")) return "";
     throw error;
   });
-  return installation !== undefined && text.split("\n").includes(installation);
+  return installation !== null && text.split("\n").includes(installation);
 }
 
 async function accept(folder: string, installation: string): Promise<void> {

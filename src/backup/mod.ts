@@ -4,6 +4,7 @@
  * `format.ts` describes the file. Owns the table `last_backup`.
  */
 export { addBackup, type FolderBackup, type FolderOptions } from "./backup_folder.ts";
+export { findEarlierKeys } from "./find_earlier_keys.ts";
 export { type Head, installationOf, type MissingModel, type Sums } from "./format.ts";
 export { KEEP_RULE } from "./keep_rule.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";
@@ -11,4 +12,4 @@ export { countKeys, type FoundBackup, isWhole, listBackups } from "./list_backup
 export type { Progress } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";
-export { type Backup, type BackupOptions, writeBackup } from "./write_backup.ts";
+export { type Backup, type BackupOptions, selectBackupSource, writeBackup } from "./write_backup.ts";

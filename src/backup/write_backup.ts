@@ -5,7 +5,6 @@
  * comes first in the file, names those that cannot be saved. Then the tables are locked against changes of their structure
  * (`access share`, which blocks neither reads nor writes), so that the catalogue describes the tables of the snapshot.
  */
-import { createHash } from "node:crypto";
 import { pipeline } from "node:stream";
 // Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
 // Node it needs.
@@ -70,8 +69,8 @@ export interface Backup extends WrittenFile {
 
 /** What tells one installation from another. */
 export interface BackupSource {
-  /** As `installationOf` returns it. */
-  readonly installation: string | undefined;
+  /** As in the head of a backup. */
+  readonly installation: string | null;
   readonly keys: number;
 }
 
@@ -130,9 +129,10 @@ export async function prepareBackup(
   }
   const { source, files } = await inTransaction(address, async (sql) => {
     await setCopySettings(sql, options.lockWaitMs);
-    return { source: await readSource(sql), files: await listModelFiles(sql) };
+    const [source] = await selectBackupSource(sql);
+    return { source, files: await listModelFiles(sql) };
   });
-  await options.admit?.(source);
+  if (source !== undefined) await options.admit?.(source);
   const saver = models && createModelSaver({ models, besideFolder, now: clock.now(), watch });
   await saver?.save(files);
   const known = migrations.slice(0, status.applied.length);
@@ -185,7 +185,7 @@ async function writeSnapshot(
     throw new BackupFailure("the database is being migrated; try again when that is done");
   }
   if (secret !== undefined) proveSecret(secret, await readCanary(sql));
-  const { installation, keys } = await readSource(sql);
+  const [source] = await selectBackupSource(sql);
   const tables = await listTables(sql, migrations);
   const listed = await listModelFiles(sql);
   // A file may have been added since the files were saved.
@@ -203,8 +203,7 @@ async function writeSnapshot(
     tables,
     secret: secret !== undefined,
     models: saver !== undefined && !isBeside,
-    installation: installation ?? null,
-    keys,
+    ...source,
     missing_models: saver === undefined ? [] : await describeMissing(sql, saver, listed),
     ...(isBeside && { beside: { files: saved.map(toModelFile) } }),
   };
@@ -242,11 +241,11 @@ async function readCanary(sql: Sql): Promise<string | undefined> {
   return row?.sealed;
 }
 
-async function readSource(sql: Sql): Promise<BackupSource> {
-  const sealed = await readCanary(sql);
-  const [row] = await sql<{ keys: number }[]>`select count(*) as keys from keys`;
-  const installation = sealed && createHash("sha256").update(sealed).digest("hex");
-  return { installation: installation || undefined, keys: row?.keys ?? 0 };
+/** Reads what tells this installation from another, in one row. */
+export function selectBackupSource(sql: Sql) {
+  return sql<BackupSource[]>`
+    select (select encode(sha256(convert_to(sealed, 'UTF8')), 'hex') from secret_canary) as installation,
+           (select count(*) from keys) as keys`;
 }
 
 function proveSecret(text: string, sealed: string | undefined): void {

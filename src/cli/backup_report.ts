@@ -48,7 +48,7 @@ export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
     tables: Object.fromEntries(sums.tables.map(({ name, rows }) => [name, rows])),
     models: sums.models.length,
     installation: installationOf(head) ?? null,
-    keys: head.keys ?? sums.tables.find(({ name }) => name === "keys")?.rows ?? 0,
+    keys: countKeys({ head, sums }),
     missing_models: head.missing_models ?? [],
   };
 }
@@ -108,9 +108,15 @@ export function renderContents({ tables, models }: Sums): string {
   return `${counted(rows, "row")} of ${counted(tables.length, "table")}${files}`;
 }
 
-/** Says when and by which version a backup was made. */
-export function renderOrigin({ head }: Pick<ProvenBackup, "head">): string {
-  return `made ${head.made_at.slice(0, 19)}Z by Claviger ${head.claviger}, schema ${head.migrations.length}`;
+/** Says when and by which version a backup was made, of which installation, and how many keys that had. */
+export function renderOrigin({ head, sums }: Pick<ProvenBackup, "head" | "sums">): string {
+  const at = `made ${head.made_at.slice(0, 19)}Z by Claviger ${head.claviger}, schema ${head.migrations.length}`;
+  const of = installationOf(head)?.slice(0, 8) ?? "unknown";
+  return `${at}, installation ${of} with ${counted(countKeys({ head, sums }), "key")}`;
+}
+
+function countKeys({ head, sums }: Pick<ProvenBackup, "head" | "sums">): number {
+  return head.keys ?? sums.tables.find(({ name }) => name === "keys")?.rows ?? 0;
 }
 
 /** Renders a size for people: `12 kB` or `3.4 MB`. */

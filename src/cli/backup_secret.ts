@@ -48,6 +48,8 @@ export function planSecret(
         "There is no repository token: set one with `claviger installer set-token`",
         "The next start makes new keys to sign licenses: clients that pinned the old keys refuse new licenses until " +
           "their SDK has the new ones, which `claviger licenses public-keys` prints",
+        "To its earlier backups the installation is a new one: the next backup into their folder needs --into-shared-folder " +
+          "once",
       ],
     };
   }

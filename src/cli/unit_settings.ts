@@ -63,8 +63,7 @@ export function withUnitSettings(source: ConfigSource): ConfigSource {
  * by `claviger@.service`, the first of them stands for all: they share what commands need.
  */
 function askUnit(path: string): UnitSettings | Refusal | undefined {
-  const folders = path.split(":").filter((folder) => folder.startsWith("/"));
-  const busctl = findTool("busctl", folders);
+  const busctl = findTool("busctl", foldersOf(path));
   if (busctl === undefined) return undefined;
   const list = ask(busctl, LIST);
   if (list === undefined || isRefusal(list)) return list;
@@ -76,6 +75,26 @@ function askUnit(path: string): UnitSettings | Refusal | undefined {
   const properties = [SYSTEMD, toBusPath(unit), `${SYSTEMD}.Service`, ...PROPERTIES];
   const text = ask(busctl, ["get-property", ...properties]);
   return text === undefined || isRefusal(text) ? text : parseUnit(text, unit);
+}
+
+const BACKUP_UNIT = "claviger-backup.service";
+
+/** The command lines of a unit: the path of each program and its words. Source: org.freedesktop.systemd1(5). */
+const commandLines = line(v.looseTuple([v.string(), v.array(v.string())]));
+
+/** Returns the folder into which the unit of the backup writes; undefined if systemd knows no such unit. */
+export function findBackupsFolder({ PATH = "" }: ConfigSource["env"]): string | undefined {
+  const busctl = findTool("busctl", foldersOf(PATH));
+  const properties = [SYSTEMD, toBusPath(BACKUP_UNIT), `${SYSTEMD}.Service`, "ExecStart"];
+  const text = busctl && ask(busctl, ["get-property", ...properties]);
+  const answered = v.safeParse(commandLines, typeof text === "string" ? text.trim() : "");
+  if (!answered.success) return undefined;
+  const words = answered.output.data.map(([, words]) => words).find((each) => each.includes("backup"));
+  return words?.slice(words.indexOf("backup")).find((word) => word.startsWith("/"));
+}
+
+function foldersOf(path: string): string[] {
+  return path.split(":").filter((folder) => folder.startsWith("/"));
 }
 
 /** Returns the path of a unit on the bus. Source: sd_bus_path_encode(3). */

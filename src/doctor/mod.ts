@@ -8,6 +8,7 @@
 export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
 export { type DatabaseContext, examineBriefly, examineDatabase } from "./examine_database.ts";
 export { examineHost } from "./examine_host.ts";
+export { keysCheck } from "./examine_keys.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
 export { type Check, type CheckResult, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";

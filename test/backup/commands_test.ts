@@ -67,7 +67,9 @@ describe("claviger backup", () => {
   test("--verify reads a file without a database, and refuses other options", async () => {
     using elsewhere = createCommandLine();
     const ended = await elsewhere.run(["backup", "--verify", file("plain")]);
-    expect(ended.out).toMatch(/ is whole: \d+ rows of \d+ tables, made \S+Z by Claviger \S+, schema \d+\n$/);
+    expect(ended.out).toMatch(
+      / is whole: \d+ rows of \d+ tables, made \S+Z by Claviger \S+, schema \d+, installation [0-9a-f]{8} with 1 key\n$/,
+    );
     expect(existsSync(elsewhere.dataDir)).toBe(false);
     const both = await elsewhere.run(["backup", "--verify", "--with-secret", file("plain")]);
     expect(usageErrorOf(both)).toContain("cannot be used with");
@@ -287,6 +289,7 @@ describe("claviger restore", () => {
     expect(next).toEqual([
       "There is no repository token: set one with `claviger installer set-token`",
       expect.stringMatching(/^The next start makes new keys to sign licenses/),
+      expect.stringContaining("needs --into-shared-folder once"),
     ]);
     expect(await restored.json(["keys", "list"])).toHaveLength(1);
     // A command makes the keys if it comes before the next start, and then it has to say so.

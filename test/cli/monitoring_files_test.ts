@@ -18,6 +18,7 @@ const folder = useFolder();
 /** Every metric of a service with a data folder, a certificate, a GitHub App, a bucket and shared windows of keys. */
 let exported: Set<string>;
 let certificateEnds: number | undefined;
+let keys: number[];
 let tls: TestCertificate;
 
 beforeAll(async () => {
@@ -49,6 +50,7 @@ beforeAll(async () => {
       [certificateEnds] = [
         ...(families.get("claviger_tls_not_after_timestamp_seconds")?.samples.values() ?? []),
       ];
+      keys = [...(families.get("claviger_keys")?.samples.values() ?? [])];
       return exported.has("claviger_keys");
     });
   } finally {
@@ -103,6 +105,15 @@ describe("claviger guide monitoring --grafana", () => {
 });
 
 describe("claviger guide monitoring --alerts", () => {
+  test("has a rule for an installation whose keys are gone, whose metric says 0 and does not go away", async () => {
+    const { out } = await line.run(["guide", "monitoring", "--alerts"]);
+    expect(out.replaceAll(/\s+/g, " ")).toContain(
+      "sum by (instance) (claviger_keys) == 0 and max_over_time((sum by (instance) (claviger_keys))[7d:10m]) > 0",
+    );
+    expect(keys.length).toBeGreaterThan(10);
+    expect(new Set(keys)).toEqual(new Set([0]));
+  });
+
   test("prints rules that name only metrics of a service, and say what to do", async () => {
     const { out } = await line.run(["guide", "monitoring", "--alerts"]);
     const { groups } = YAML.parse(out) as {

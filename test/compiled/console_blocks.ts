@@ -47,6 +47,7 @@ export function mask(output: string): string {
       .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
       .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
       .replaceAll(/\bclaviger-\d{4}-\d\d-\d\dT\d{6}Z\b/g, "claviger-TIME")
+      .replaceAll(/(?<=\binstallation )[0-9a-f]{8}\b|\b[0-9a-f]{8}(?= +claviger-TIME)/g, "INSTALLATION")
       .replaceAll(/\b\d{4}-\d\d-\d\d\b/g, "DAY")
       .replaceAll(/\b20\d\d-\d\d\b/g, "MONTH")
       .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal|backups)\b/g, "FOLDER/$1")

@@ -1,5 +1,4 @@
 /** `claviger backup` and `claviger restore`. */
-import { statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import packageJson from "../../../package.json" with { type: "json" };
 import {
@@ -29,6 +28,7 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
+import { chooseNewest, isFolderOfBackups, showBackups } from "../choose_backup.ts";
 import { type CommandCall, command } from "../command.ts";
 import { withKeptInput } from "../file_input.ts";
 import type { Invocation } from "../invocation.ts";
@@ -36,6 +36,7 @@ import { JSON_OPTIONS } from "../options.ts";
 import { anyText, flag, option, required, type ValuesOf } from "../parameter.ts";
 import { createPrinter, type Printer } from "../print.ts";
 import { CommandRefused, DoneInPart, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
+import { findBackupsFolder } from "../unit_settings.ts";
 
 const BACKUP_OPTIONS = {
   ...JSON_OPTIONS,
@@ -72,6 +73,9 @@ export const backup = command({
 
 const RESTORE_OPTIONS = {
   ...JSON_OPTIONS,
+  newest: flag(
+    "of a folder: restore the newest backup, unless another one has more keys or is of another installation",
+  ),
   forgetSealed: flag(
     "leave out the repository token and the keys that sign licenses, because the secret that sealed them is lost",
   ),
@@ -80,10 +84,27 @@ const RESTORE_OPTIONS = {
 export const restore = command({
   name: "restore",
   description: "load a backup into a new or empty database",
-  arguments: { file: required("the file that `claviger backup` wrote; - is standard input", anyText) },
+  arguments: {
+    file: option(
+      "the file that `claviger backup` wrote; - is standard input. A folder of backups is listed; without an argument, the one of claviger-backup.service",
+      anyText,
+    ),
+  },
   options: RESTORE_OPTIONS,
-  async run({ file, ...options }, call) {
-    const { invocation } = call;
+  async run({ file: given, ...options }, call) {
+    const { invocation, print } = call;
+    const { newest } = options;
+    const named = given ?? findBackupsFolder(invocation.env);
+    if (named === undefined) {
+      throw new WrongUsage(
+        "Cannot restore: name a backup, or the folder that has the backups, such as backups/",
+      );
+    }
+    const isFolder = isFolderOfBackups(invocation, named);
+    if (newest && !isFolder)
+      throw new WrongUsage("Cannot restore: --newest is for a folder, such as backups/");
+    if (isFolder && !newest) return await showBackups(invocation, named, print);
+    const file = newest ? await chooseNewest(invocation, named) : named;
     const config = readSettings(invocation, options, { inputFile: file });
     const beganMs = invocation.clock.monotonicMs();
     await withProven(invocation, file, (proven) => load(call, proven, { config, file, beganMs, options }));
@@ -101,7 +122,7 @@ async function backUp(
   const settings = readSettings(invocation, options);
   const secret = options.withSecret ? demandSecret(settings) : undefined;
   const path = file === "-" ? file : resolve(workingFolder, file);
-  const isFolder = file !== "-" && (file.endsWith("/") || isExistingFolder(path));
+  const isFolder = isFolderOfBackups(invocation, file);
   const isForFolder = options.keep !== undefined || options.intoSharedFolder;
   if (isFolder ? options.withModels || options.force : isForFolder) {
     throw new WrongUsage(
@@ -177,16 +198,8 @@ function reportRemoved(
   for (const warning of warnings) print.warn(warning);
 }
 
-function isExistingFolder(path: string): boolean {
-  try {
-    return statSync(path).isDirectory();
-  } catch {
-    // The writer of a single file says what is wrong with its path.
-    return false;
-  }
-}
-
-async function verify(invocation: Invocation, file: string, print: Printer): Promise<void> {
+async function verify(invocation: Invocation, given: string, print: Printer): Promise<void> {
+  const file = isFolderOfBackups(invocation, given) ? await chooseNewest(invocation, given) : given;
   await withProven(invocation, file, async (proven) => {
     const missing = proven.head.missing_models ?? [];
     const [name, state] = [file === "-" ? "standard input" : file, missing.length > 0 ? "intact" : "whole"];
@@ -245,7 +258,7 @@ async function load(
     const advice = [...plan.advice, ...adviseModels(proven, config), ...adviseTokens(disabledTokens)];
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
     const name = file === "-" ? "standard input" : file;
-    const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head })} (${seconds} s)`;
+    const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head, sums })} (${seconds} s)`;
     const document = { file, seconds, secret_resultto: secret, next: advice, ...describe(proven) };
     print.line(restored, document);
     if (secret !== null) print.line(`The secret is in ${secret}`);

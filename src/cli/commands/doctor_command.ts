@@ -1,4 +1,5 @@
 /** `claviger doctor`: examines the installation and says what to repair. */
+import { resolve } from "node:path";
 import { type Config, type ConfigSource, readConfig } from "../../config/mod.ts";
 import { openDatabase } from "../../database/mod.ts";
 import {
@@ -8,6 +9,7 @@ import {
   type Finding,
   fail,
   findExposedFile,
+  keysCheck,
   ok,
   skip,
   warn,
@@ -21,6 +23,7 @@ import { hasDemo } from "../demo/remove_demo.ts";
 import { renderFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { type InstallationFlags, JSON_OPTIONS } from "../options.ts";
+import { anyText, option } from "../parameter.ts";
 import { paint } from "../print.ts";
 import {
   CommandRefused,
@@ -30,16 +33,28 @@ import {
   sourceOf,
   withInstallation,
 } from "../run.ts";
+import { findBackupsFolder } from "../unit_settings.ts";
 import { hangText } from "../wrap_text.ts";
 
 const QUERY_DEADLINE_MS = 10_000;
 
+const OPTIONS = {
+  ...JSON_OPTIONS,
+  backups: option(
+    "the folder of backups in which to look for keys that this database lacks; by default the one of claviger-backup.service",
+    anyText,
+    { as: "folder" },
+  ),
+};
+
 export const doctor = command({
   name: "doctor",
   description: "examine the installation, while the service runs or is stopped, and say what to repair",
-  options: JSON_OPTIONS,
-  async run({ json, ...place }, { invocation, print }) {
-    const { findings, isLost } = await examine(invocation, place);
+  options: OPTIONS,
+  async run({ json, backups, ...place }, { invocation, print }) {
+    const folder =
+      backups === undefined ? findBackupsFolder(invocation.env) : resolve(invocation.workingFolder, backups);
+    const { findings, isLost } = await examine(invocation, place, folder);
     const failed = findings.filter(({ state }) => state === "fail").length;
     if (json) print.document({ ok: failed === 0, findings });
     else printFindings(invocation, findings);
@@ -54,7 +69,11 @@ interface Examined {
   readonly isLost?: boolean;
 }
 
-async function examine(invocation: Invocation, place: InstallationFlags): Promise<Examined> {
+async function examine(
+  invocation: Invocation,
+  place: InstallationFlags,
+  backups: string | undefined,
+): Promise<Examined> {
   const { clock } = invocation;
   const program = { name: "program", ...ok(`${VERSION}, installed as ${ORIGINS[readOrigin()]}`) };
   const source = sourceOf(invocation, place);
@@ -72,7 +91,8 @@ async function examine(invocation: Invocation, place: InstallationFlags): Promis
       await using database = openDatabase(address, options);
       const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
-      findings.push(...(await examineDatabase({ config, clock, address, database, place: where, app })));
+      const context = { config, clock, address, database, place: where, app };
+      findings.push(...(await examineDatabase(context, [keysCheck(backups)])));
       // Only a hint: what is wrong with the database is said already.
       if (findings.at(-1)?.name !== "schema" && (await hasDemo(database).catch(() => false)))
         findings.push({ name: "demo", ...DEMO });

@@ -1,0 +1,29 @@
+import { isAccepted } from "./_admit.ts";
+import { installationOf } from "./format.ts";
+import { countKeys, type FoundBackup, listBackups } from "./list_backups.ts";
+
+/** A backup with keys that may be of this installation, from before its data was lost. */
+export interface EarlierKeys extends FoundBackup {
+  /** Undefined if a backup of an earlier format does not tell. */
+  readonly count: number | undefined;
+}
+
+/**
+ * Looks in a folder for a backup from the time before a database without keys lost them: the newest one of this
+ * installation, and the newest one of others, unless an operator has accepted that they share the folder. Undefined if
+ * none of them has keys. Throws the errors of the file system.
+ */
+export async function findEarlierKeys(
+  folder: string,
+  installation: string | null,
+): Promise<EarlierKeys | undefined> {
+  const { found } = await listBackups(folder);
+  const isOwn = ({ head }: FoundBackup) => installation !== null && installationOf(head) === installation;
+  const others = (await isAccepted(folder, installation)) ? [] : found.filter((each) => !isOwn(each));
+  for (const newest of [found.findLast(isOwn), others.at(-1)]) {
+    if (newest === undefined) continue;
+    const count = await countKeys(folder, newest);
+    if (count !== 0) return { ...newest, count };
+  }
+  return undefined;
+}

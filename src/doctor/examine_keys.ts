@@ -1,0 +1,35 @@
+import { findEarlierKeys, selectBackupSource } from "../backup/mod.ts";
+import { counted } from "../render_count.ts";
+import { hasCode } from "../system_error.ts";
+import type { DatabaseContext } from "./examine_database.ts";
+import { type Check, fail, ok } from "./finding.ts";
+
+/**
+ * Returns the check that an installation without keys is a new one, and not one that lost its data: it looks at the backups
+ * in a folder. Keys are never deleted, not even when they are revoked. Without a folder, none is known.
+ */
+export function keysCheck(folder: string | undefined): Check<Pick<DatabaseContext, "database">> {
+  return {
+    name: "keys",
+    async examine({ database }) {
+      const [source] = await database.read(selectBackupSource);
+      const { installation = null, keys = 0 } = source ?? {};
+      if (keys > 0) return ok(counted(keys, "key"));
+      const none = "none in this database";
+      if (folder === undefined) return ok(`${none}; compare its backups with --backups FOLDER`);
+      try {
+        const earlier = await findEarlierKeys(folder, installation);
+        if (earlier === undefined) return ok(`${none}, and none in the backups in ${folder}`);
+        const { head, name, count } = earlier;
+        const had = count === undefined ? "may have some" : `has ${counted(count, "key")}`;
+        return fail(
+          `${none}, and the backup ${name} in ${folder} of ${head.made_at.slice(0, 10)} ${had}`,
+          `if the data was lost, \`claviger restore ${folder}\` lists the backups; otherwise see \`claviger guide backups\``,
+        );
+      } catch (error) {
+        if (hasCode(error, "ENOENT")) return ok(`${none}; there is no folder ${folder}`);
+        throw error;
+      }
+    },
+  };
+}
