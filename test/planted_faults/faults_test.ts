@@ -111,30 +111,47 @@ describe("a run of tests", () => {
   const late = "\ntest/c_test.ts:\n(fail) waits [30001.10ms]\n  ^ this test timed out after 30000ms.\n";
   const broken =
     "\ntest/d_test.ts:\n\n# Unhandled error between tests\n-----\nerror: Cannot find module 'x'\n";
+  const NO_MODULE = "error: Cannot find module 'x'";
+  const before = `${pass}error: no\n(fail) (unnamed) [2.00ms]\n`;
   test.each([
-    ["passes", pass, 0, "passed", "", []],
-    ["fails", pass + fail, 1, "failed", "keys/b_test.ts: a > b", ["keys/b_test.ts"]],
+    ["passes", pass, 0, { outcome: "passed", reason: "", failed: {} }],
+    [
+      "fails",
+      pass + fail,
+      1,
+      { outcome: "failed", reason: "keys/b_test.ts: a > b", failed: { "keys/b_test.ts": "a > b" } },
+    ],
     [
       "fails after a time-out",
       late + fail,
       1,
-      "failed",
-      "keys/b_test.ts: a > b",
-      ["c_test.ts", "keys/b_test.ts"],
+      {
+        outcome: "failed",
+        reason: "keys/b_test.ts: a > b",
+        failed: { "c_test.ts": "waits", "keys/b_test.ts": "a > b" },
+      },
     ],
-    ["has a test that hangs", pass + late, 1, "hung", "c_test.ts: waits", ["c_test.ts"]],
-    ["cannot load a file", broken, 1, "crashed", "error: Cannot find module 'x'", ["d_test.ts"]],
+    [
+      "has a test that hangs",
+      pass + late,
+      1,
+      { outcome: "hung", reason: "c_test.ts: waits", failed: { "c_test.ts": "waits" } },
+    ],
+    [
+      "cannot load a file",
+      broken,
+      1,
+      { outcome: "crashed", reason: NO_MODULE, failed: { "d_test.ts": "# Unhandled error between tests" } },
+    ],
     [
       "fails before its first test",
-      `${pass}error: no\n(fail) (unnamed) [2.00ms]\n`,
+      before,
       1,
-      "crashed",
-      "error: no",
-      ["a_test.ts"],
+      { outcome: "crashed", reason: "error: no", failed: { "a_test.ts": "(unnamed)" } },
     ],
-    ["stops without a word", pass, 137, "crashed", "", []],
-  ] as const)("judge() tells how a run ends that %s", (_, output, status, outcome, reason, failed) => {
-    expect(judge(output, { status })).toEqual({ outcome, reason, failed: [...failed] });
+    ["stops without a word", pass, 137, { outcome: "crashed", reason: "", failed: {} }],
+  ] as const)("judge() tells how a run ends that %s", (_, output, status, expected) => {
+    expect(judge(output, { status })).toEqual(expected);
   });
 
   /** A checkout whose run of the suite starts a process, notes its id, and hangs. */
@@ -155,7 +172,7 @@ describe("a run of tests", () => {
     expect(await runTests(root, [], { limitMs: 10 })).toEqual({
       outcome: "hung",
       reason: "the whole run",
-      failed: [],
+      failed: {},
     });
   });
 

@@ -10,8 +10,8 @@ export interface TestRun {
   readonly outcome: "passed" | "failed" | "crashed" | "hung";
   /** The first failed test or, if it crashed, the first error. */
   readonly reason: string;
-  /** The files in which something failed. */
-  readonly failed: readonly string[];
+  /** The files in which something failed, each with its first failed test. */
+  readonly failed: Readonly<Record<string, string>>;
 }
 
 interface RunOptions {
@@ -72,7 +72,7 @@ export function judge(
   output: string,
   { status, isLate = false }: { readonly status: number; readonly isLate?: boolean },
 ): TestRun {
-  const failed = new Set<string>();
+  const failed: Record<string, string> = {};
   const failures: { test: string; isTimedOut: boolean }[] = [];
   let [file, error] = ["", ""];
   for (const line of output.split("\n")) {
@@ -82,14 +82,14 @@ export function judge(
     file = header ?? file;
     if (error === "" && /^error: |worker crashed/.test(line)) error = line;
     const [, name] = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line) ?? [];
-    if (name !== undefined || /^# Unhandled error|worker crashed/.test(line)) failed.add(file);
+    if (name !== undefined || /^# Unhandled error|worker crashed/.test(line)) failed[file] ??= name ?? line;
     if (name !== undefined && name !== "(unnamed)") {
       failures.push({ test: file === "" ? name : `${file}: ${name}`, isTimedOut: false });
     }
     if (/^\s*\^ this test timed out/.test(line) && failures.length > 0) failures.at(-1)!.isTimedOut = true;
   }
   const judged = failures.find(({ isTimedOut }) => !isTimedOut);
-  const run = (outcome: TestRun["outcome"], reason = "") => ({ outcome, reason, failed: [...failed] });
+  const run = (outcome: TestRun["outcome"], reason = "") => ({ outcome, reason, failed });
   if (judged !== undefined) return run("failed", judged.test);
   if (failures.length > 0 || isLate) return run("hung", failures[0]?.test ?? "the whole run");
   return status === 0 ? run("passed") : run("crashed", error);
