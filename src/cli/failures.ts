@@ -1,6 +1,7 @@
 /** Renders exceptions as one line for the operator: what failed, where, why, and what to check. */
 import type { Config } from "../config/mod.ts";
-import { causeOf, DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
+import { refuseDamaged } from "../database/embedded/mod.ts";
+import { causeOf, DatabaseUnavailable, damageOf, nameOfDatabase } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import {
   codeOf,
@@ -42,8 +43,16 @@ const REMEDIES: Reasons = {
   "57P03": "wait until it has started",
 };
 
+const DAMAGED = "its data is damaged: check its disk, and restore a backup";
+
 /** The codes by which a server refuses a parameter of the address: as `FATAL`, when it connects. */
 const WRONG_PARAMETER = /^(42601|42704|22023)$/;
+
+/**
+ * The codes with which the PostgreSQL inside refuses a connection because of its data: its user, its database or its
+ * catalogue is damaged. Nothing but the data has them there.
+ */
+const DAMAGED_INSIDE = /^(XX000|22023|28000|3D000|58P01)$/;
 
 /** The codes of faults that only a person can repair: a refused login or right, a missing database, a certificate. */
 const NEEDS_PERSON = /^(28|3D|55000|42501|UNABLE_TO_|.*CERT)/;
@@ -59,12 +68,20 @@ export function refuseDatabaseFailure(error: unknown, config: Config): Refusal |
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
   const isFatal = cause instanceof Error && "severity" in cause && cause.severity === "FATAL";
+  const inside = config.databaseUrl === undefined && isFatal && DAMAGED_INSIDE.test(code);
+  const damage = damageOf(error) ?? (inside ? cause.message : undefined);
+  if (damage !== undefined && config.databaseUrl === undefined) return refuseDamaged(config.dataDir, damage);
   const isWrongParameter = WRONG_PARAMETER.test(code) && isFatal;
-  const kind = isWrongParameter || NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE";
+  const kind =
+    isWrongParameter || NEEDS_PERSON.test(code) || damage !== undefined
+      ? "INVALID_REQUEST"
+      : "SERVICE_UNAVAILABLE";
   if (cause instanceof Error && cause.name === "PostgresError") {
     const remedy = isWrongParameter
       ? "check the parameters in DATABASE_URL, such as options="
-      : REMEDIES[code];
+      : damage === undefined
+        ? REMEDIES[code]
+        : DAMAGED;
     return refuse(
       kind,
       `The database ${where} refused: ${cause.message} (${code})${remedy === undefined ? "" : `; ${remedy}`}`,

@@ -248,6 +248,10 @@ export async function withInstallation<Result>(
       const modelsBucket = config.modelsBucket && { ...config.modelsBucket, signal };
       const opened = { config: { ...config, modelsBucket }, address, isServed, restoreNote, log };
       return await work({ ...opened, stopIfInterrupted });
+    } catch (error) {
+      const damage = error instanceof CommandRefused ? undefined : installation.dataFault?.damage();
+      if (damage !== undefined) orRefuse(damage);
+      throw error;
     } finally {
       await installation.close(CLOSE_DEADLINE_MS);
     }

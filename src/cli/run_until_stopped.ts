@@ -7,10 +7,11 @@
  */
 import type { Config } from "../config/mod.ts";
 import type { Log } from "../log.ts";
+import { isRefusal } from "../refusal.ts";
 import type { Service } from "../service/mod.ts";
 import type { Invocation } from "./invocation.ts";
 import { createNotifier, type Notifier } from "./notify.ts";
-import { CommandRefused } from "./run.ts";
+import { CommandRefused, orRefuseStart } from "./run.ts";
 
 /** Below the 10 s after which containers are killed. */
 export const STOP_DEADLINE_MS = 9_500;
@@ -86,8 +87,9 @@ export async function runUntilStopped(
   };
   const endReports = reportState(notifier, service, status);
 
-  const signal = await signals.stopped;
-  log.info("Stopping", { signal });
+  const ended = await Promise.race([signals.stopped, service.ending]);
+  const signal = isRefusal(ended) ? undefined : ended;
+  log.info("Stopping", { signal: signal ?? "none: the data cannot be used any more" });
   notifier.stopping("Stopping: requests in progress are finished, then the database stops");
   const limit = setTimeout(() => {
     log.error("Stopping takes too long: the process ends now, and open requests are cut off");
@@ -104,6 +106,7 @@ export async function runUntilStopped(
   await service.stop(STOP_DEADLINE_MS, { graceMs });
   clearTimeout(limit);
   endReports();
+  orRefuseStart(ended);
   if (isForced)
     throw new CommandRefused("Stopped at once by a second signal: requests in progress were cut off");
 }

@@ -48,6 +48,21 @@ export function refusedWrite(
     : undefined;
 }
 
+/**
+ * Returns what the server said if its data is damaged: a page or an index that cannot be right, or a missing file of
+ * the data; undefined for every other error.
+ */
+export function damageOf(error: unknown): string | undefined {
+  const cause = causeOf(error);
+  if (!(cause instanceof postgres.PostgresError)) return undefined;
+  const { code, message } = cause;
+  return DAMAGED.test(code) || (code === "58P01" && FILE_OF_DATA.test(message)) ? message : undefined;
+}
+
+/** The SQLSTATEs data_corrupted and index_corrupted. */
+const DAMAGED = /^XX00[12]$/;
+const FILE_OF_DATA = /"(base|global|pg_\w+)(\/[^"]*)?"/;
+
 /** Tells whether the data caused the error: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
 export function isDataError(error: unknown): boolean {
   return error instanceof postgres.PostgresError && /^2[23]/.test(error.code);
@@ -67,10 +82,10 @@ export function isLockTimeout(error: unknown): boolean {
 /**
  * Classes of SQLSTATE whose cause is the state of the server, not the statement: connection (08), a read-only
  * standby (25006), a refused login or a missing database (28, 3D), deadlock and serialization (40), resources,
- * including a full disk (53), locks (55), an operator's intervention, including `statement_timeout` (57), and the
- * system (58). Source: PostgreSQL manual, appendix A.
+ * including a full disk (53), locks (55), an operator's intervention, including `statement_timeout` (57), the
+ * system (58), and damaged data (XX001, XX002). Source: PostgreSQL manual, appendix A.
  */
-const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58)/;
+const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58|XX00[12])/;
 
 /** Codes with which the driver and `node:` modules report mistakes in our code, not failures of the server. */
 const OUR_MISTAKE = /^(UNDEFINED_VALUE|NOT_TAGGED_CALL|MAX_PARAMETERS_EXCEEDED|ERR_INVALID_)/;

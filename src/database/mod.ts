@@ -19,6 +19,7 @@ export {
   causeOf,
   constraintOf,
   DatabaseUnavailable,
+  damageOf,
   isDataError,
   isLockTimeout,
   isStopped,

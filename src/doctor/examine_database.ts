@@ -18,6 +18,7 @@ import {
   examine,
   type Finding,
   type FindingState,
+  type FoundDamage,
   fail,
   ok,
   requireReadable,
@@ -40,9 +41,10 @@ export async function examineDatabase(
   context: DatabaseContext,
   more: readonly Check<DatabaseContext>[] = [],
 ): Promise<Finding[]> {
-  const server = await examineServer(context);
-  if (server.at(-1)?.state === "fail") return server;
-  const content = await examine(context, [
+  const found: FoundDamage = {};
+  const server = await examineServer(context, found);
+  if (server.at(-1)?.state === "fail" || server.at(-1)?.state === "skip") return server;
+  const checks = [
     { name: "secret", examine: examineSecret },
     { name: "signing keys", examine: examineSigningKeys },
     { name: "installer token", examine: examineToken },
@@ -52,8 +54,8 @@ export async function examineDatabase(
     rateLimitsCheck,
     backupCheck,
     ...more,
-  ]);
-  return [...server, ...content];
+  ];
+  return [...server, ...(await examine(context, checks, found))];
 }
 
 /**
@@ -61,9 +63,14 @@ export async function examineDatabase(
  * service can do this without further rights, and without requests to other hosts but that of the bucket.
  */
 export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
+  const found: FoundDamage = {};
   const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);
-  const server = await examineServer(context);
-  return [...disk, ...server, ...(await examine(context, [modelFilesCheck, rateLimitsCheck, backupCheck]))];
+  const server = await examineServer(context, found);
+  return [
+    ...disk,
+    ...server,
+    ...(await examine(context, [modelFilesCheck, rateLimitsCheck, backupCheck], found)),
+  ];
 }
 
 async function examineTokens({ database, clock }: DatabaseContext): Promise<CheckResult> {

@@ -17,7 +17,17 @@ import {
 } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
 import { VERSION } from "../version.ts";
-import { type CheckResult, examine, type Finding, FREE_SPACE, fail, ok, warn } from "./finding.ts";
+import {
+  type CheckResult,
+  examine,
+  type Finding,
+  type FoundDamage,
+  FREE_SPACE,
+  fail,
+  ok,
+  RESTORE,
+  warn,
+} from "./finding.ts";
 
 export interface ServerContext {
   readonly config: Config;
@@ -32,15 +42,16 @@ const SLIGHTLY_OFF_MS = 2_000;
 const FAR_OFF_MS = 60_000;
 
 /** Examines the server, and last the schema. */
-export async function examineServer(context: ServerContext): Promise<Finding[]> {
-  return await examine(context, [
+export async function examineServer(context: ServerContext, found: FoundDamage = {}): Promise<Finding[]> {
+  const checks = [
     { name: "database", examine: examineVersion },
     ...(context.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
     { name: "durability", examine: examineDurability },
     { name: "writes", examine: examineWrites },
     { name: "database clock", examine: examineClocks },
     { name: "schema", examine: examineSchema },
-  ]);
+  ];
+  return await examine(context, checks, found);
 }
 
 /**
@@ -57,10 +68,7 @@ async function examineVersion(context: ServerContext): Promise<CheckResult> {
              (select coalesce(sum(checksum_failures), 0)::bigint from pg_stat_database) as failures`,
   );
   if (row?.failures) {
-    return fail(
-      `${row.failures} damaged pages were read in ${place}`,
-      "check the disk, and restore the last backup: `claviger restore FILE`",
-    );
+    return fail(`${row.failures} damaged pages were read in ${place}`, RESTORE);
   }
   const version = row?.version.split(" ")[0] ?? "unknown";
   const programs = config.databaseUrl === undefined ? await findPrograms(context) : undefined;

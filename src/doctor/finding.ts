@@ -1,5 +1,5 @@
 import type { Unseen } from "../config/mod.ts";
-import { refusedWrite } from "../database/mod.ts";
+import { damageOf, refusedWrite } from "../database/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
 
@@ -49,6 +49,10 @@ export function skip(message: string, remedy: string): CheckResult {
 /** The remedy for a disk to which the database cannot write. */
 export const FREE_SPACE = "free some space on the server's disk";
 
+/** The remedy for damaged data. */
+export const RESTORE =
+  'check the disk, and restore a backup: see "Replace lost data" in `claviger guide backups`';
+
 /** Returns a `skip` if the service may have settings that this process cannot see; otherwise undefined. */
 export function skipUnseen({ unseen }: { readonly unseen?: Unseen | undefined }): CheckResult | undefined {
   return unseen === undefined ? undefined : skip(`cannot be seen: ${unseen.why}`, unseen.remedy);
@@ -75,17 +79,35 @@ export function isReadable(file: string): boolean {
   }
 }
 
-/** Runs checks in order. If a check throws, that is its finding, and the next check runs. */
+/** What several runs of {@linkcode examine} have found together. */
+export interface FoundDamage {
+  /** The name of the first check that met damaged data. */
+  damage?: string;
+}
+
+/**
+ * Runs checks in order. If a check throws, that is its finding, and the next check runs. Damaged data is one finding:
+ * further checks that meet it, also those of an earlier run with the same `found`, refer to it.
+ */
 export async function examine<Context>(
   context: Context,
   checks: readonly Check<Context>[],
+  found: FoundDamage = {},
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const { name, examine: look } of checks) {
     try {
       findings.push({ name, ...(await look(context)) });
     } catch (error) {
-      findings.push({ name, ...explain(error) });
+      const damage = damageOf(error);
+      const finding =
+        damage === undefined
+          ? explain(error)
+          : found.damage === undefined
+            ? fail(`the data is damaged: ${damage}`, RESTORE)
+            : skip("cannot be checked: the data is damaged", `see ${found.damage} above`);
+      if (damage !== undefined) found.damage ??= name;
+      findings.push({ name, ...finding });
     }
   }
   return findings;

@@ -54,4 +54,6 @@ export interface AppOptions {
   readonly offlineDays: OfflineDays;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
+  /** Returns the sentence for health if the data is damaged or gone; undefined otherwise. */
+  readonly dataFault?: (() => string | undefined) | undefined;
 }

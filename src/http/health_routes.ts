@@ -6,11 +6,12 @@ import type { Handler, HandlerDeps } from "./handler.ts";
 export const API_VERSION = "v1";
 
 /** Creates the handler that reports whether the service can answer. */
-export function health({ directory, clock, isStopping }: HandlerDeps): Handler {
+export function health({ directory, clock, isStopping, dataFault }: HandlerDeps): Handler {
   return () => {
     const isConnected = directory.isTrusted();
-    const error = isStopping() ? "The service is stopping" : "The database does not answer";
-    const isHealthy = isConnected && !isStopping();
+    const fault = dataFault?.();
+    const error = isStopping() ? "The service is stopping" : (fault ?? "The database does not answer");
+    const isHealthy = isConnected && !isStopping() && fault === undefined;
     return reply(
       {
         status: isHealthy ? "healthy" : "unhealthy",

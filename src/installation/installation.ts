@@ -8,6 +8,7 @@ import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from 
 import { join } from "node:path";
 import type { Config, GivenSecret } from "../config/mod.ts";
 import {
+  type DataFault,
   type EmbeddedOptions,
   NO_RESTORE_NOTE,
   openEmbedded,
@@ -35,6 +36,8 @@ export interface Installation {
   readonly isServed?: boolean;
   /** The note of a restore into it. */
   readonly restoreNote?: RestoreNote;
+  /** What is wrong with the data while this process runs its server; undefined if it does not. */
+  readonly dataFault?: DataFault;
   /** Closes the installation. Close all connections to the database first. */
   close(deadlineMs: number): Promise<void>;
 }
@@ -69,6 +72,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
     place: config.dataDir,
     isServed: !server.owned,
     restoreNote: server.restoreNote,
+    dataFault: server.dataFault,
     close: (deadlineMs) => server.stop(deadlineMs),
   };
 }

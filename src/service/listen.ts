@@ -83,6 +83,7 @@ export async function listen(
     ...parts,
     publicUrl,
     isStopping,
+    dataFault: stores.installation.dataFault?.sentence,
     clock,
     log,
     files: createFileDirectory(parts.database, clock),
@@ -106,6 +107,7 @@ export async function listen(
   });
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
+  stores.installation.dataFault?.report((sentence) => log.error(`The service is not healthy: ${sentence}`));
   const { rateLimits } = config;
   // With the PostgreSQL inside, no other host serves.
   if (config.databaseUrl !== undefined) void markHost(config);

@@ -40,7 +40,20 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
     options.installation ?? (await openInstallation({ ...options, holder: "serve", create: true }));
   if (isRefusal(installation)) return installation;
   if (options.installation === undefined) close(installation);
+  try {
+    const content = await openContent(options, order, installation);
+    return isRefusal(content) ? content : { app, provider, tls, servedFiles, installation, ...content };
+  } catch (error) {
+    const damage = installation.dataFault?.damage();
+    if (damage === undefined) throw error;
+    // The server may have ended because of it, and the error only says that it does not answer.
+    return damage;
+  }
+}
 
+/** Migrates the database, opens it and proves the secret. */
+async function openContent(options: ServiceOptions, order: StopOrder, installation: Installation) {
+  const { config, clock, log } = options;
   const migrated = await migrate(installation.address, migrations, { log });
   if (isRefusal(migrated)) return migrated;
   const schema = migrated.applied.at(-1)?.name;
@@ -60,5 +73,5 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
   options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   order.add({ stop: () => pulseDatabase.close() });
-  return { app, provider, tls, servedFiles, installation, pool, pulseDatabase, secrets };
+  return { pool, pulseDatabase, secrets };
 }

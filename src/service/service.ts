@@ -5,6 +5,7 @@ import type { Installation } from "../installation/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { Log } from "../log.ts";
 import type { Platform } from "../platform/mod.ts";
+import type { Refusal } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { EventGathering } from "../usage/mod.ts";
 import type { StopOrder } from "./stop_order.ts";
@@ -59,5 +60,7 @@ export interface Service {
    */
   readonly reload: (() => Promise<void>) | undefined;
   readonly isAlive: KeyDirectory["isAlive"];
+  /** Resolves when the service has to end because its data is gone or damaged, to the reason; otherwise never. */
+  readonly ending: Promise<Refusal>;
   readonly stop: StopOrder["stop"];
 }

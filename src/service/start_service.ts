@@ -1,3 +1,4 @@
+import { NO_DATA_FAULT } from "../database/embedded/mod.ts";
 import { originOf } from "../endpoints.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { listen } from "./listen.ts";
@@ -50,6 +51,7 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
     database: parts.database,
     directory: parts.directory,
     reload: certificate?.reload,
+    ending: (stores.installation.dataFault ?? NO_DATA_FAULT).ending,
     isAlive: parts.directory.isAlive,
     stop: order.stop,
   };

@@ -340,9 +340,12 @@ describe("openEmbedded() when PostgreSQL does not start", () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     rmSync(join(folder, "postgres/global/pg_control"));
-    const message = await open(folder).catch(String);
-    expect(message).toContain("pg_control");
-    expect(message).toContain("restore the data folder from a backup");
+    expect(await open(folder)).toMatchObject({
+      code: "DATA_LOST",
+      sentence: expect.stringContaining(
+        "PostgreSQL said: postgres: could not find the database system; restore",
+      ),
+    });
     // The lock was released.
     expect(readFileSync(join(folder, "lock"), "utf8")).toBe("");
   });

@@ -89,6 +89,8 @@ async function examine(
     await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
       await using database = openDatabase(address, options);
+      // If nobody gets in, each check would say so.
+      await database.query((sql) => sql`select`);
       const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       const context = { config, clock, address, database, place: where, app };

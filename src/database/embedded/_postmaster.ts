@@ -7,6 +7,7 @@ import type { Log } from "../../log.ts";
 import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
+import { DamagedData } from "./_data_fault.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 import { explainError, explainOutput, followServerLog } from "./_server_log.ts";
 import { fixedSettings, toArguments } from "./_settings.ts";
@@ -21,11 +22,14 @@ export interface PostmasterOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly isStopping: () => boolean;
+  /** Called with each line in which the server says that its data is damaged. */
+  readonly onDamage: (said: string) => unknown;
 }
 
 /**
- * Starts the server and waits until it accepts connections; rejects with the server's last lines. `ended` resolves when
- * the server has ended, to a text that says how, with its last lines.
+ * Starts the server and waits until it accepts connections; rejects with the server's last lines, or with
+ * {@linkcode DamagedData}. `ended` resolves when the server has ended, to a text that says how, with its last lines.
+ * `quit` ends the server without writing anything, also if its folder is gone.
  */
 export async function startPostmaster(options: PostmasterOptions) {
   const { cluster, clock, log } = options;
@@ -74,7 +78,7 @@ export async function startPostmaster(options: PostmasterOptions) {
     const file = readPostmasterFile(cluster);
     if (file !== undefined && file.pid === child.pid && file.status === "ready") {
       output.forget();
-      return { pid: file.pid, ended };
+      return { pid: file.pid, ended, quit: () => void child.kill("SIGQUIT") };
     }
     const now = clock.monotonicMs();
     if (now - startedAt > options.startMs) {
@@ -87,5 +91,7 @@ export async function startPostmaster(options: PostmasterOptions) {
     }
     await sleep(4);
   }
+  const damage = output.findDamage();
+  if (damage !== undefined) throw new DamagedData(damage);
   throw new Error(`Cannot start PostgreSQL in ${cluster}: ${ending}`);
 }

@@ -1,6 +1,7 @@
 /** Says why a data folder is not opened, in sentences for the operator. */
 import { type Refusal, refuse } from "../../refusal.ts";
 import { codeOf, hasCode, type Reasons, reasonOf } from "../../system_error.ts";
+import { DamagedData } from "./_data_fault.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";
 import type { Trace } from "./_traces.ts";
@@ -52,9 +53,29 @@ export function unfinishedRestore(layout: Layout): Refusal {
   return noDatabase(layout, "a restore into it has begun and has not ended", again);
 }
 
-/** Refuses damaged data. `said` is what PostgreSQL says, or what is missing. */
+/** Refuses damaged data. `said` is what PostgreSQL said, or what is missing. */
 export function damagedData(layout: Pick<Layout, "dataDir">, said: string): Refusal {
   return noDatabase(layout, `its data is damaged: ${said}`, RESTORE);
+}
+
+/** Refuses a database inside whose data is damaged, as `said` by PostgreSQL. */
+export function refuseDamaged(dataDir: string, said: string): Refusal {
+  return damagedData({ dataDir }, `PostgreSQL said: ${said}`);
+}
+
+/** Ends a service whose data folder, or the cluster in it, went away and did not come back. */
+export function goneData(layout: Layout): Refusal {
+  const back = "bring it back, such as by mounting its disk, and start the service";
+  return refuse(
+    "DATA_LOST",
+    `Cannot go on: ${layout.cluster} went away while the service ran, and did not come back; ${back}, or ${RESTORE}`,
+  );
+}
+
+/** Ends a service whose cluster has another folder in its place. A new start examines that folder. */
+export function replacedData(layout: Layout): Refusal {
+  const why = "went away while the service ran, and another folder has its place now";
+  return refuse("SERVICE_UNAVAILABLE", `Cannot go on: ${layout.cluster} ${why}; start the service again`);
 }
 
 /** Refuses to restore into a folder whose cluster is damaged: the restore would have to delete it. */
@@ -88,7 +109,9 @@ const OTHER_FOLDER =
 const NO_FILE = "something else has the name of a file of the service or of PostgreSQL: remove it";
 
 /** Turns an error of a system call on the data folder into a refusal; throws every other error again. */
-export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
+export function toRefusal(error: unknown, layout: Layout): Refusal {
+  if (error instanceof DamagedData) return refuseDamaged(layout.dataDir, error.message);
+  const { dataDir } = layout;
   const fix: Reasons = {
     EACCES: OTHER_FOLDER,
     EPERM: OTHER_FOLDER,

@@ -15,15 +15,28 @@ const LONGEST_LINE = 500;
 /** Reads the stream until its end. Lines from the time when the server is being stopped are expected, and not logged. */
 export function followServerLog(
   stream: Readable,
-  options: { readonly log: Log; readonly isStopping: () => boolean },
+  options: {
+    readonly log: Log;
+    readonly isStopping: () => boolean;
+    /** PGDATA. */
+    readonly cluster: string;
+    /** Called with each line that says that the data is damaged. */
+    readonly onDamage: (said: string) => unknown;
+  },
 ) {
-  const kept: string[] = [];
+  const kept: ServerLine[] = [];
   let rest = "";
+  const isDamage = (line: ServerLine) =>
+    CORRUPTED.test(line.code) ||
+    isMissingFile(line, options.cluster) ||
+    // What a client's statement says may quote anything.
+    (line.process !== "client backend" && DAMAGE.test(line.text));
   const take = (line: string) => {
     const parsed = parseServerLine(line.slice(0, LONGEST_LINE));
     if (parsed === undefined) return;
+    if (/^(ERROR|FATAL|PANIC)$/.test(parsed.severity) && isDamage(parsed)) options.onDamage(parsed.text);
     if (parsed.process !== "client backend") {
-      kept.push(parsed.text);
+      kept.push(parsed);
       if (kept.length > KEPT_LINES) kept.shift();
     }
     const level = levelOf(parsed);
@@ -38,7 +51,14 @@ export function followServerLog(
   stream.on("end", () => take(rest));
   return {
     /** Returns the last lines that the server wrote, oldest first, without the lines of client sessions. */
-    lastLines: () => [...kept],
+    lastLines: () => kept.map(({ text }) => text),
+    /** Returns the line that says that the server cannot start because its data is damaged; undefined if none says it. */
+    findDamage() {
+      if (kept.some(({ text }) => ENVIRONMENT.test(text))) return undefined;
+      const isLast = ({ process, severity }: ServerLine) =>
+        process === "" || severity === "FATAL" || severity === "PANIC";
+      return kept.find((line) => isLast(line) && isDamage(line))?.text;
+    },
     /** Drops the lines kept so far: the lines of a successful start do not explain a later end. */
     forget() {
       kept.length = 0;
@@ -50,12 +70,12 @@ type ServerLine = NonNullable<ReturnType<typeof parseServerLine>>;
 
 /**
  * Parses a line; undefined for a blank line or a continuation line. `process` is the kind of process that wrote it, such
- * as `checkpointer`, and is empty before the settings are read; `text` is severity and message.
+ * as `checkpointer`, and is empty before the settings are read, as `code`, the SQLSTATE; `text` is severity and message.
  */
 function parseServerLine(line: string) {
   if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
-  const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
-  return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
+  const [, process = "", code = "", text = line] = /^([a-z][a-z ]*)\|(\w{5})\|(.*)$/.exec(line) ?? [];
+  return { process, code, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
 }
 
 function levelOf({ process, severity, text }: ServerLine): "warn" | "error" | undefined {
@@ -67,7 +87,23 @@ function levelOf({ process, severity, text }: ServerLine): "warn" | "error" | un
   return severity === "LOG" && /terminated by signal|terminating any other/.test(text) ? "warn" : undefined;
 }
 
-const DAMAGED = "The data is damaged: restore the data folder from a backup";
+/** The SQLSTATEs data_corrupted and index_corrupted. */
+const CORRUPTED = /^XX00[12]$/;
+
+/** The messages of a start that fails because of damaged data, and have no SQLSTATE of their own. */
+const DAMAGE =
+  /files are incompatible with server|could not find the database system|required WAL directory|checkpoint record|redo location|incorrect checksum|contains invalid data|invalid data in file|not a valid data directory|status of transaction|not in this server's history|could not load .*pg_hba|is not satisfied/;
+
+/** The causes that lie outside the data. What they say may also look like damage. */
+const ENVIRONMENT =
+  /No space left|Disk quota|Read-only file system|Permission denied|Cannot allocate memory|Input\/output error|shared memory|Too many open files/;
+
+/** Tells whether the server misses a file of its cluster. It names them relative to the cluster, or with its path. */
+function isMissingFile({ text }: ServerLine, cluster: string): boolean {
+  const [, path] = /could not (?:open|read|access|stat|find) [^"]*"([^"]*)".*No such file/.exec(text) ?? [];
+  if (path === undefined) return false;
+  return /^(base|global|pg_\w+)(\/|$)/.test(path) || path.startsWith(`${cluster}/`);
+}
 
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/No space left on device|Disk quota|ENOSPC|EDQUOT/, "Free some space on the disk of the data folder"],
@@ -77,8 +113,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/could not (create|resize) shared memory/, "Give the host more shared memory"],
   [/has wrong ownership|invalid permissions/, "Give the folder back to its user, with mode 0700"],
   [/Permission denied/, "Give the files of the data folder back to the user they belonged to"],
-  [/could not locate a valid checkpoint|invalid checkpoint record|incorrect checksum|pg_control/, DAMAGED],
-  [/could not open directory|is not a valid data directory/, DAMAGED],
+  [/Input\/output error/, "The disk of the data folder fails: see `dmesg`"],
 ];
 
 /** Returns the last lines of PostgreSQL as one sentence, with advice if the cause is known. */

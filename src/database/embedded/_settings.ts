@@ -22,7 +22,8 @@ export const fixedSettings: Readonly<Record<string, string>> = {
   cluster_name: "claviger",
   logging_collector: "off",
   log_destination: "stderr",
-  log_line_prefix: "%b|",
+  // The kind of process and the SQLSTATE: `_server_log.ts` reads them.
+  log_line_prefix: "%b|%e|",
   log_error_verbosity: "terse",
   log_statement: "none",
   log_duration: "off",

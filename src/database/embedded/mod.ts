@@ -6,11 +6,14 @@
  */
 
 export { readOperatorVersion } from "./_operator_binaries.ts";
+export { refuseDamaged } from "./_refusals.ts";
 export { stopLeftovers } from "./leftovers.ts";
 export {
+  type DataFault,
   type EmbeddedAddress,
   type EmbeddedOptions,
   type EmbeddedServer,
+  NO_DATA_FAULT,
   NO_RESTORE_NOTE,
   openEmbedded,
   type RestoreNote,

@@ -23,6 +23,7 @@ import {
 } from "./_binaries.ts";
 import { discardCluster, initialiseCluster, readClusterMajor } from "./_cluster.ts";
 import { removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
+import { type DataFault, NO_DATA_FAULT } from "./_data_fault.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
@@ -50,6 +51,7 @@ import {
 } from "./_traces.ts";
 import { stopLeftovers } from "./leftovers.ts";
 
+export { type DataFault, NO_DATA_FAULT } from "./_data_fault.ts";
 export type { EmbeddedAddress } from "./_socket.ts";
 export { NO_RESTORE_NOTE, type RestoreNote } from "./_traces.ts";
 
@@ -89,6 +91,8 @@ export interface EmbeddedServer {
   /** Whether this process runs the server; otherwise a running service does. */
   readonly owned: boolean;
   readonly restoreNote: RestoreNote;
+  /** What is wrong with the data while this process runs the server. */
+  readonly dataFault: DataFault;
   /**
    * Stops the server if this process runs it, and releases the folder. The server stops in order until the deadline,
    * then by force, which takes up to 4 s more and loses no committed data. Call this once, after the end of all
@@ -202,7 +206,7 @@ async function startServer(
   }
 
   const supervisor = await supervise({
-    cluster,
+    layout,
     binaries,
     account,
     settings: { ...sharedBuffers(cluster), fsync: fsync ? "on" : "off", ...options.settings },
@@ -227,6 +231,7 @@ async function startServer(
     address: socket.address,
     owned: true,
     restoreNote: createRestoreNote(layout, { isClusterNew: made === undefined }),
+    dataFault: supervisor.fault,
     async stop(deadlineMs) {
       try {
         await supervisor.stop(deadlineMs);
@@ -308,6 +313,7 @@ async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefin
     address: socket.address,
     owned: false,
     restoreNote: NO_RESTORE_NOTE,
+    dataFault: NO_DATA_FAULT,
     stop: () => Promise.resolve(socket.close()),
   };
 }
