@@ -118,7 +118,7 @@ describe("issueKey() with a restriction", () => {
           tier: "free",
           mode: "live",
           now: NOW,
-          expiresAt: oneYearAfter(NOW),
+          expiresAt: endOfDay(oneYearAfter(NOW)),
         },
         ...request,
       },

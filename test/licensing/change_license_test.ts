@@ -274,7 +274,11 @@ describe("changeLicense() with a restriction", () => {
       expect(await change(key, same, LOW)).toMatchObject({ isChanged: false });
     }
     expect(await change(key, { externalId: "kept" }, LOW)).toMatchObject({ isChanged: true });
-    const within = { tier: "research", monthlyLimit: 50_000, expiresAt: oneYearAfter(NOW) } as const;
+    const within = {
+      tier: "research",
+      monthlyLimit: 50_000,
+      expiresAt: endOfDay(oneYearAfter(NOW)),
+    } as const;
     expect(await change(key, within, LOW)).toMatchObject({ isChanged: true });
     expect(await change(key, { tier: "free", monthlyLimit: null }, LOW)).toMatchObject({ isChanged: true });
     // Machines that are not counted can be counted from now on, and fewer of them.
