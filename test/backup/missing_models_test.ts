@@ -193,6 +193,23 @@ describe("addBackup() with files in a bucket", () => {
     bucket.fault = "none";
     for (const sha256 of added) await forgetModel(sha256);
   });
+
+  test("asks the bucket for every file while it fails less than three times one after another", async () => {
+    const contents = ["f", "g", "h", "i", "j"].map((text) => Buffer.from(text));
+    const added = new Map<string, Buffer>();
+    for (const bytes of contents) added.set(await addModel(bytes.toString(), bytes), bytes);
+    for (const sha256 of added.keys()) rmSync(pathOfFile(models, sha256));
+    // The bucket has the one in the middle.
+    const inOrder = [...added.keys()].sort();
+    const there = inOrder[2] ?? "";
+    bucket.objects.set(objectOf(there), { bytes: added.get(there) ?? Buffer.of(), changedAt: new Date() });
+    const { head } = await add({ models: place() });
+    expect(head.missing_models?.map(({ sha256 }) => sha256)).toEqual(
+      inOrder.filter((each) => each !== there),
+    );
+    for (const { why } of head.missing_models ?? []) expect(why).toEndWith(" is missing");
+    for (const sha256 of added.keys()) await forgetModel(sha256);
+  });
 });
 
 describe("writeBackup() to a single file", () => {
