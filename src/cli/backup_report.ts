@@ -74,9 +74,10 @@ export function renderLeftOut(
     const models = folder === undefined || modelFiles === 0 ? "" : `the model files are in ${folder}, and `;
     return `Nothing is left out: ${models}whoever can read the backup has the secret`;
   }
+  const unsaved = missing > 0 ? " that could not be saved" : "";
   const what = [
     ...(withoutSecret ? ["the secret"] : []),
-    ...(withoutFiles > 0 ? [counted(withoutFiles, "model file")] : []),
+    ...(withoutFiles > 0 ? [`${counted(withoutFiles, "model file")}${unsaved}`] : []),
   ];
   const isInBucket = config.modelsBucket !== undefined;
   const kept = [
@@ -92,7 +93,6 @@ export function renderLeftOut(
     ...(withoutFiles > 0 && !hasModels && isInBucket
       ? [`the model files stay in ${config.modelsBucket?.url}`]
       : []),
-    ...(missing > 0 ? ["the model files could not be saved"] : []),
   ].join("; ");
 }
 

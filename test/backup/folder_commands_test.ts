@@ -66,7 +66,7 @@ describe("claviger backup with a model file that is missing or damaged", () => {
     writeFileSync(hosted(), "The bytes of a model");
     const ended = await backUp(["--keep", "24h"]);
     expect(ended.out).toMatch(/^Saved and verified \d+ rows of \d+ tables to \S+\.tar\.zst \(/);
-    expect(lastLineOf(ended)).toBe("Not in it: 1 model file; the model files could not be saved");
+    expect(lastLineOf(ended)).toBe("Not in it: 1 model file that could not be saved");
     expect([ended.status, ended.err]).toEqual([
       3,
       `${NAMED}claviger: The database is saved and verified, but 1 of 1 model file could not be: put the good files back, ` +

@@ -192,6 +192,8 @@ describe("claviger systemd", () => {
     );
     expect(backup).toContain("\nUser=claviger\n");
     expect(backup).toContain("\nOnFailure=claviger-failed@%N.service\n");
+    // A backup that lacks model files ends with 3, which must count as a failure.
+    expect(backup).not.toContain("SuccessExitStatus");
     // The backup would not see the service that holds the data folder.
     expect(backup).not.toMatch(/^(ProtectProc|PrivateIPC|PrivatePIDs|StateDirectory)=/m);
     const timer = await unit("--unit", "claviger-backup.timer");
