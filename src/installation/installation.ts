@@ -4,7 +4,16 @@
  * Without `DATABASE_URL` both are in the data folder. A command uses the PostgreSQL of the running service, or
  * starts it for itself if no service runs.
  */
-import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { Config, GivenSecret } from "../config/mod.ts";
 import {
@@ -61,6 +70,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
       close: async () => {},
     };
   }
+  if (options.holder === "serve") closeSecret(options);
   const server = await openEmbedded({
     ...options,
     dataDir: config.dataDir,
@@ -75,6 +85,19 @@ export async function openInstallation(options: InstallationOptions): Promise<In
     dataFault: server.dataFault,
     close: (deadlineMs) => server.stop(deadlineMs),
   };
+}
+
+/** Closes the secret of the data folder to other users. Kubernetes opens it to the group of a volume (`fsGroup`). */
+function closeSecret({ config: { dataDir }, log }: InstallationOptions): void {
+  const path = join(dataDir, "secret");
+  try {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (!found?.isFile() || found.uid !== process.geteuid?.() || (found.mode & 0o077) === 0) return;
+    chmodSync(path, 0o600);
+    log.warn("The secret was closed: other users could read it", { path });
+  } catch {
+    // Whoever opens the folder next says what is wrong with it; `doctor` reports a secret that stays open.
+  }
 }
 
 export interface InstallationSecrets {

@@ -1,6 +1,6 @@
 /** What each command says in a data folder that has lost its database, or into which a restore was interrupted. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CommandLine, createCommandLine, readFindings } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
@@ -75,6 +75,22 @@ describe("A data folder that has lost its database", () => {
         'restore a backup with `claviger restore FILE`: see "Replace lost data" in `claviger guide backups`',
     );
   }, 120_000);
+
+  test("is not one whose files were opened to a group, as a kubelet does: they are closed", async () => {
+    using line = createCommandLine({ prepared: true });
+    await (await line.serve()).stop();
+    // Root has another rule for the data folder itself: the database in it belongs to another user.
+    for (const name of [...(process.getuid?.() === 0 ? [] : [""]), "postgres", "secret"])
+      chmodSync(join(line.dataDir, name), name === "secret" ? 0o660 : 0o2770);
+    const { err, status } = await (await line.serve()).stop();
+    expect({ status, err }).toMatchObject({
+      status: 0,
+      err: expect.stringContaining("The secret was closed"),
+    });
+    expect(err).toContain("The folder of the database was closed");
+    const modes = ["postgres", "secret"].map((name) => statSync(join(line.dataDir, name)).mode & 0o777);
+    expect(modes).toEqual([0o700, 0o600]);
+  }, 60_000);
 
   test("is new with a secret that a setting names", async () => {
     using fresh = createCommandLine({ prepared: true });

@@ -44,6 +44,25 @@ export function shareWith(
   return undefined;
 }
 
+/** What PostgreSQL refuses in the mode of its folder: changes by the group, and everything by others. */
+const OPEN = 0o027;
+
+/**
+ * Closes the folder of the cluster to other users, because PostgreSQL refuses an open one. Kubernetes opens it to the
+ * group of a volume (`fsGroup`). Returns whether that was necessary; refuses if the mode cannot be changed.
+ */
+export function closeCluster({ cluster }: Layout): boolean | Refusal {
+  const isOpen = () => (statSync(cluster).mode & OPEN) !== 0;
+  if (!isOpen()) return false;
+  chmodSync(cluster, 0o700);
+  if (!isOpen()) return true;
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot use the database in ${cluster}: other users can change it, and its file system keeps it so; choose a data ` +
+      "folder on a file system with permissions",
+  );
+}
+
 /** Removes unfinished folders of interrupted starts. */
 export function removeUnfinished(dataDir: string): void {
   for (const name of readdirSync(dataDir)) {

@@ -22,7 +22,7 @@ import {
   versionOf,
 } from "./_binaries.ts";
 import { discardCluster, initialiseCluster, readClusterMajor } from "./_cluster.ts";
-import { removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
+import { closeCluster, removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
 import { type DataFault, NO_DATA_FAULT } from "./_data_fault.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
@@ -200,6 +200,9 @@ async function startServer(
   const stopped = await stopLeftovers({ cluster, clock, graceMs: 5000 });
   if (stopped > 0) log.warn("Stopped a PostgreSQL that an earlier process left running", { dataDir });
   removeUnfinished(dataDir);
+  const closed = made !== undefined && closeCluster(layout);
+  if (isRefusal(closed)) return closed;
+  if (closed) log.warn("The folder of the database was closed: other users could change it", { dataDir });
   if (made === undefined) {
     if (options.restores) await createRestoreNote(layout, { isClusterNew: true }).leave();
     await initialiseCluster({ cluster, binaries, account, fsync });
