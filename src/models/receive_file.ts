@@ -3,11 +3,12 @@
  * held in memory, and checked before its version is listed. An interrupted upload leaves nothing, and each upload can
  * be repeated: a version that has the same file already stays as it is.
  */
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
 import { BucketFailure } from "../bucket/mod.ts";
+import { HOUR_MS } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import type { Database } from "../database/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { type Code, isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { hasCode } from "../system_error.ts";
 import type { StoredFile } from "./file_store.ts";
 import { toMegabytes } from "./model.ts";
@@ -22,8 +23,16 @@ export interface Upload extends StoredFile {
   readonly fileName: string | undefined;
   readonly body: ReadableStream<Uint8Array>;
   readonly actor: Actor;
-  /** Asked when all bytes have arrived, which can take hours: a token can be revoked in the meantime. */
-  readonly isStillAllowed: () => Promise<boolean>;
+  /** Asked when all bytes have arrived, and in the statement that lists the version. */
+  readonly right: UploadRight;
+}
+
+/** The right to an upload, which its sender can lose while the file arrives. */
+export interface UploadRight {
+  /** Returns the condition, as SQL, that the right is still there. */
+  holds(sql: Sql, now: Date): Fragment;
+  /** The code and the end of the refusal if it is not. */
+  readonly lost: { readonly code: Code; readonly why: string };
 }
 
 export interface UploadOptions extends ModelsPlace {
@@ -41,22 +50,27 @@ export const NO_PUBLIC_URL =
 const GB = 1_000_000_000;
 /** The most uploads in progress: each holds a connection and an open file. */
 const AT_ONCE = 4;
+/** One token or operator cannot take all of them. */
+const AT_ONCE_EACH = 2;
 /** A slower sender, after the first minute, would keep other uploads out. */
 const LEAST_BYTES_PER_MS = 100;
 const GRACE_MS = 60_000;
+/** A file of 10 GB, with 700 kB a second. Also the longest time for which a session that has ended is known. */
+const LONGEST_MS = 4 * HOUR_MS;
 
 const TOO_MANY = refuse(
   "RATE_LIMIT_EXCEEDED",
   "Too many files are being uploaded: wait as Retry-After says",
   { retryAfterSeconds: 10 },
 );
+const TOO_MANY_OF_ONE = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  `You upload ${AT_ONCE_EACH} files already: wait as Retry-After says`,
+  { retryAfterSeconds: 10 },
+);
 const INCOMPLETE = refuse(
   "INVALID_REQUEST",
-  "Cannot upload file: it ended too early, or it came too slowly; upload it again",
-);
-const NO_LONGER_ALLOWED = refuse(
-  "INVALID_TOKEN",
-  "Cannot upload file: the token was revoked or has expired while the file arrived",
+  `Cannot upload file: it ended too early, came too slowly, or took more than ${LONGEST_MS / HOUR_MS} hours; upload it again`,
 );
 const WRONG_CHECKSUM = refuse(
   "INVALID_REQUEST",
@@ -70,7 +84,7 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
     uploadMaxGb,
     /** Receives the file and lists its version. Refuses before the first byte is read if that is possible. */
     async receive(database: Database, upload: Upload): Promise<Refusal | undefined> {
-      const { body, sha256, sizeBytes, isStillAllowed } = upload;
+      const { body, sha256, sizeBytes, actor } = upload;
       if (sizeBytes > uploadMaxGb * GB) {
         const most = `CLAVIGER_UPLOAD_MAX_GB allows ${uploadMaxGb === 0 ? "no uploads" : `at most ${uploadMaxGb} GB`}`;
         return refuse("PAYLOAD_TOO_LARGE", `Cannot upload file: ${most}`);
@@ -78,10 +92,12 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
       const refused = (await checkShared(database, place)) ?? (await checkVersion(database, upload));
       if (refused !== undefined) return refused;
       if (arriving.size >= AT_ONCE) return TOO_MANY;
+      const own = [...arriving].filter((each) => nameOfActor(each.actor) === nameOfActor(actor));
+      if (own.length >= AT_ONCE_EACH) return TOO_MANY_OF_ONE;
       arriving.add(upload);
-      const lateFromMs = clock.monotonicMs() + GRACE_MS;
+      const beganMs = clock.monotonicMs();
       try {
-        const stored = await storeBytes(place, readUntilEnd(body, { clock, lateFromMs }), {
+        const stored = await storeBytes(place, readUntilEnd(body, { clock, beganMs }), {
           now: clock.now(),
           sizeBytes,
           neededBytes: [...arriving].reduce((sum, each) => sum + each.sizeBytes, 0),
@@ -89,12 +105,13 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
           async check(arrived) {
             if (arrived.sizeBytes !== sizeBytes) return INCOMPLETE;
             if (arrived.sha256 !== sha256) return WRONG_CHECKSUM;
-            return (await isStillAllowed()) ? await checkVersion(database, upload) : NO_LONGER_ALLOWED;
+            return (
+              (await checkRight(database, upload, clock.now())) ?? (await checkVersion(database, upload))
+            );
           },
         });
         if (isRefusal(stored)) return stored;
-        await listWithFile(database, upload, clock.now());
-        return await checkVersion(database, upload);
+        return (await listWithFile(database, upload, clock.now())) ?? (await checkVersion(database, upload));
       } catch (error) {
         if (hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")) return NO_ROOM;
         if (!(error instanceof BucketFailure)) throw error;
@@ -109,17 +126,34 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
 /** Yields the bytes until the body ends, is interrupted or is too slow: their number tells whether it is whole. */
 async function* readUntilEnd(
   body: ReadableStream<Uint8Array>,
-  { clock, lateFromMs }: { readonly clock: Clock; readonly lateFromMs: number },
+  { clock, beganMs }: { readonly clock: Clock; readonly beganMs: number },
 ): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   try {
     // Cancelling the body would close the connection on Node before the answer.
     for await (const chunk of body.values({ preventCancel: true })) {
       bytes += chunk.length;
-      if (bytes < (clock.monotonicMs() - lateFromMs) * LEAST_BYTES_PER_MS) return;
+      if (isTooSlow({ bytes, tookMs: clock.monotonicMs() - beganMs })) return;
       yield chunk;
     }
   } catch {}
+}
+
+/** Tells whether so many bytes in this time are too few, or the time is too long for any file. */
+export function isTooSlow({ bytes, tookMs }: { readonly bytes: number; readonly tookMs: number }): boolean {
+  return tookMs > LONGEST_MS || bytes < (tookMs - GRACE_MS) * LEAST_BYTES_PER_MS;
+}
+
+/** Refuses a sender who has lost the right. The statement that lists the version checks it, too. */
+async function checkRight(database: Database, { right }: Upload, now: Date): Promise<Refusal | undefined> {
+  const [row] = await database.query<{ isHeld: boolean }>(
+    (sql) => sql`select ${right.holds(sql, now)} as "isHeld"`,
+  );
+  return row?.isHeld ? undefined : refuseLost(right);
+}
+
+function refuseLost({ lost: { code, why } }: UploadRight): Refusal {
+  return refuse(code, `Cannot upload file: ${why}`);
 }
 
 /** Refuses a version that cannot get this file; one that has it already can get it again. */
@@ -143,19 +177,24 @@ async function checkVersion(
       );
 }
 
-/** Gives a version the file that it waits for, and lists it. Changes nothing if the version does not wait. */
+/**
+ * Gives a version the file that it waits for, and lists it. Refuses a sender who has lost the right. Changes nothing if the
+ * version does not wait.
+ */
 async function listWithFile(
   database: Database,
-  { name, version, fileName, sha256, sizeBytes, actor }: Upload,
+  { name, version, fileName, sha256, sizeBytes, actor, right }: Upload,
   now: Date,
-): Promise<void> {
-  await database.query(
+): Promise<Refusal | undefined> {
+  const [row] = await database.query<{ isHeld: boolean }>(
     (sql) => sql`
-      with waiting as (
+      with sender as (select ${right.holds(sql, now)} as is_held),
+      waiting as (
         select v.id, v.model_id, m.owner_account_id
           from models m join model_versions v on v.model_id = m.id
          where m.name = ${name} and v.version = ${version}
-           and v.retired_at is null and v.file is null and v.download_url is null for update
+           and v.retired_at is null and v.file is null and v.download_url is null and (select is_held from sender)
+           for update
       ),
       stored as (
         insert into model_files (sha256, size_bytes, created_at)
@@ -171,7 +210,9 @@ async function listWithFile(
         update models m set listed_version = ${version}::text from waiting where m.id = waiting.model_id
         returning waiting.owner_account_id as account_id, null::jsonb as before,
                   jsonb_build_object('name', m.name, 'version', ${version}::text, 'checksum', ${sha256}::text) as after
-      )
-      ${auditCte(sql, { action: "model.upload", actor, at: now, from: sql`listed` })}`,
+      ),
+      logged as (${auditCte(sql, { action: "model.upload", actor, at: now, from: sql`listed` })})
+      select is_held as "isHeld" from sender`,
   );
+  return row?.isHeld ? undefined : refuseLost(right);
 }

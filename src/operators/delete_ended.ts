@@ -1,7 +1,7 @@
 import { deleteInBatches, type TaskContext, type UpkeepTask } from "../upkeep/mod.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 import { deleteEndedCodes } from "./login_codes.ts";
-import { isLiveSession } from "./sessions.ts";
+import { isForgottenSession } from "./sessions.ts";
 
 /** Runs seldom: ended rows have no effect, and there are few. */
 export const operatorsUpkeep: UpkeepTask = {
@@ -11,13 +11,13 @@ export const operatorsUpkeep: UpkeepTask = {
   run: deleteEnded,
 };
 
-/** Deletes login codes and sessions that have ended, and answers that are not repeated any more. */
+/** Deletes login codes that have ended, sessions that timed out hours ago, and answers that are not repeated any more. */
 export async function deleteEnded(context: Omit<TaskContext, "log">): Promise<void> {
   const now = context.clock.now();
   await context.database.query(
     (sql) => sql`
       with codes as (${deleteEndedCodes(sql, now)})
-      delete from operator_sessions s where not ${isLiveSession(sql, now)}`,
+      delete from operator_sessions s where ${isForgottenSession(sql, now)}`,
   );
   await deleteInBatches(context, {
     table: "idempotent_answers",

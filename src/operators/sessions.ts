@@ -23,6 +23,8 @@ export interface Session {
 
 /** A session times out this long after its log-in, also if requests arrive. */
 const SESSION_HOURS = 12;
+/** No request takes longer. Until then its session has to be known: without a row, somebody has ended it. */
+const LONGEST_REQUEST_HOURS = 4;
 /** Lasting access is given only by somebody whose proof is at most this old. */
 export const FRESH_PROOF_MS = 5 * 60_000;
 
@@ -164,4 +166,10 @@ export async function listSessions(
 export function isLiveSession(sql: Sql, now: Date): Fragment {
   return sql`(s.last_seen_at > ${now}::timestamptz - s.idle_minutes * interval '1 minute'
               and s.created_at > ${now}::timestamptz - ${SESSION_HOURS} * interval '1 hour')`;
+}
+
+/** Returns the condition that the session `s` has timed out so long ago that no request of it is in progress. */
+export function isForgottenSession(sql: Sql, now: Date): Fragment {
+  const hours = SESSION_HOURS + LONGEST_REQUEST_HOURS;
+  return sql`(s.created_at <= ${now}::timestamptz - ${hours} * interval '1 hour')`;
 }

@@ -117,7 +117,7 @@ export async function findTokens(
         select n, id, name, scopes, tiers, mode, sources
           from unnest(${toTextArray(texts.map(hashOf))}::text[]::bytea[]) with ordinality as asked (hash, n)
                join tokens on tokens.hash = asked.hash
-         where state = 'active' and (expires_at is null or expires_at > ${now}::timestamptz)
+         where ${isAccepted(sql, now)}
       ),
       -- A row that another statement has locked is left out: two statements must not wait for each other.
       idle as (
@@ -130,6 +130,11 @@ export async function findTokens(
       select n::int, id as uuid, ${tokenColumns(sql)} from found`,
   );
   return new Map(rows.map(({ n, ...row }) => [texts[n - 1] ?? "", toToken(row)]));
+}
+
+/** Returns the condition, as SQL, that a row of `tokens` is accepted. */
+export function isAccepted(sql: Sql, now: Date): Fragment {
+  return sql`(state = 'active' and (expires_at is null or expires_at > ${now}::timestamptz))`;
 }
 
 /** Returns the columns of a token from which {@linkcode toToken} makes its facts. */

@@ -6,7 +6,17 @@ import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
 import { parseId } from "../../src/ids.ts";
 import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
-import { type Role, revokeToken } from "../../src/operators/mod.ts";
+import { isTooSlow } from "../../src/models/receive_file.ts";
+import { deleteEnded } from "../../src/operators/delete_ended.ts";
+import {
+  endSession,
+  listOperators,
+  listSessions,
+  type Role,
+  removeOperator,
+  revokeToken,
+  setRole,
+} from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestToken } from "../support/admin.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
@@ -22,6 +32,11 @@ const BYTES = testBytes(3_000_000, 4);
 const SHA256 = hash("sha256", BYTES);
 
 const admin = useAdmin({ uploads: { uploadMaxGb: 0.01 } });
+
+const operators = createConsoleClient(admin);
+const BY = () => ({ actor: ACTOR, now: admin.clock.now() });
+const roleOf = async (name: string) =>
+  (await listOperators(admin.database)).find((each) => each.name === name && each.removedAt === null)?.role;
 
 const begun: ClientRequest[] = [];
 afterEach(async () => {
@@ -45,14 +60,15 @@ interface Begun {
   readonly answer: Promise<{ readonly status: number; readonly body: { code?: string; error?: string } }>;
 }
 
-/** Begins an upload that announces a length. The caller sends the bytes. */
+/** Begins an upload that announces a length, by a new token or by a session. The caller sends the bytes. */
 async function begin(
   path: string,
-  { on = admin, length = BYTES.length, sha256 = SHA256, token = {} as TestToken } = {},
+  { on = admin, length = BYTES.length, sha256 = SHA256, token = {} as TestToken | string, cookie = "" } = {},
 ): Promise<Begun> {
-  const authorization = `Bearer ${await on.token(token)}`;
-  const headers = { "X-Checksum-SHA256": sha256, authorization, "Content-Length": length };
-  const sent = request(`${on.url}/admin/v1${path}`, { method: "PUT", headers });
+  const bearer = async () => (typeof token === "string" ? token : await on.token(token));
+  const sender = cookie ? { cookie, origin: on.url } : { authorization: `Bearer ${await bearer()}` };
+  const headers = { "X-Checksum-SHA256": sha256, ...sender, "Content-Length": length };
+  const sent = request(`${on.url}/${cookie ? "console" : "admin/v1"}${path}`, { method: "PUT", headers });
   begun.push(sent);
   const answer = new Promise<Awaited<Begun["answer"]>>((resolve, reject) => {
     sent.on("error", reject);
@@ -66,7 +82,10 @@ async function begin(
 }
 
 /** Begins an upload and waits until its first bytes are on the disk. */
-async function beginOnDisk(path: string, options: { sha256?: string } = {}): Promise<Begun> {
+async function beginOnDisk(
+  path: string,
+  options: { sha256?: string; token?: string; cookie?: string } = {},
+): Promise<Begun> {
   const before = unfinished().length;
   const upload = await begin(path, options);
   upload.sent.write(BYTES.subarray(0, 1_000_000));
@@ -76,13 +95,19 @@ async function beginOnDisk(path: string, options: { sha256?: string } = {}): Pro
   return upload;
 }
 
-/** Begins the upload of a file that no other test uploads, with a token of its own. */
-async function beginUnique() {
+/** Begins the upload of a file that no other test uploads, by a session, or with a token of its own. */
+async function beginUnique({ cookie = "", on = admin } = {}) {
   const name = await awaitFile(admin);
   const token = `ci-${name}`;
   const bytes = Buffer.concat([BYTES, Buffer.from(name)]);
   const sha256 = hash("sha256", bytes);
-  const upload = await begin(fileOf(name), { length: bytes.length, sha256, token: { name: token } });
+  const upload = await begin(fileOf(name), {
+    on,
+    cookie,
+    length: bytes.length,
+    sha256,
+    token: { name: token },
+  });
   upload.sent.write(bytes.subarray(0, 1_000_000));
   await until(() => unfinished().length === 1, { what: "the upload is in progress" });
   const finish = () => {
@@ -299,6 +324,95 @@ describe("PUT /models/NAME/VERSION/file", () => {
     expect(existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), sha256))).toBe(false);
   });
 
+  test.each<[how: string, lose: (who: { name: string; cookie: string }) => Promise<unknown>]>([
+    ["is removed", ({ name }) => removeOperator(admin.database, name, BY())],
+    ["becomes a viewer", ({ name }) => setRole(admin.database, { name, role: "viewer" }, BY())],
+    ["logs out", ({ cookie }) => operators.send("/logout", { cookie, form: {} })],
+    [
+      "is logged out by an admin",
+      async ({ name }) => {
+        const [session] = (await listSessions(admin.database, BY())).filter((each) => each.operator === name);
+        await endSession(admin.database, session?.id ?? "", BY());
+      },
+    ],
+  ])("refuses the file of an operator who %s while it arrives, and leaves nothing", async (_, lose) => {
+    const who = await operators.logIn("editor");
+    const { name, sha256, finish } = await beginUnique(who);
+    await lose(who);
+    expect(await operators.isLoggedIn(who.cookie)).toBe((await roleOf(who.name)) === "viewer");
+    const answer = await finish();
+    expect(codeOf(answer)).toBe("403 NOT_ALLOWED");
+    expect(answer.body.error).toContain("you were logged out or removed, or your role has changed");
+    await expectNothing(name);
+    expect(existsSync(pathOfFile(modelsFolderOf({ dataDir: admin.dataDir }), sha256))).toBe(false);
+  });
+
+  test("takes the file of an operator who gets another role with the right, and whose session times out while it arrives", async () => {
+    const who = await operators.logIn("editor");
+    const { finish } = await beginUnique(who);
+    await setRole(admin.database, { name: who.name, role: "admin" }, BY());
+    await admin.database.query(
+      (sql) => sql`
+        update operator_sessions set last_seen_at = last_seen_at - interval '13 hours',
+               created_at = created_at - interval '13 hours' where operator = ${who.name}`,
+    );
+    expect(await operators.isLoggedIn(who.cookie)).toBe(false);
+    await deleteEnded({ database: admin.database, clock: admin.clock, isStopping: () => false });
+    expect((await finish()).status).toBe(200);
+  });
+
+  test("refuses a file for whose version the token has no scope any more", async () => {
+    const { name, token, finish } = await beginUnique();
+    await admin.database.query(
+      (sql) => sql`update tokens set scopes = array['models:read'] where name = ${token}`,
+    );
+    expect(codeOf(await finish())).toBe("401 INVALID_TOKEN");
+    await expectNothing(name);
+  });
+
+  test("refuses a file of more than 1 GB by session, before it reads it, also where larger files may be uploaded", async () => {
+    const large = await startAdmin({
+      on: admin.testDatabase,
+      clock: admin.clock,
+      uploads: { uploadMaxGb: 10 },
+    });
+    try {
+      const { cookie } = await createConsoleClient(large).logIn("editor", newName());
+      const path = fileOf(await awaitFile(large));
+      const { answer, sent } = await begin(path, { on: large, length: 1e9 + 1, cookie });
+      sent.flushHeaders();
+      const refused = await answer;
+      expect(codeOf(refused)).toBe("413 PAYLOAD_TOO_LARGE");
+      expect(refused.body.error).toContain("the console takes at most 1 GB");
+    } finally {
+      await large.close();
+    }
+  });
+
+  test("ends an upload after four hours, however fast it is", () => {
+    const hour = 3_600_000;
+    const bytes = 4 * hour * 100;
+    expect([4 * hour, 4 * hour + 1].map((tookMs) => isTooSlow({ bytes, tookMs }))).toEqual([false, true]);
+    expect(isTooSlow({ bytes: 1e12, tookMs: 4 * hour + 1 })).toBe(true);
+  });
+
+  test("gives one token or operator two of the four places", async () => {
+    const name = await awaitFile(admin);
+    const token = await admin.token();
+    const who = await operators.logIn("editor");
+    const again = await operators.logIn("editor", who.name);
+    for (const each of [token, token]) await beginOnDisk(fileOf(name), { token: each });
+    const third = await put(fileOf(name), { token });
+    expect(codeOf(third)).toBe("429 RATE_LIMIT_EXCEEDED");
+    expect(third.headers.get("retry-after")).toBe("10");
+    expect(third.body.error).toContain("You upload 2 files already");
+    // Two sessions of one operator share.
+    await beginOnDisk(fileOf(name), { cookie: who.cookie });
+    expect((await put(fileOf(name))).status).toBe(200);
+    await beginOnDisk(fileOf(name), { cookie: again.cookie });
+    expect(codeOf(await put(fileOf(name)))).toBe("429 RATE_LIMIT_EXCEEDED");
+  });
+
   test("ends an upload that brings less than 100 kB a second", async () => {
     const { name, sent, answer } = await beginUnique();
     admin.clock.advance(100_000);
@@ -381,6 +495,29 @@ describe("PUT /models/NAME/VERSION/file", () => {
 });
 
 describe("PUT /models/{name}/{version}/file, where several hosts serve", () => {
+  test("does not list the version of an operator who is removed while the file goes to the bucket", async () => {
+    const bucket = await startBucketStandIn();
+    const credentialsFile = join(admin.dataDir, "credentials");
+    writeFileSync(credentialsFile, bucket.credentials);
+    const modelsBucket = { url: bucket.url, region: REGION, credentialsFile, caFile: undefined };
+    const uploads = { uploadMaxGb: 0.01, modelsBucket, dataDir: admin.dataDir };
+    const on = await startAdmin({ on: admin.testDatabase, clock: admin.clock, uploads });
+    try {
+      const who = await createConsoleClient(on).logIn("editor", newName());
+      const { name, finish } = await beginUnique({ ...who, on });
+      bucket.delayMs = 100;
+      const answer = finish();
+      await until(() => bucket.requests.length > 0);
+      await removeOperator(admin.database, who.name, BY());
+      bucket.delayMs = 0;
+      expect(codeOf(await answer)).toBe("403 NOT_ALLOWED");
+      await expectNothing(name);
+    } finally {
+      await on.close();
+      await bucket.close();
+    }
+  });
+
   test("lists the version after the file is in the bucket, and not while the bucket is gone", async () => {
     const bucket = await startBucketStandIn();
     const credentialsFile = join(admin.dataDir, "credentials");
@@ -445,7 +582,6 @@ test("a version that the console adds has the owner and the facts of the version
   const name = newName();
   const old = { name, requiresLicense: "commercial", ownerUuid: parseId("usr", userId) };
   await addNewModel(admin.database, old, { now: admin.clock.now() });
-  const operators = createConsoleClient(admin);
   const { cookie } = await operators.logIn("editor");
   const form = { version: "1.1.0" };
   expect(await operators.send(`/models/${name}/add-version`, { cookie, form })).toMatchObject({

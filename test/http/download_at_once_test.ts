@@ -57,6 +57,18 @@ async function expectRoom(key: IssuedKey): Promise<void> {
 
 const refusalOf = (key: IssuedKey, at = service) => at.get(PATH, { "X-API-Key": key.apiKey });
 
+test("GET /v1/models/download goes on to send what a key asked for before it was revoked, and refuses its next range", async () => {
+  const key = await service.issue();
+  const answer = await fetch(service.url + PATH, { headers: { "X-API-Key": key.apiKey } });
+  expect(answer.status).toBe(200);
+  const { status } = await service.post("/v1/auth/revoke", { api_key: key.apiKey });
+  expect(status).toBe(200);
+  expectRefusal(await refusalOf(key), 401, "INVALID_KEY");
+  let received = 0;
+  for await (const chunk of answer.body ?? []) received += chunk.length;
+  expect(received).toBe(SIZE);
+});
+
 test("GET /v1/models/download limits a key's downloads at once, and admits another when one has ended", async () => {
   const [key, other] = [await service.issue(), await service.issue()];
   for (let count = 0; count < 3; count++) await stall(key);

@@ -9,7 +9,7 @@ import type { LicenseChanges } from "../../licensing/mod.ts";
 import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
 import type { Log } from "../../log.ts";
 import type { Uploads } from "../../models/mod.ts";
-import type { FailedLogins, Session, Token } from "../../operators/mod.ts";
+import type { FailedLogins, Right, Scope, Session, Token } from "../../operators/mod.ts";
 import type { Peer } from "../../platform/mod.ts";
 import type { Secrets, Signer } from "../../secrets/mod.ts";
 import type { LicenseSigner } from "../../signed_licenses/mod.ts";
@@ -86,8 +86,8 @@ export interface AdminEnv {
     /** Who asks, for the log and the audit log. Like the token, it is set when the request is authenticated. */
     actor: Actor;
     token: Token;
-    /** Tells whether the token is still accepted, for a request that takes long. */
-    isTokenAccepted: () => Promise<boolean>;
+    /** Returns the right of the token to a route, for a request that takes long. */
+    rightTo: (scope: Scope | "any") => Right;
     session: Session;
     /** The code of a refusal, for the log. */
     code: string | undefined;

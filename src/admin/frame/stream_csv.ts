@@ -1,5 +1,6 @@
 import { type Actor, nameOfActor } from "../../audit/mod.ts";
 import { InFlight } from "../../limits/mod.ts";
+import { isHeld, type Right } from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { reasonOf } from "../../system_error.ts";
 import type { AdminOptions } from "./options.ts";
@@ -41,19 +42,22 @@ export function splitMark(query: URLSearchParams) {
 
 /** Who downloads a list. */
 interface CsvReader {
-  readonly options: Pick<AdminOptions, "log" | "clock" | "csvInFlight" | "collectGarbage">;
+  readonly options: Pick<AdminOptions, "log" | "clock" | "database" | "csvInFlight" | "collectGarbage">;
   readonly actor: Actor;
+  /** Asked before each part but the first: a list can take hours. */
+  readonly right: Right;
 }
 
 /**
  * Answers a list as comma-separated values. The next part is read after the client has received the previous part, so
- * neither a long list nor a slow client uses much memory. A client that disconnects ends the reading.
+ * neither a long list nor a slow client uses much memory. A client that disconnects ends the reading, and so does the loss of
+ * the right to the list.
  */
 export async function streamCsv(
   { name, parts, hasMark = false }: CsvSource,
-  { options, actor }: CsvReader,
+  { options, actor, right }: CsvReader,
 ): Promise<Response | Refusal> {
-  const { log, clock, csvInFlight, collectGarbage } = options;
+  const { log, clock, database, csvInFlight, collectGarbage } = options;
   let isOver = false;
   const begun = csvInFlight.begin(nameOfActor(actor), { nowMs: clock.monotonicMs(), isOver: () => isOver });
   if (begun !== "begun") return TOO_MANY;
@@ -63,6 +67,7 @@ export async function streamCsv(
     let mark = hasMark ? "\ufeff" : "";
     try {
       for await (const part of parts) {
+        if (sent > 0 && !(await isHeld(database, right, clock.now()))) throw new Error(right.lost.why);
         yield encoder.encode(mark + part);
         mark = "";
         if (++sent % PARTS_BETWEEN_COLLECTIONS === 0) collectGarbage?.();

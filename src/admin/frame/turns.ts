@@ -1,7 +1,11 @@
 /**
  * Turns of senders: so many pieces of work of one sender run at a time. Further ones wait in a short line of the sender,
- * so one sender cannot take the pool away from the others.
+ * so one sender cannot take the pool away from the others. A sender is a token, or an operator with all sessions.
  */
+
+/** Two pieces can wait for a statement that is stopped after two seconds, so a waiting one gets its turn or 429 after as long. */
+export const TURNS = { atOnce: 4, mostWaiting: 32, maxWaitMs: 2_000 };
+
 interface TurnsOptions {
   readonly atOnce: number;
   /** The most pieces that wait for one sender. */

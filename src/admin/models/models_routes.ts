@@ -191,8 +191,7 @@ export const MODEL_ROUTES = [
       description: "The version has this file",
     },
     codes: ["CONFLICT"],
-    run: (options, { query: { file_name: fileName }, isTokenAccepted, ...call }) =>
-      takeFile(options, { ...call, fileName, isStillAllowed: isTokenAccepted }),
+    run: (options, { query: { file_name: fileName }, ...call }) => takeFile(options, { ...call, fileName }),
   }),
 
   route("POST /models/:name/:version/retire", "models:write", {

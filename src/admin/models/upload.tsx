@@ -29,6 +29,11 @@ const WRONG_HEADERS = refuse(
     "hexadecimal digits, or Digest sha-256= and its SHA-256 in base64",
 );
 
+const TOO_LARGE_FOR_PAGE = refuse(
+  "PAYLOAD_TOO_LARGE",
+  `Cannot upload file: the console takes at most ${BROWSER_MAX_GB} GB; send a larger file with a token, as the page of the model shows`,
+);
+
 /** Takes the file of a version from the body of a request, and renders what the version has now. */
 export async function takeFile(
   { uploads, database, publicUrl }: Pick<AdminOptions, "uploads" | "database" | "publicUrl">,
@@ -63,13 +68,14 @@ export const UPLOAD: ConsoleRoute = {
   method: "PUT",
   path: "/models/:name/:version/file",
   scope: "models:write",
-  async answer({ options, params, query, actor }, c) {
+  async answer({ options, params, query, actor, right }, c) {
     const of = UPLOAD_PATH.read(params);
     if (isRefusal(of)) return answerRefusal(c, of);
     const fileName = MODEL_RULES.fileName.parse(query.get("file_name") ?? "");
-    // A session can end by its idle time while a file arrives. The operator had the right when the upload began.
-    const isStillAllowed = async () => true;
-    const taken = await takeFile(options, { ...of, fileName, request: c.req.raw, actor, isStillAllowed });
+    const request = c.req.raw;
+    if (Number(request.headers.get("content-length")) > BROWSER_MAX_GB * 1e9)
+      return answerRefusal(c, TOO_LARGE_FOR_PAGE);
+    const taken = await takeFile(options, { ...of, fileName, request, actor, right });
     return isRefusal(taken) ? answerRefusal(c, taken) : c.json(taken);
   },
 };

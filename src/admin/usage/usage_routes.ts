@@ -3,6 +3,7 @@ import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
 import { DAY, type Month, monthOf, toMonthText } from "../../calendar.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
+import type { Right } from "../../operators/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { parsedField, wordField } from "../../rule.ts";
 import {
@@ -48,12 +49,12 @@ export const listUsageRoute = route("GET /usage", "usage:read", {
     description: "A page of licenses",
     content: { "text/csv": { schema: { type: "string" } } },
   },
-  async run(options, { query, now, request, actor }) {
+  async run(options, { query, now, request, actor, right }) {
     const { database } = options;
     if (/\btext\/csv\b/i.test(request.headers.get("accept") ?? "")) {
       const part = (["limit", "after"] as const).filter((field) => query[field] !== undefined);
       if (part.length > 0) return refuse("INVALID_REQUEST", WHOLE_MONTH, { fields: part.map(toWrong) });
-      return await streamMonth({ options, actor }, query.month ?? monthOf(now.getTime()));
+      return await streamMonth({ options, actor, right }, query.month ?? monthOf(now.getTime()));
     }
     return await findPage({
       list: "usage",
@@ -74,12 +75,12 @@ const toWrong = (field: string) => ({ field, error: WHOLE_MONTH });
 
 /** Answers the CSV of a month for accounting. */
 export function streamMonth(
-  { options, actor }: { readonly options: AdminOptions; readonly actor: Actor },
+  reader: { readonly options: AdminOptions; readonly actor: Actor; readonly right: Right },
   month: Month,
   { hasMark = false }: { readonly hasMark?: boolean } = {},
 ): Promise<Response | Refusal> {
-  const parts = readUsageCsv(options.database, month);
-  return streamCsv({ name: `usage-${toMonthText(month)}`, parts, hasMark }, { options, actor });
+  const parts = readUsageCsv(reader.options.database, month);
+  return streamCsv({ name: `usage-${toMonthText(month)}`, parts, hasMark }, reader);
 }
 
 const day = (description: string) => described(v.nullable(v.string()), description);

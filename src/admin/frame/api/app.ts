@@ -52,7 +52,7 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
   if (isRefusal(query)) return answerRefusal(c, query);
   const result = await perform(operation, options, {
     token,
-    isTokenAccepted: c.get("isTokenAccepted"),
+    right: c.get("rightTo")(scope),
     restriction: token.restriction,
     // For the audit log. The schema of the operation checks the reason.
     actor: { ...c.get("actor"), ...(typeof body.reason === "string" && { reason: body.reason }) },

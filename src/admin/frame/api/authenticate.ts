@@ -9,22 +9,17 @@
 import { createMiddleware } from "hono/factory";
 import { createLookUpQueue } from "../../../database/mod.ts";
 import { isInNetworks, parseTrustedProxies, toResetAt, WindowTable } from "../../../limits/mod.ts";
-import { findTokens, type Token, tokenPattern } from "../../../operators/mod.ts";
+import { findTokens, rightOfToken, type Token, tokenPattern } from "../../../operators/mod.ts";
 import { refuse, refuseTooMany } from "../../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
-import { createTurns } from "../turns.ts";
+import { createTurns, TURNS } from "../turns.ts";
 
 /** Requests a minute of one token. */
 const TOKEN_LIMIT = 600;
 /** Wrong tokens a minute from one address. */
 const WRONG_TOKEN_LIMIT = 60;
 const WINDOWS = 10_000;
-/**
- * The requests of one token that run at once, so that a token cannot take the pool from the others; two of them can wait
- * for a statement that is stopped after two seconds, so a waiting request gets its turn or 429 after as long.
- */
-const TURNS = { atOnce: 4, mostWaiting: 32, maxWaitMs: 2_000 };
 
 const INVALID_TOKEN = refuse(
   "INVALID_TOKEN",
@@ -64,9 +59,7 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     const actor = { kind: "token", name: token.name, request: c.get("requestId"), address } as const;
     c.set("actor", actor);
     c.set("token", token);
-    c.set("isTokenAccepted", async () =>
-      (await findTokens(database, [text], { now: clock.now() })).has(text),
-    );
+    c.set("rightTo", (scope) => rightOfToken(text, scope));
     const isAtHome = isFrom(token, address);
     // Requests from other addresses have their own window: a thief of the token cannot use up the program's requests.
     const verdict = byToken.take(isAtHome ? token.uuid : `${token.uuid} elsewhere`, clock.monotonicMs());

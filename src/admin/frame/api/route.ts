@@ -6,7 +6,7 @@ import * as v from "valibot";
 import type { Actor } from "../../../audit/mod.ts";
 import type { Brand } from "../../../brand.ts";
 import type { Restriction } from "../../../licensing/mod.ts";
-import type { Scope, Token } from "../../../operators/mod.ts";
+import type { Right, Scope, Token } from "../../../operators/mod.ts";
 import { type Code, isRefusal, type Refusal } from "../../../refusal.ts";
 import type { DescribedAnswer, DescribedOperation, Json } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
@@ -16,8 +16,8 @@ import type { Params, PathReader } from "./path_ids.ts";
 /** One request of a program. */
 export interface Call {
   readonly token: Token;
-  /** Tells whether the token is still accepted, for a request that takes long. */
-  readonly isTokenAccepted: () => Promise<boolean>;
+  /** The right of the token to this route, for a request that takes long. */
+  readonly right: Right;
   /** That of the token: the functions of the rooms take it from the call. */
   readonly restriction: Restriction;
   /** The token as the audit log names it, with the request and its address. */

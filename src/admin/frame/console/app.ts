@@ -103,5 +103,5 @@ async function answerVisit(c: Context<AdminEnv>, route: ConsoleRoute, options: A
   if (!mayUse(role, route.scope)) return refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`);
   const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();
   if (isRefusal(form)) return form;
-  return await route.answer(createVisit(c, options, form), c);
+  return await route.answer(createVisit(c, options, { form, need: route.scope }), c);
 }

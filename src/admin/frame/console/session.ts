@@ -6,6 +6,7 @@ import { WindowTable } from "../../../limits/mod.ts";
 import { endSession, findSession, type Login, type Session } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
+import { createTurns, TURNS } from "../turns.ts";
 import { consoleOriginOf } from "./origin.ts";
 import { askedPageOf } from "./way_back.ts";
 
@@ -14,6 +15,11 @@ const DIGITS = 64;
 /** Made-up cookies a minute from one address. */
 const MADE_UP_LIMIT = 60;
 const WINDOWS = 10_000;
+const TOO_MANY_AT_ONCE = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  "Too many pages were opened with your name at the same time: open fewer at once",
+  { retryAfterSeconds: 1 },
+);
 /** The header by which `browser/refresh.client.js` says that no person asked for the page. */
 const REFRESH_HEADER = "X-Refresh";
 
@@ -27,6 +33,7 @@ export function requireSession(
   show: (c: Context<AdminEnv>, refusal: Refusal) => Response | Promise<Response>,
 ): MiddlewareHandler<AdminEnv> {
   const madeUp = new WindowTable(MADE_UP_LIMIT, WINDOWS);
+  const takeTurn = createTurns(TURNS);
   return async (c, next) => {
     const isRefresh = c.req.method === "GET" && c.req.header(REFRESH_HEADER) !== undefined;
     const cookie = getCookie(c, sessionCookieOf(c, options).name);
@@ -46,7 +53,9 @@ export function requireSession(
     }
     c.set("session", session);
     c.set("actor", actorOf(c, session));
-    return await next();
+    // By operator: whoever logs in twice must not get twice the turns.
+    const hadTurn = await takeTurn(session.operator, next);
+    return hadTurn ? undefined : await show(c, TOO_MANY_AT_ONCE);
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { ROLES, rightOfSession } from "../../../operators/mod.ts";
 import { readQuery } from "../../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { mayUse, type Need } from "./may.ts";
@@ -8,7 +9,11 @@ import { consoleOriginOf } from "./origin.ts";
 export type Visit = Readonly<ReturnType<typeof createVisit>>;
 
 /** Collects the facts about a request that a page needs. */
-export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: URLSearchParams) {
+export function createVisit(
+  c: Context<AdminEnv>,
+  options: AdminOptions,
+  { form, need }: { readonly form: URLSearchParams; readonly need: Need },
+) {
   const session = c.get("session");
   return {
     options,
@@ -23,6 +28,11 @@ export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: U
     query: readQuery(c.req.raw),
     /** The fields of a form that was sent; otherwise empty. */
     form,
+    /** The right of the operator to this page, for a request that takes long. */
+    right: rightOfSession(
+      session.id,
+      ROLES.filter((role) => mayUse(role, need)),
+    ),
     /** Tells whether the role of the operator gives a right. */
     may: (need: Need) => mayUse(session.role, need),
   };
