@@ -17,7 +17,7 @@ export interface KeyFilter extends ListPart {
   readonly mode?: KeyMode | undefined;
   /** Only keys that it allows. */
   readonly restriction?: Restriction | undefined;
-  /** Keys that expire within this number of days and have not expired yet. */
+  /** Keys whose license expires within this number of days, and that have not ended yet. */
   readonly expiringWithinDays?: number | undefined;
   /** Keys that were neither used nor issued within this number of days. */
   readonly unusedForDays?: number | undefined;

@@ -33,6 +33,8 @@ export interface KeySummary extends Places, Obstructed {
   readonly organization: string;
   readonly tier: Tier;
   readonly mode: KeyMode;
+  /** Whether the monthly limit is the license's own and not the tier's. */
+  readonly hasOwnLimit: boolean;
   readonly createdAt: Date;
   /** Exact to the minute; null for a key that was never used. */
   readonly lastUsedAt: Date | null;
@@ -53,7 +55,8 @@ export interface KeySummary extends Places, Obstructed {
 /** So many machines of a license are counted at most: a page shows many licenses. */
 export const MOST_PLACES = 1_000;
 
-interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy" | "obstacles"> {
+interface Row
+  extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy" | "obstacles" | "hasOwnLimit"> {
   readonly replacedByUuid: string | null;
   readonly uuid: string;
   readonly accountUuid: string;
@@ -160,6 +163,7 @@ async function select(
       licenseId: toId("lic", licenseUuid),
       ...rest,
       monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
+      hasOwnLimit: rest.monthlyLimit !== null,
       replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),
     };
     const obstacles = findObstacles(summary, now);

@@ -5,8 +5,9 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";
+import { type LicenseChange, type LicenseValues, refuseEarlierEnd } from "./license_effects.ts";
 import { latestRestrictedExpiry, refusePastExpiry, tierLimit } from "./licenses.ts";
-import { type RequestedPlaces, refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
+import { refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
 import {
   allowsMode,
   allowsTier,
@@ -16,18 +17,7 @@ import {
   refuseRestricted,
   UNRESTRICTED,
 } from "./restriction.ts";
-import type { Tier } from "./tiers.ts";
 import { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
-
-/** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
-export interface LicenseChange extends RequestedPlaces {
-  readonly tier?: Tier | undefined;
-  /** Null: the tier's own limit. */
-  readonly monthlyLimit?: number | null | undefined;
-  readonly expiresAt?: Date | undefined;
-  /** Null removes it. */
-  readonly externalId?: string | null | undefined;
-}
 
 /** A license, named by its own UUID or by the UUID of one of its keys. */
 export type LicenseName = { readonly licenseUuid: string } | { readonly keyUuid: string };
@@ -36,22 +26,37 @@ export interface ChangedLicense {
   readonly licenseUuid: string;
   /** False if the license already had these values; then no row is written. */
   readonly isChanged: boolean;
+  /** The values before and after the change. */
+  readonly before: LicenseValues;
+  readonly after: LicenseValues;
 }
 
 interface Options extends RestrictedBy {
   readonly change: LicenseChange;
+  /** The expiry may become earlier. By default that is refused: nobody shortens a license by mistake. */
+  readonly shorten?: boolean | undefined;
+  /** The values that were shown before the change: it is refused if the license has other values by now. */
+  readonly seen?: LicenseValues | undefined;
 }
 
-interface Row extends ChangedLicense {
+interface Row extends Pick<ChangedLicense, "licenseUuid" | "isChanged"> {
+  readonly isAsSeen: boolean;
   readonly isAllowed: boolean;
   readonly isWithin: boolean;
   readonly isOpen: boolean;
   readonly isLiving: boolean;
+  readonly isSame: boolean;
+  readonly before: StoredValues;
+  readonly after: StoredValues;
 }
+
+/** The values of a license as JSON, which has no dates. */
+type StoredValues = Omit<LicenseValues, "expiresAt"> & { readonly expiresAt: string };
 
 /**
  * Changes tier, monthly limit, machine limit, seat minutes, expiry and external id of a license, for all its keys: one
  * change with one row in the audit log. Every process applies the change within a second. Refuses an expiry in the past,
+ * an expiry that is earlier than the present one unless `shorten` is true, values that changed since they were `seen`,
  * an external id that another license has, seat minutes without a machine limit, and a revoked key. If all keys of a
  * license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
  * the new tier, and all keys.
@@ -84,7 +89,19 @@ export async function changeLicense(
       remedy: { name: "replace_one" },
     });
   if (!row.isLiving) return refuse("CONFLICT", `Cannot ${what}: ${ERASED}, or that is under way`);
-  return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
+  const [before, after] = [toValues(row.before), toValues(row.after)];
+  const { licenseUuid, isChanged } = row;
+  if (isChanged || row.isSame) return { licenseUuid, isChanged, before, after };
+  if (!row.isAsSeen)
+    return refuse(
+      "CONFLICT",
+      `Cannot ${what}: it was changed after these values were shown; look at it again`,
+    );
+  return refuseEarlierEnd(what, { from: before.expiresAt, to: after.expiresAt });
+}
+
+function toValues({ expiresAt, ...values }: StoredValues): LicenseValues {
+  return { ...values, expiresAt: new Date(expiresAt) };
 }
 
 /** A change of one value, or of the places, has its own action in the audit log. */
@@ -102,7 +119,15 @@ function describeChange(change: LicenseChange): { readonly action: AuditAction; 
 function changeStatement(
   sql: Sql,
   name: LicenseName,
-  { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: AuditAction },
+  {
+    change,
+    shorten = false,
+    seen,
+    actor,
+    now,
+    restriction = UNRESTRICTED,
+    action,
+  }: Options & { readonly action: AuditAction },
 ) {
   const { tier = null, monthlyLimit, maxMachines, expiresAt = null, externalId } = change;
   const { seatMinutes = maxMachines === null ? null : undefined } = change;
@@ -143,7 +168,11 @@ function changeStatement(
                         or coalesce(new_machines <= max_machines, false) and new_minutes is not distinct from seat_minutes))
                as is_within,
              key_id is not null or ${isForRevoked}::boolean as is_open,
-             ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living
+             ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living,
+             ${shorten}::boolean or new_expires_at >= expires_at as is_no_shorter,
+             ${seen === undefined ? sql`true` : isAsSeen(sql, seen)} as is_as_seen,
+             (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_external_id)
+               is not distinct from (tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id) as is_same
         from old
     ),
     changed as (
@@ -151,9 +180,8 @@ function changeStatement(
          set tier = new_tier, monthly_limit = new_limit, max_machines = new_machines, seat_minutes = new_minutes,
              expires_at = new_expires_at, external_id = new_external_id
         from judged old
-       where l.id = old.id and is_allowed and is_within and is_open and is_living
-         and (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_external_id) is distinct from
-             (old.tier, old.monthly_limit, old.max_machines, old.seat_minutes, old.expires_at, old.external_id)
+       where l.id = old.id and is_allowed and is_within and is_open and is_living and is_no_shorter and is_as_seen
+         and not is_same
       returning l.account_id, l.id as license_id, old.key_id,
                 jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
                   'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)} as before,
@@ -163,9 +191,34 @@ function changeStatement(
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
     select id as "licenseUuid", is_allowed as "isAllowed", is_within as "isWithin", is_open as "isOpen",
-           is_living as "isLiving",
+           is_living as "isLiving", is_same as "isSame", is_as_seen as "isAsSeen",
+           ${valuesOf(sql, "")} as before, ${valuesOf(sql, "new_")} as after,
            exists (select from changed) as "isChanged"
       from judged`;
+}
+
+/** Returns the condition that the license has the values that were shown; they have no fractions of a second. */
+function isAsSeen(
+  sql: Sql,
+  { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt }: LicenseValues,
+): Fragment {
+  return sql`
+    (tier, coalesce(monthly_limit, ${tierLimit(sql, sql`tier`)}), max_machines, seat_minutes,
+      date_trunc('second', expires_at))
+    is not distinct from (${tier}, ${monthlyLimit}::bigint, ${maxMachines}::integer, ${seatMinutes}::integer,
+      date_trunc('second', ${expiresAt}::timestamptz))`;
+}
+
+/** Returns the values of a judged license as JSON: the present ones, or the new ones. */
+function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
+  const isNew = prefix === "new_";
+  const tier = sql(`${prefix}tier`);
+  return sql`
+    jsonb_build_object('tier', ${tier},
+      'monthlyLimit', coalesce(${isNew ? sql`new_limit` : sql`monthly_limit`}, ${tierLimit(sql, sql`${tier}`)}),
+      'maxMachines', ${isNew ? sql`new_machines` : sql`max_machines`},
+      'seatMinutes', ${isNew ? sql`new_minutes` : sql`seat_minutes`},
+      'expiresAt', ${isNew ? sql`new_expires_at` : sql`expires_at`})`;
 }
 
 /**

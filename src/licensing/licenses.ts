@@ -35,6 +35,17 @@ export function oneYearAfter(now: Date): Date {
   return then;
 }
 
+/**
+ * Returns the expiry of a license that is renewed by a year: a year after the present one, or from now if it has expired.
+ * February 29 becomes February 28. A license that never expires stays so.
+ */
+export function renewedByYear(expiresAt: Date, now: Date): Date {
+  const from = expiresAt > now ? expiresAt : now;
+  const then = oneYearAfter(from);
+  if (then.getUTCMonth() !== from.getUTCMonth()) then.setUTCDate(0);
+  return new Date(Math.min(then.getTime(), NEVER_EXPIRES.getTime()));
+}
+
 /** Returns the latest expiry that a restricted token may give: the end of the day in a year, because it may send the day. */
 export function latestRestrictedExpiry(now: Date): Date {
   return endOfDay(oneYearAfter(now));

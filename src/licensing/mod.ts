@@ -16,7 +16,7 @@ export {
   renderWithErasure,
   updateAccount,
 } from "./accounts.ts";
-export { changeLicense, type LicenseChange } from "./change_license.ts";
+export { type ChangedLicense, changeLicense } from "./change_license.ts";
 export { eraseAccount, markErasing } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
 export { findLicense, renderLicense } from "./find_license.ts";
@@ -30,6 +30,16 @@ export {
 } from "./key_states.ts";
 export { createLicenseChanges, type LicenseCache, type LicenseChanges } from "./license_changes.ts";
 export {
+  changedValues,
+  type Effect,
+  effectsOf,
+  type LicenseChange,
+  type LicenseValues,
+  refuseEarlierEnd,
+  renderBefore,
+  renderEffects,
+} from "./license_effects.ts";
+export {
   EXPIRY,
   effectiveLimit,
   importedLicenseCtes,
@@ -39,6 +49,7 @@ export {
   nameFor,
   oneYearAfter,
   refusePastExpiry,
+  renewedByYear,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
 export {

@@ -3,6 +3,7 @@ import { auditCte, type By } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { NEVER_EXPIRES, PAST_EXPIRY, toTimestamp } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import { refuseEarlierEnd } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { hashOf } from "./_secret_text.ts";
 import { SCOPES_OF_RESTRICTED, SCOPES_RULE } from "./scopes.ts";
@@ -42,18 +43,32 @@ function stateOf(sql: Sql, now: Date): Fragment {
   return sql`case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end`;
 }
 
+export interface RenewedToken {
+  readonly token: string;
+  readonly state: TokenState;
+  /** The expiry before and after; null for none. */
+  readonly was: Date | null;
+  readonly expiresAt: Date | null;
+}
+
 /**
  * Gives a token a new secret, and with `expiresAt` another expiry (`NEVER_EXPIRES`: none). Name, scopes and restriction
  * stay the same, and the old secret is refused from then on. Refuses an unknown or revoked token, a token that would still
- * be expired, and a token with scopes that a restricted token cannot have.
+ * be expired, an earlier expiry unless `shorten` is true, and a token with scopes that a restricted token cannot have.
  */
 export async function renewToken(
   database: Database,
-  { name, expiresAt }: { readonly name: string; readonly expiresAt?: Date | undefined },
+  {
+    name,
+    expiresAt,
+    shorten = false,
+  }: { readonly name: string; readonly expiresAt?: Date | undefined; readonly shorten?: boolean | undefined },
   { brand, actor, now }: By & { readonly brand: Brand },
-): Promise<{ readonly token: string; readonly state: TokenState } | Refusal> {
+): Promise<RenewedToken | Refusal> {
   const token = generateToken(brand);
-  const [row] = await database.query<TokenChange & { expiresAt: Date | null; isTooWide: boolean }>(
+  const [row] = await database.query<
+    TokenChange & { was: Date | null; expiresAt: Date | null; isTooWide: boolean; isEarlier: boolean }
+  >(
     (sql) => sql`
       with old as (
         select id, state, expires_at,
@@ -62,24 +77,30 @@ export async function renewToken(
                nullif(coalesce(${expiresAt ?? null}::timestamptz, expires_at), ${NEVER_EXPIRES}::timestamptz) as ends_at
           from tokens where name = ${name} for update
       ),
+      judged as (
+        select *, not ${shorten}::boolean and coalesce(ends_at < coalesce(expires_at, 'infinity'), false) as is_earlier
+          from old
+      ),
       changed as (
         update tokens t
            set hash = ${hashOf(token)}::text::bytea, renewed_at = ${now}::timestamptz, expires_at = old.ends_at
-          from old
+          from judged old
          where t.id = old.id and old.state <> 'revoked' and (old.ends_at is null or old.ends_at > ${now}::timestamptz)
-           and not old.is_too_wide
+           and not old.is_too_wide and not old.is_earlier
         returning jsonb_build_object('token', t.name, 'expires_at', old.expires_at) as before,
                   jsonb_build_object('token', t.name, 'expires_at', t.expires_at) as after
       ),
       logged as (${auditCte(sql, { action: "token.renew", actor, at: now, from: sql`changed` })})
-      select state, ends_at as "expiresAt", is_too_wide as "isTooWide",
-             exists (select from changed) as "isChanged" from old`,
+      select state, expires_at as was, ends_at as "expiresAt", is_too_wide as "isTooWide",
+             is_earlier as "isEarlier", exists (select from changed) as "isChanged" from judged`,
   );
-  if (row?.isChanged) return { token, state: row.state };
+  if (row?.isChanged) return { token, state: row.state, was: row.was, expiresAt: row.expiresAt };
   const cannot = `Cannot renew token ${name}`;
   if (row === undefined) return refuseUnknown(cannot);
   if (row.state === "revoked") return refuseForGood(cannot);
   if (row.isTooWide) return refuseForGood(cannot, SCOPES_RULE);
+  if (row.isEarlier && row.expiresAt !== null && row.expiresAt > now)
+    return refuseEarlierEnd(`renew token ${name}`, { from: row.was, to: row.expiresAt });
   const kept = `it would be expired since ${toTimestamp(row.expiresAt ?? now)}`;
   const stem = `${cannot}: ${expiresAt === undefined ? kept : PAST_EXPIRY}`;
   return refuse("CONFLICT", stem, { remedy: { name: "extend_token" } });

@@ -87,7 +87,13 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
     },
   ],
   ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
-  ["expiry", onLicense(["renew", "--expires-at", "2099-01-01"], { expires_at: "2099-01-01T23:59:59Z" })],
+  [
+    "earlier expiry",
+    onLicense(["renew", "--expires-at", "2099-01-01", "--shorten"], {
+      expires_at: "2099-01-01T23:59:59Z",
+      shorten: true,
+    }),
+  ],
   ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
   [
     "export of a license",

@@ -195,7 +195,7 @@ describe("A form that asks for what lasts", () => {
   test.each(FORMS)(
     "%s needs a fresh login if it is for ever, and changes nothing without",
     async (name, lasting, usual, what) => {
-      const key = await admin.issue({ tier: "research" });
+      const key = await admin.issue({ tier: "research", expiresAt: new Date(`${inDays(30)}T00:00:00Z`) });
       const { name: operator, cookie } = await oldLogin();
       const before = (await admin.call("GET", `/keys/${key.id}`)).body;
       const send = (form: Record<string, string>, as = cookie) =>

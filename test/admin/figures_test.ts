@@ -111,7 +111,7 @@ describe("after the first computation", () => {
             (other.tier ?? key.tier) === key.tier &&
             (other.account ?? key.email) === key.email &&
             key.email.startsWith(other.search ?? "") &&
-            (!other.expiring_within || isWithin(key.expiresAt, now)),
+            (!other.expiring_within || (isWithin(key.expiresAt, now) && isWithin(key.licenseExpiresAt, now))),
         );
         expect({ filter, other, listed }).toEqual({ filter, other, listed: expected.map(({ id }) => id) });
         found += listed.length;

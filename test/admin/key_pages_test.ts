@@ -110,7 +110,10 @@ test("A rotated key is in its answer and nowhere else", async () => {
 test("A key is renewed until the last second of its last day, which may be today", async () => {
   const key = await admin.issue();
   const today = admin.clock.now().toISOString().slice(0, 10);
-  const { status } = await client.send(`/keys/${key.id}/renew`, { cookie, form: { last_day: today } });
+  const { status } = await client.send(`/keys/${key.id}/renew`, {
+    cookie,
+    form: { last_day: today, shorten: "yes" },
+  });
   expect(status).toBe(303);
   const token = await admin.token();
   const { body } = await admin.call("GET", `/keys/${key.id}`, { token });
@@ -246,7 +249,7 @@ describe("A rotated key in its overlap", () => {
     expect(wordsOf(text)).toContain(sentence);
     const { location } = await client.send(`/keys/${key.id}/renew`, {
       cookie,
-      form: { last_day: "2040-01-01" },
+      form: { last_day: "2040-01-01", shorten: "yes" },
     });
     const after = await client.send(location?.replace("/console", "") ?? "", { cookie });
     expect(wordsOf(after.text)).toContain(`2040-01-01 23:59. ${sentence}`);

@@ -46,6 +46,18 @@ function keptIn(text: string, action: string): [name: string, value: string][] {
 const fieldsIn = (text: string, action: string): Record<string, string> =>
   Object.fromEntries(keptIn(text, action));
 
+/** Sends the form of an action, and returns the form of the page that shows what would change. */
+async function confirm(action: string, form: Form, as = cookie) {
+  const shown = await send(`/keys/many/${action}`, form, as);
+  expect({ status: shown.status, said: shown.said }).toEqual({ status: 200, said: undefined });
+  return keptIn(shown.text, action);
+}
+
+/** Sends the form of an action and, after the page that shows what would change, its changes. */
+async function act(action: string, form: Form, as = cookie) {
+  return await send(`/keys/many/${action}`, await confirm(action, form, as), as);
+}
+
 async function issueMany(count: number, request: Partial<IssueRequest> = {}): Promise<IssuedKey[]> {
   const keys: IssuedKey[] = [];
   for (let n = 0; n < count; n++) keys.push(await admin.issue(request));
@@ -92,7 +104,9 @@ describe("Many keys", () => {
     expect(asked.heading).toBe("120 keys");
     expect(asked.text).toContain("<b>120 keys of 120 accounts.</b>");
     const form = { ...fieldsIn(asked.text, "suspend"), reason: "unpaid, all of them" };
-    const first = await send("/keys/many/suspend", form);
+    const confirmed = await confirm("suspend", form);
+    expect(await rowsWith(form.reason)).toEqual([]);
+    const first = await send("/keys/many/suspend", confirmed);
     expect(first).toMatchObject({ status: 200, said: "Suspend: 50 keys done. Failed: 0. Left: 70." });
     expect(await rowsWith(form.reason)).toHaveLength(50);
     const second = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
@@ -111,7 +125,7 @@ describe("Many keys", () => {
     );
 
     // A request that is sent again, as by a reload, changes nothing more.
-    const again = await send("/keys/many/suspend", form);
+    const again = await send("/keys/many/suspend", confirmed);
     expect(again.said).toBe("Suspend: 50 keys done. Failed: 0. Left: 70.");
     expect(await rowsWith(form.reason)).toHaveLength(120);
     // Even if every request is sent again.
@@ -142,10 +156,13 @@ describe("Many keys", () => {
     const keys = await issueMany(60);
     const [other, ...mine] = keys;
     const asked = await send("/keys/many", { id: idsOf(keys) });
-    // Somebody else suspends one of them after they were counted.
+    const form = await confirm("suspend", {
+      ...fieldsIn(asked.text, "suspend"),
+      reason: "the wrong ones",
+    });
+    // Somebody else suspends one of them after they were shown.
     const colleague = (await client.logIn("editor", "another")).cookie;
-    await send("/keys/many/suspend", { id: other?.id ?? "", total: "1" }, colleague);
-    const form = { ...fieldsIn(asked.text, "suspend"), reason: "the wrong ones" };
+    await act("suspend", { id: other?.id ?? "", total: "1" }, colleague);
     await send("/keys/many/suspend", form);
     const first = await send("/keys/many/suspend", form);
     expect(first.text).not.toContain("these");
@@ -160,7 +177,7 @@ describe("Many keys", () => {
     expect(opened.heading).toBe("59 keys");
     expect(opened.text).toContain("Selected: <bdi>what “Suspend” has changed</bdi>.");
     expect(opened.text).toContain('id="resume" open');
-    let page = await send("/keys/many/resume", fieldsIn(opened.text, "resume"));
+    let page = await act("resume", fieldsIn(opened.text, "resume"));
     page = await send("/keys/many/resume", keptIn(page.text, "resume"));
     expect(page.text).toContain("Suspend these 59 keys…");
     expect(new Set(await statesOf(mine))).toEqual(new Set(["active"]));
@@ -170,9 +187,11 @@ describe("Many keys", () => {
   test("of one license are renewed with one row, and another tier leaves the limit of the license", async () => {
     const keys = await issueMany(3, { tier: "free" });
     const form = { id: idsOf(keys), total: "3", tier: "commercial", reason: "upgraded" };
-    expect((await send("/keys/many/tier", form)).said).toBe("Change tier: 3 keys done. Failed: 0. Left: 0.");
+    const confirmed = await confirm("tier", form);
+    const changed = "Change tier: 3 licenses done. Failed: 0. Left: 0.";
+    expect((await send("/keys/many/tier", confirmed)).said).toBe(changed);
     expect((await rowsWith("upgraded")).map(({ action }) => action)).toEqual(Array(3).fill("license.tier"));
-    expect((await send("/keys/many/tier", form)).said).toBe("Change tier: 3 keys done. Failed: 0. Left: 0.");
+    expect((await send("/keys/many/tier", confirmed)).said).toBe(changed);
     expect(await rowsWith("upgraded")).toHaveLength(3);
   });
 
@@ -181,7 +200,7 @@ describe("Many keys", () => {
     const id = idsOf(keys);
     for (const [action, wrong, error] of [
       ["tier", {}, "It must be one of free"],
-      ["renew", { last_day: "2020-01-01" }, "lies in the past"],
+      ["renew", { term: "day", last_day: "2020-01-01" }, "lies in the past"],
       ["limit", { monthly_limit: "many" }, "It must be"],
       ["suspend", { reason: "x".repeat(2_001) }, "It must"],
     ] as const) {
@@ -209,7 +228,7 @@ describe("Many keys", () => {
     expect((await send("/keys/many/revoke", { ...form, repeat: "3" }, editor)).status).toBe(403);
     expect((await send("/keys/many", { id: idsOf(keys) }, editor)).text).not.toContain("many/revoke");
     expect(await statesOf(keys)).toEqual(["active", "active", "active"]);
-    const done = await send("/keys/many/revoke", { ...form, repeat: " 3 " });
+    const done = await act("revoke", { ...form, repeat: " 3 " });
     expect(done.said).toBe("Revoke: 3 keys done. Failed: 0. Left: 0.");
     expect(await statesOf(keys)).toEqual(["revoked", "revoked", "revoked"]);
     expect(await rowsWith("stolen all")).toHaveLength(3);
@@ -232,7 +251,7 @@ describe("Many keys", () => {
     const keys = await issueMany(60);
     const [held] = keys;
     const form = { id: idsOf(keys), total: "60", reason: "one is held" };
-    const first = await send("/keys/many/suspend", form);
+    const first = await act("suspend", form);
     const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 30_000 });
     await session.connect();
     await session.sql`begin`;
@@ -248,7 +267,7 @@ describe("Many keys", () => {
     expect(await rowsWith("one is held")).toHaveLength(59);
     const kept = fieldsIn(end.text, "suspend");
     expect(kept).toMatchObject({ id: held?.id ?? "", total: "1", reason: "one is held" });
-    const again = await send("/keys/many/suspend", kept);
+    const again = await act("suspend", kept);
     expect(again.said).toBe("Suspend: 1 key done. Failed: 0. Left: 0.");
     expect(await rowsWith("one is held")).toHaveLength(60);
   });
@@ -259,7 +278,8 @@ describe("Many keys", () => {
     await session.connect();
     await session.sql`begin`;
     await session.sql`select from keys where id = ${uuidOf(keys[8] as IssuedKey)}::uuid for update`;
-    const sent = send("/keys/many/suspend", { id: idsOf(keys), total: "10" });
+    const confirmed = await confirm("suspend", { id: idsOf(keys), total: "10" });
+    const sent = send("/keys/many/suspend", confirmed);
     await until(async () => (await countWaiting(admin.database)) > 0);
     admin.clock.advance(2_001);
     await stopWaiting(session);
@@ -273,11 +293,12 @@ describe("Many keys", () => {
   test("keep the reason of a failure over the requests of a run, and the run stops after a hundred", async () => {
     const keys = await issueMany(110);
     const form = { id: idsOf(keys), total: "110", reason: "too late" };
-    // Somebody revokes all of them after they were counted.
-    await send("/keys/many/revoke", { id: idsOf(keys.slice(0, 50)), total: "50", repeat: "50" });
-    await send("/keys/many/revoke", { id: idsOf(keys.slice(50, 100)), total: "50", repeat: "50" });
-    await send("/keys/many/revoke", { id: idsOf(keys.slice(100)), total: "10", repeat: "10" });
-    const first = await send("/keys/many/suspend", form);
+    const confirmed = await confirm("suspend", form);
+    // Somebody revokes all of them after they were shown.
+    await act("revoke", { id: idsOf(keys.slice(0, 50)), total: "50", repeat: "50" });
+    await act("revoke", { id: idsOf(keys.slice(50, 100)), total: "50", repeat: "50" });
+    await act("revoke", { id: idsOf(keys.slice(100)), total: "10", repeat: "10" });
+    const first = await send("/keys/many/suspend", confirmed);
     expect(first.said).toBe("Suspend: 0 keys done. Failed: 50. Left: 60.");
     const second = await send("/keys/many/suspend", keptIn(first.text, "suspend"));
     expect(second.said).toBe("Suspend: 0 keys done. Failed: 100. Left: 10.");
@@ -317,7 +338,9 @@ describe("Many keys", () => {
     expect(refused.status).toBe(400);
     expect(refused.text).toContain("More than 1,000 keys are selected");
     expect(refused.text).toContain("API");
-    expect((await send("/keys/many/suspend", { id, total: "<b>" })).said).toBe(
+    const confirmed = [...(await confirm("suspend", { id, total: "<b>" })), ["total", "<b>"]];
+    const { total: _, ...rest } = Object.fromEntries(confirmed);
+    expect((await send("/keys/many/suspend", { ...rest, total: "<b>" })).said).toBe(
       "Suspend: NaN keys done. Failed: 0. Left: 0.",
     );
   });
@@ -360,7 +383,7 @@ describe("All keys that meet the conditions", () => {
     ).toHaveLength(1_002);
     // This key meets the conditions, and was not counted.
     const later = await admin.issue({ tier: "enterprise", mode: "test" });
-    let page = await send("/keys/many/suspend", {
+    let page = await act("suspend", {
       ...fieldsIn(asked.text, "suspend"),
       // The longest reason leaves room for the form of 1,000 keys.
       reason: "\u4e00".repeat(2_000),

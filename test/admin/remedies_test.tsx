@@ -66,6 +66,7 @@ const VALUES: Readonly<Record<string, string>> = {
 const TYPED_AGAIN: Readonly<Partial<Record<RemedyName, string>>> = {
   give_role: "operators login",
   extend_token: "tokens renew",
+  shorten: "keys renew",
   require_commercial: "models add",
   retire_later: "licenses rotate-signing-key",
   retire_leaked: "licenses rotate-signing-key",
@@ -133,7 +134,7 @@ describe.each(NAMES)("The remedy %s", (name) => {
 
 /** What only a command or the API can do. */
 const WITHOUT_PAGE: readonly RemedyName[] = [
-  ...(["give_role", "extend_token", "require_commercial", "list_signing_keys"] as const),
+  ...(["give_role", "extend_token", "shorten", "require_commercial", "list_signing_keys"] as const),
   ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];
 

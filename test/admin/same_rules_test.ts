@@ -215,8 +215,9 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
   expires_at: {
     ...ISSUING,
     ...LINES,
-    "keys renew": (_, text) => command(["keys", "renew", keyId, `--expires-at=${text}`]),
-    "PATCH /licenses/{id}": PATCH,
+    "keys renew": (_, text) => command(["keys", "renew", keyId, `--expires-at=${text}`, "--shorten"]),
+    "PATCH /licenses/{id}": (_, text) =>
+      call("PATCH", `/licenses/${licenseId}`, { body: { expires_at: text, shorten: true } }),
   },
   past_day: {
     "keys issue": (_, text) => command(["keys", "issue", ...optionsOf({ ...newKey(), expires_at: text })]),

@@ -36,7 +36,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   }),
   "POST /keys/:id/suspend": async (admin) => onKey(await admin.issue(), "suspend"),
   "POST /keys/:id/resume": async (admin) => onKey(await issueSuspended(admin), "resume"),
-  "POST /keys/:id/renew": async (admin) => onKey(await admin.issue(), "renew", { last_day: "2031-01-31" }),
+  "POST /keys/:id/renew": async (admin) =>
+    onKey(await admin.issue(), "renew", { last_day: "2031-01-31", shorten: "yes" }),
   "POST /keys/:id/tier": async (admin) => onKey(await admin.issue(), "tier", { tier: "commercial" }),
   "POST /keys/:id/limit": async (admin) => onKey(await admin.issue(), "limit", { monthly_limit: "9" }),
   "POST /keys/:id/machines": async (admin) =>
@@ -54,7 +55,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/many.csv": async (admin) => onKeys(admin, ".csv"),
   "POST /keys/many/suspend": async (admin) => onKeys(admin, "/suspend"),
   "POST /keys/many/resume": async (admin) => onKeys(admin, "/resume", {}, issueSuspended),
-  "POST /keys/many/renew": async (admin) => onKeys(admin, "/renew", { last_day: "2031-01-31" }),
+  "POST /keys/many/renew": async (admin) =>
+    onKeys(admin, "/renew", { last_day: "2031-01-31", shorten: "yes" }),
   "POST /keys/many/tier": async (admin) => onKeys(admin, "/tier", { tier: "commercial" }),
   "POST /keys/many/limit": async (admin) => onKeys(admin, "/limit", { monthly_limit: "9" }),
   "POST /keys/many/machines": async (admin) => onKeys(admin, "/machines", { max_machines: "30" }),

@@ -145,7 +145,7 @@ describe("claviger tokens", () => {
       return (await listed("ending")).expires_at;
     };
     expect(await endOf()).toBe("2099-01-01T23:59:59Z");
-    expect(await endOf("--expires-at", "2098-01-01")).toBe("2098-01-01T23:59:59Z");
+    expect(await endOf("--expires-at", "2098-01-01", "--shorten")).toBe("2098-01-01T23:59:59Z");
     expect(await endOf("--expires-at", "never")).toBeNull();
   });
 

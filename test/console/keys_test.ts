@@ -125,7 +125,7 @@ describe("The list of 60 keys", () => {
     await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
       await page.getByText(/^1 to 50 of 62 keys, newest first; used by these: [\d,]+$/).waitFor();
       await page.getByText("More conditions").click();
-      await page.getByLabel("Expires within").fill("2");
+      await page.getByLabel("License expires within").fill("2");
       await page.keyboard.press("Enter");
       await page.getByText(/^2 keys, newest first; used by these: \d+$/).waitFor();
       expect(await emailsOf(page)).toEqual(["user1@example.org", "user0@example.org"]);

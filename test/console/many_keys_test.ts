@@ -22,11 +22,24 @@ const rowsWith = async (reason: string) =>
   (await listAudit(admin.database, { limit: 2_000 })).filter((row) => row.reason === reason);
 
 /** Opens the form of an action, and sends it. */
-async function act(page: Page, label: string, reason: string): Promise<void> {
+async function act(
+  page: Page,
+  label: string,
+  { reason, meanwhile }: { readonly reason: string; readonly meanwhile?: () => Promise<unknown> },
+): Promise<void> {
   await page.locator("summary", { hasText: `${label}…` }).click();
   const form = page.locator("details[open] > form");
   await form.getByLabel("Reason").fill(reason);
-  await form.getByRole("button", { name: new RegExp(`^${label}( of)? \\d+ keys$`) }).click();
+  await confirm(page, label, meanwhile);
+}
+
+/** Shows what an open form will change, and changes it. */
+async function confirm(page: Page, label: string, meanwhile?: () => Promise<unknown>): Promise<void> {
+  await page.locator("details[open] > form").getByRole("button", { name: "Show what will change" }).click();
+  await page.getByRole("heading", { name: `${label}: what will change` }).waitFor();
+  await takeScreenshots(page, `many-shown-${label.toLowerCase()}`);
+  await meanwhile?.();
+  await page.getByRole("button", { name: new RegExp(`^${label}( of)? \\d+ (key|license)s?$`) }).click();
 }
 
 for (const script of [false, true])
@@ -41,14 +54,14 @@ for (const script of [false, true])
       await page.getByRole("heading", { name: "3 keys" }).waitFor();
       await takeScreenshots(page, "many");
       if (script) await expectAccessible(page);
-      await act(page, "Suspend", "the invoice of May");
+      await act(page, "Suspend", { reason: "the invoice of May" });
       await page.getByText("Suspend: 3 keys done. Failed: 0. Left: 0.").waitFor();
       if (script) await expectAccessible(page);
       await takeScreenshots(page, "many-done");
       await page.getByRole("button", { name: "Resume these 3 keys" }).click();
       const form = page.locator("details[open] > form");
       await form.getByLabel("Reason").fill("it was paid");
-      await form.getByRole("button", { name: "Resume" }).click();
+      await confirm(page, "Resume");
       await page.getByText("Resume: 3 keys done. Failed: 0. Left: 0.").waitFor();
       await page.getByRole("button", { name: "Do something else with them" }).click();
       await page.getByText("Selected: what “Resume” has changed").waitFor();
@@ -75,12 +88,12 @@ test("All keys that meet the conditions are revoked 50 at a time, without script
     await page.getByRole("heading", { name: "62 keys" }).waitFor();
     await page.locator("summary", { hasText: "Revoke…" }).click();
     await page.getByLabel("Type the number of keys to confirm: 62").fill("26");
-    await page.getByRole("button", { name: /^Revoke \d+ keys$/ }).click();
+    await page.locator("details[open] > form").getByRole("button", { name: "Show what will change" }).click();
     await page.getByText("Nothing was changed: correct the marked field.").waitFor();
     await takeScreenshots(page, "many-refused");
     await page.getByLabel("Type the number of keys to confirm: 62").fill("62");
     await page.locator("details[open]").getByLabel("Reason").fill("they were sold twice");
-    await page.getByRole("button", { name: /^Revoke \d+ keys$/ }).click();
+    await confirm(page, "Revoke");
     await page.getByText("Revoke: 50 keys done. Failed: 0. Left: 12.").waitFor();
     await takeScreenshots(page, "many-progress");
     // A reload sends the same part again, which changes nothing.
@@ -106,13 +119,14 @@ test("The script goes on by itself, names what failed, and tries it again", asyn
     await page.getByLabel("All 120 keys").check();
     await page.getByRole("button", { name: "Change the selected keys" }).click();
     await page.getByRole("heading", { name: "120 keys" }).waitFor();
-    // Somebody else revokes two of them meanwhile.
-    await admin.database.query(
-      (sql) => sql`
-        update keys set state = 'revoked', revoked_at = created_at
-         where id in (select id from keys order by id limit 2)`,
-    );
-    await act(page, "Suspend", "a trial that ended");
+    // Somebody else revokes two of them after they were shown.
+    const meanwhile = () =>
+      admin.database.query(
+        (sql) => sql`
+          update keys set state = 'revoked', revoked_at = created_at
+           where id in (select id from keys order by id limit 2)`,
+      );
+    await act(page, "Suspend", { reason: "a trial that ended", meanwhile });
     await page.getByText("Suspend: 118 keys done. Failed: 2. Left: 0.").waitFor();
     expect(await page.getByText("Cannot suspend key: the key is revoked").count()).toBe(2);
     await page.locator("[role=status]:focus").waitFor();
@@ -120,7 +134,9 @@ test("The script goes on by itself, names what failed, and tries it again", asyn
     await takeScreenshots(page, "many-failed");
     await expectAccessible(page);
     await page.getByRole("button", { name: "Try again with 2" }).click();
-    await page.getByText("Suspend: 0 keys done. Failed: 2. Left: 0.").waitFor();
+    // Nothing is done before it is shown again, and by now nothing can be done.
+    await page.getByText("0 keys will change").waitFor();
+    await page.getByText("Left out, because the state does not allow it: 2 keys").waitFor();
   });
   expect(await rowsWith("a trial that ended")).toHaveLength(118);
 });
@@ -138,11 +154,11 @@ test("A run that loses the service goes on where it was", async () => {
     await page.getByRole("button", { name: "Change the selected keys" }).click();
     await page.getByRole("heading", { name: "120 keys" }).waitFor();
     let requests = 0;
-    // The first request is that of the form, the second one that of the script.
+    // The first request shows what will change, the second one begins, and the third one is that of the script.
     await page.route("**/keys/many/suspend", (route) =>
-      ++requests === 2 ? route.abort() : route.continue(),
+      ++requests === 3 ? route.abort() : route.continue(),
     );
-    await act(page, "Suspend", "interrupted");
+    await act(page, "Suspend", { reason: "interrupted" });
     await page.getByText("The service did not answer.").waitFor();
     await page.getByText("Suspend: 50 keys done. Failed: 0. Left: 70.").waitFor();
     await page.getByRole("button", { name: "Continue with the next 50" }).click();

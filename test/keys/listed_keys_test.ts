@@ -207,7 +207,7 @@ describe("listKeys() with a filter", () => {
       (tier === undefined || key.tier === tier) &&
       (state === undefined || key.state === state) &&
       (mode === undefined || key.mode === mode) &&
-      (days === undefined || (key.expiresAt > NOW && key.expiresAt <= inDays(days)))
+      (days === undefined || (key.expiresAt > NOW && key.licenseExpiresAt <= inDays(days)))
     );
   }
 

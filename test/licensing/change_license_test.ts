@@ -7,6 +7,7 @@ import {
   createLicenseChanges,
   findLicense,
   type LicenseChange,
+  type LicenseValues,
   oneYearAfter,
   type Restriction,
 } from "../../src/licensing/mod.ts";
@@ -17,13 +18,20 @@ import { useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
 
-function change({ licenseUuid }: { licenseUuid: string }, change: LicenseChange, restriction?: Restriction) {
+function change(
+  { licenseUuid }: { licenseUuid: string },
+  change: LicenseChange,
+  restriction?: Restriction,
+  said: { readonly shorten?: boolean; readonly seen?: LicenseValues } = {},
+) {
   return changeLicense(
     createLicenseChanges(server.database),
     { licenseUuid },
-    { change, actor: ACTOR, now: NOW, restriction },
+    { change, actor: ACTOR, now: NOW, restriction, ...said },
   );
 }
+
+const SHORTEN = { shorten: true } as const;
 
 const find = ({ licenseUuid }: IssuedKey) => findLicense(server.database, licenseUuid, { now: NOW });
 
@@ -41,9 +49,12 @@ describe("changeLicense()", () => {
     const key = await issue(server.database, { externalId: "order-1" });
     const expiresAt = new Date("2027-06-01T00:00:00Z");
     const all = { tier: "commercial", monthlyLimit: 7, expiresAt, externalId: "order-2" } as const;
-    expect(await change(key, all)).toEqual({ licenseUuid: key.licenseUuid, isChanged: true });
+    expect(await change(key, all, undefined, SHORTEN)).toMatchObject({
+      licenseUuid: key.licenseUuid,
+      isChanged: true,
+    });
     expect(await find(key)).toMatchObject({ ...all, keys: [{ id: key.id, mode: "live", state: "active" }] });
-    expect(await change(key, all)).toEqual({ licenseUuid: key.licenseUuid, isChanged: false });
+    expect(await change(key, all)).toMatchObject({ licenseUuid: key.licenseUuid, isChanged: false });
     expect(await auditOf(key)).toMatchObject([
       {
         ...{ action: "license.change", key_id: uuidOf(key) },
@@ -86,7 +97,7 @@ describe("changeLicense()", () => {
       { expiresAt: new Date("2027-06-01T00:00:00Z") },
     ];
     for (const change of changes) {
-      const options = { change, actor: ACTOR, now: NOW };
+      const options = { change, actor: ACTOR, now: NOW, ...SHORTEN };
       await changeLicense(createLicenseChanges(server.database), { licenseUuid: byId.licenseUuid }, options);
       await changeLicense(createLicenseChanges(server.database), { keyUuid: uuidOf(byKey) }, options);
     }
@@ -142,6 +153,98 @@ describe("changeLicense()", () => {
     for (const externalId of ["Zoe\u0308", "zoë", "Zoë "]) {
       expect(await change(two, { externalId })).toMatchObject({ isChanged: true });
     }
+  });
+});
+
+describe("changeLicense() to an earlier expiry", () => {
+  const FROM = new Date("2027-08-28T12:00:00Z");
+  const TO = new Date("2027-06-30T23:59:59Z");
+
+  test.each([
+    ["alone", {}],
+    ["with a higher tier and limit", { tier: "enterprise", monthlyLimit: 10 ** 6 }],
+  ] as const)("changeLicense() refuses it %s, names both, and changes nothing", async (_, more) => {
+    const key = await issue(server.database, { expiresAt: FROM });
+    const before = await find(key);
+    expect(await change(key, { ...more, expiresAt: TO })).toMatchObject({
+      code: "CONFLICT",
+      stem: expect.stringContaining(
+        "the expiry would become earlier, from 2027-08-28T12:00:00Z to 2027-06-30T23:59:59Z",
+      ),
+    });
+    expect(await find(key)).toEqual(before as NonNullable<typeof before>);
+    expect(await auditOf(key)).toEqual([]);
+    const done = await change(key, { ...more, expiresAt: TO }, undefined, SHORTEN);
+    expect(done).toMatchObject({ isChanged: true, before: { expiresAt: FROM }, after: { expiresAt: TO } });
+    expect(await find(key)).toMatchObject({ expiresAt: TO });
+  });
+
+  test("changeLicense() says that a license without an end would get one", async () => {
+    const key = await issue(server.database);
+    expect(await change(key, { expiresAt: TO })).toMatchObject({
+      stem: "Cannot renew license: the expiry would become earlier, from never to 2027-06-30T23:59:59Z",
+    });
+    expect(await find(key)).toMatchObject({ expiresAt: NEVER_EXPIRES });
+  });
+
+  test("changeLicense() needs no word for a later or the same expiry, or for one after it has expired", async () => {
+    const key = await issue(server.database, { expiresAt: TO });
+    expect(await change(key, { expiresAt: TO })).toMatchObject({ isChanged: false });
+    expect(await change(key, { expiresAt: FROM })).toMatchObject({ isChanged: true });
+    const ended = await issue(server.database, { expiresAt: FROM });
+    await server.database.query(
+      (sql) => sql`update licenses set expires_at = '2020-01-01' where id = ${ended.licenseUuid}::uuid`,
+    );
+    expect(await change(ended, { expiresAt: TO })).toMatchObject({ isChanged: true });
+  });
+
+  test("changeLicense() refuses an expiry that another change overtook with a later one", async () => {
+    const key = await issue(server.database, { expiresAt: TO });
+    const middle = new Date("2027-07-15T00:00:00Z");
+    const refused = await overtake(
+      server,
+      (sql) => sql`update licenses set expires_at = ${FROM} where id = ${key.licenseUuid}::uuid`,
+      () => change(key, { expiresAt: middle }),
+    );
+    expect(refused).toMatchObject({ code: "CONFLICT" });
+    expect(await find(key)).toMatchObject({ expiresAt: FROM });
+  });
+});
+
+describe("changeLicense() of values that were seen", () => {
+  const seen = {
+    tier: "research",
+    monthlyLimit: 50_000,
+    maxMachines: null,
+    seatMinutes: null,
+    expiresAt: oneYearAfter(NOW),
+  } as const;
+
+  test.each([
+    ["tier", { tier: "enterprise" }],
+    ["limit", { monthlyLimit: 7 }],
+    ["machines", { maxMachines: 3 }],
+    ["expiry", { expiresAt: NEVER_EXPIRES }],
+  ] as const)("changeLicense() refuses it if the %s is another by now", async (_, meanwhile) => {
+    const key = await issue(server.database, { expiresAt: seen.expiresAt });
+    await change(key, meanwhile);
+    const before = await find(key);
+    expect(await change(key, { tier: "commercial" }, undefined, { seen, shorten: true })).toMatchObject({
+      code: "CONFLICT",
+      stem: "Cannot change tier: it was changed after these values were shown; look at it again",
+    });
+    expect(await find(key)).toEqual(before as NonNullable<typeof before>);
+  });
+
+  test("changeLicense() makes it if nothing changed, and once", async () => {
+    const key = await issue(server.database, { expiresAt: seen.expiresAt });
+    const to = { tier: "commercial" } as const;
+    expect(await change(key, to, undefined, { seen })).toMatchObject({
+      isChanged: true,
+      before: seen,
+      after: { ...seen, tier: "commercial", monthlyLimit: 500_000 },
+    });
+    expect(await change(key, to, undefined, { seen })).toMatchObject({ isChanged: false });
   });
 });
 
@@ -247,7 +350,7 @@ describe("changeLicense() with a restriction", () => {
     ["a limit above the tier's", { tier: "free" }, { monthlyLimit: 10_001 }, LOW],
     ["a limit of the old tier", {}, { tier: "free", monthlyLimit: 50_000 }, LOW],
     ["a lower tier that would keep the limit", { monthlyLimit: 50_000 }, { tier: "free" }, LOW],
-    ["an expiry after more than a year", {}, { expiresAt: later }, LOW],
+    ["an expiry after more than a year", { expiresAt: oneYearAfter(NOW) }, { expiresAt: later }, LOW],
     ["no expiry", { expiresAt: oneYearAfter(NOW) }, { expiresAt: NEVER_EXPIRES }, LOW],
     ["more machines", { maxMachines: 3 }, { maxMachines: 4 }, LOW],
     ["to stop counting machines", { maxMachines: 3 }, { maxMachines: null }, LOW],
@@ -279,7 +382,7 @@ describe("changeLicense() with a restriction", () => {
       monthlyLimit: 50_000,
       expiresAt: endOfDay(oneYearAfter(NOW)),
     } as const;
-    expect(await change(key, within, LOW)).toMatchObject({ isChanged: true });
+    expect(await change(key, within, LOW, SHORTEN)).toMatchObject({ isChanged: true });
     expect(await change(key, { tier: "free", monthlyLimit: null }, LOW)).toMatchObject({ isChanged: true });
     // Machines that are not counted can be counted from now on, and fewer of them.
     for (const places of [{ maxMachines: 30, seatMinutes: 15 }, { maxMachines: 29 }])

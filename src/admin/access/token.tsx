@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a token: what it may do, and its renewal, resumption and revocation. */
 import * as v from "valibot";
-import { DAY_AS_END } from "../../calendar.ts";
+import { DAY_AS_END, toTimestamp } from "../../calendar.ts";
 import {
   type ListedToken,
   limitsOfToken,
@@ -14,6 +14,7 @@ import {
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { EXPIRY_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
+import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Notice, Secret } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
@@ -32,7 +33,7 @@ const renew: Action<ListedToken> = action({
   submit: "Renew the token",
   needsFreshProof: true,
   fits: ({ state }) => state !== "revoked",
-  Form: ({ field }) => (
+  Form: ({ of: { expiresAt }, field }) => (
     <>
       <p>The program gets a new text of the token, which is shown once. The old text is refused at once.</p>
       <TextField
@@ -40,12 +41,15 @@ const renew: Action<ListedToken> = action({
         label="Expires (optional)"
         hint={`A day, a time such as 2027-01-31T12:00:00Z, or never; ${DAY_AS_END}; empty: as before.`}
       />
+      <p>{`Now it expires ${expiresAt ? `at ${toTimestamp(expiresAt)}` : "never"}.`}</p>
+      <ShortenField field={field} />
     </>
   ),
-  entries: { expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(EXPIRY_FIELD)) },
-  async perform({ of: { name }, fields: { expires_at: expiresAt }, by, visit }) {
+  entries: { expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(EXPIRY_FIELD)), ...SHORTEN_ENTRY },
+  async perform({ of: { name }, fields: { expires_at: expiresAt, shorten }, by, visit }) {
     const { database, brand } = visit.options;
-    return showOnce(await renewToken(database, { name, expiresAt }, { ...by, brand }), name, visit);
+    const change = { name, expiresAt, shorten };
+    return showOnce(askForShorten(await renewToken(database, change, { ...by, brand })), name, visit);
   },
 });
 

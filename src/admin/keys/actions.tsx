@@ -4,18 +4,29 @@ import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
 import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
 import {
+  changedValues,
   changeLicense,
+  describePlaces,
+  type Effect,
+  effectsOf,
   type LicenseChange,
+  type ListedState,
+  lacksPlaces,
   monthlyLimitOf,
   oneYearAfter,
+  refuseEarlierEnd,
+  refuseSeatsWithoutPlaces,
+  renewedByYear,
   TIERS,
 } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action, type Change } from "../frame/console/action.ts";
+import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
-import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { Day } from "../frame/console/components/values.tsx";
+import { type FieldsOf, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { exportLicense } from "./export_license.tsx";
 import {
   type ActedKey,
@@ -24,7 +35,9 @@ import {
   isActive,
   isNotRevoked,
   type KeyAction,
+  licenseValuesOf,
   mayStay,
+  OF_LICENSE,
   STOP,
   uuidOf,
 } from "./key_action.ts";
@@ -35,6 +48,8 @@ import {
   expiryOf,
   LIMIT_ENTRY,
   LimitField,
+  MANY_EXPIRY_ENTRIES,
+  ManyExpiryFields,
   PLACES_ENTRIES,
   PlacesFields,
   proofForEnd,
@@ -54,6 +69,7 @@ export const suspend: KeyAction = action({
   fits: isActive,
   isDone: ({ key }) => key.state === "suspended",
   Form: () => <p>The service refuses the key until someone resumes it.</p>,
+  foresee: ({ of }) => stateEffects(of, "suspended", "refused until it is resumed"),
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
   done: { "key.suspend": "The key is suspended: it is refused from now on." },
 });
@@ -68,6 +84,7 @@ export const resume: KeyAction = action({
   fits: (of) => of.key.state === "suspended" && mayStay(of),
   isDone: ({ key }) => key.state === "active" || key.state === "expired",
   Form: () => <p>The suspension ends. A key that has expired or used up its quota is still refused.</p>,
+  foresee: ({ of, by }) => stateEffects(of, of.key.expiresAt > by.now ? "active" : "expired"),
   perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
   done: { "key.resume": "The key is resumed." },
 });
@@ -87,23 +104,38 @@ export const renew: KeyAction = action({
     return (
       <>
         <p>{isMany ? `${FOR_ALL_KEYS} A rotated key still ends with its overlap.` : renewedOf(key)}</p>
-        <ExpiryFields
+        {isMany ? (
+          <ManyExpiryFields field={field} />
+        ) : (
+          <>
+            <p>
+              Now the license ends: <Day at={at} now={now} />
+            </p>
+            <ExpiryFields
+              field={field}
+              proposed={toDay(proposed)}
+              hint="The keys work until the end of this day, UTC."
+            />
+          </>
+        )}
+        <ShortenField
           field={field}
-          proposed={toDay(proposed)}
-          hint="The keys work until the end of this day, UTC."
+          label={isMany ? "Licenses may end earlier than now" : "It may end earlier than now"}
         />
       </>
     );
   },
-  entries: EXPIRY_ENTRIES,
-  proofFor({ fields, by }) {
-    const expiresAt = expiryOf(fields, by.now);
-    return isRefusal(expiresAt) ? undefined : proofForEnd(expiresAt, by.now);
-  },
-  async perform({ fields, ...change }) {
-    const expiresAt = expiryOf(fields, change.by.now);
-    return isRefusal(expiresAt) ? expiresAt : await changeLicenseOf(change, { expiresAt });
-  },
+  ...changesLicense(
+    { ...EXPIRY_ENTRIES, ...MANY_EXPIRY_ENTRIES, ...SHORTEN_ENTRY },
+    (fields, { of, now }) => {
+      const { term, shown_at: shownAt = now, shorten } = fields;
+      const expiresAt =
+        term === "year"
+          ? renewedByYear(of.key.licenseExpiresAt, shownAt)
+          : expiryOf(term === "never" ? { ...fields, never: "yes" } : fields, now);
+      return isRefusal(expiresAt) ? expiresAt : { expiresAt, shorten };
+    },
+  ),
   done: { "license.renew": ({ key }) => renewedOf(key) },
   leadsTo: exportLicense.name,
 });
@@ -126,12 +158,12 @@ const changeTier: KeyAction = action({
   Form: ({ of, field, isMany }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
+      {!isMany && <p>{`Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}.`}</p>}
       {!isMany && refusedTiersOf(of)}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
     </>
   ),
-  entries: { tier: v.pipe(TEXT, TIER_FIELD) },
-  perform: ({ fields: { tier }, ...change }) => changeLicenseOf(change, { tier }),
+  ...changesLicense({ tier: v.pipe(TEXT, TIER_FIELD) }, ({ tier }) => ({ tier })),
   done: { "license.tier": quotaOf },
 });
 
@@ -152,7 +184,7 @@ export const changeLimit: KeyAction = action({
         <p>{FOR_ALL_KEYS}</p>
         {!isMany && (
           <p>
-            {`Used: ${renderCount(used)}. The tier's limit: ${describeLimit(tierLimit)}. `}
+            {`Now: ${describeLimit(limit)}. Used: ${renderCount(used)}. The tier's limit: ${describeLimit(tierLimit)}. `}
             {`At ${renderCount(used)} or less the key ${stays} refused.`}
           </p>
         )}
@@ -165,9 +197,7 @@ export const changeLimit: KeyAction = action({
       </>
     );
   },
-  entries: LIMIT_ENTRY,
-  perform: ({ fields: { monthly_limit: limit }, ...change }) =>
-    changeLicenseOf(change, { monthlyLimit: limit ?? null }),
+  ...changesLicense(LIMIT_ENTRY, ({ monthly_limit: limit = null }) => ({ monthlyLimit: limit })),
   done: { "license.limit": quotaOf },
 });
 
@@ -179,15 +209,20 @@ const changeMachines: KeyAction = action({
   submit: "Change the machines",
   toMany: true,
   fits: mayStay,
-  Form: ({ of, field }) => (
+  Form: ({ of, field, isMany }) => (
     <>
       <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every machine loses its place, unless a license that was signed for it holds the place.`}</p>
+      {!isMany && <p>{`Now: ${describePlaces(of.key)}.`}</p>}
       <PlacesFields field={field} of={of.key} />
     </>
   ),
-  entries: PLACES_ENTRIES,
-  perform: ({ fields: { max_machines: maxMachines = null, seat_minutes: seatMinutes = null }, ...change }) =>
-    changeLicenseOf(change, { maxMachines, seatMinutes }),
+  ...changesLicense(
+    PLACES_ENTRIES,
+    ({ max_machines: maxMachines = null, seat_minutes: seatMinutes = null }) => ({
+      maxMachines,
+      seatMinutes,
+    }),
+  ),
   done: { "license.machines": "It applies to all keys of the license." },
 });
 
@@ -205,9 +240,10 @@ const changeExternalId: KeyAction = action({
       hint="Your own name for the license, such as an order number; empty for none."
     />
   ),
-  entries: { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },
-  perform: ({ fields: { external_id: externalId }, ...change }) =>
-    changeLicenseOf(change, { externalId: externalId ?? null }),
+  ...changesLicense(
+    { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },
+    ({ external_id: externalId = null }) => ({ externalId }),
+  ),
   done: { "license.change": ({ key }) => `The external id is ${key.externalId ?? "removed"} now.` },
 });
 
@@ -228,6 +264,7 @@ const revoke: KeyAction = action({
       suspend it.
     </p>
   ),
+  foresee: ({ of }) => stateEffects(of, "revoked", "refused for good"),
   endedKeys: () => 1,
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
   done: { "key.revoke": "The key is revoked for good." },
@@ -261,9 +298,52 @@ function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
   return `${describeLimit(monthlyLimit)}, of which ${renderCount(used)} are used.`;
 }
 
-function changeLicenseOf(
-  { of, by, visit }: Change<ActedKey>,
-  change: LicenseChange,
-): Promise<object | Refusal> {
-  return changeLicense(visit.options.licenseChanges, { keyUuid: uuidOf(of) }, { ...by, change });
+/** Says that the state of a key changes, if it does. */
+function stateEffects({ key: { state } }: ActedKey, to: ListedState, loss?: string): Effect[] {
+  return state === to ? [] : [{ what: "state", from: state, to, loss }];
+}
+
+interface Wanted extends LicenseChange {
+  /** The expiry may become earlier. */
+  readonly shorten?: boolean | undefined;
+}
+
+/** Returns what all actions have in common that change the license of a key, for all its keys. */
+function changesLicense<Entries extends v.ObjectEntries>(
+  entries: Entries,
+  toWanted: (
+    fields: FieldsOf<Entries>,
+    on: { readonly of: ActedKey; readonly now: Date },
+  ) => Wanted | Refusal,
+) {
+  type Fields = Change<ActedKey> & { readonly fields: FieldsOf<Entries> };
+  return {
+    shared: OF_LICENSE,
+    entries,
+    foresee({ of, fields, by: { now } }: Fields): readonly Effect[] | Refusal {
+      const wanted = toWanted(fields, { of, now });
+      if (isRefusal(wanted)) return wanted;
+      const { shorten, ...change } = wanted;
+      if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
+      const before = licenseValuesOf(of);
+      const after = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
+      if (after.expiresAt < before.expiresAt && !shorten)
+        return refuseEarlierEnd("renew license", { from: before.expiresAt, to: after.expiresAt });
+      return effectsOf(before, after);
+    },
+    proofFor({ of, fields, by: { now } }: Fields): string | undefined {
+      const wanted = toWanted(fields, { of, now });
+      return isRefusal(wanted) || wanted.expiresAt === undefined
+        ? undefined
+        : proofForEnd(wanted.expiresAt, now);
+    },
+    async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
+      const wanted = toWanted(fields, { of, now: by.now });
+      if (isRefusal(wanted)) return wanted;
+      const { shorten, ...change } = wanted;
+      const options = { ...by, change, shorten, seen: of.seen };
+      const changes = visit.options.licenseChanges;
+      return askForShorten(await changeLicense(changes, { keyUuid: uuidOf(of) }, options));
+    },
+  };
 }

@@ -1,17 +1,29 @@
 /** What the actions of a key share: how they name the key, and in which states they are offered. */
 import { parseId } from "../../ids.ts";
 import type { KeyExplanation } from "../../keys/mod.ts";
-import { isErased } from "../../licensing/mod.ts";
+import { isErased, type LicenseValues } from "../../licensing/mod.ts";
 import type { Action } from "../frame/console/action.ts";
 
 /** What the actions need of a key, so that they can be done to rows of a list, too. */
-export type ActedKey = Pick<KeyExplanation, "key">;
+export interface ActedKey extends Pick<KeyExplanation, "key"> {
+  /** The values of the license that a page showed before the change: it is made to these values alone. */
+  readonly seen?: LicenseValues;
+}
 export type KeyAction = Action<ActedKey>;
 
 /** The titles of the groups of actions. */
 export const HELP = "Help the customer";
 export const CHANGE = "Change the license";
 export const STOP = "Stop the key";
+
+/** Of an action that changes the license of a key, for all its keys. */
+export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.licenseId } as const;
+
+/** Returns what the license of a key is worth to its customer. */
+export function licenseValuesOf({ key }: ActedKey): LicenseValues {
+  const { tier, monthlyLimit, maxMachines, seatMinutes, licenseExpiresAt: expiresAt } = key;
+  return { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt };
+}
 
 /** Returns the UUID of the key. */
 export function uuidOf({ key: { id } }: ActedKey): string {

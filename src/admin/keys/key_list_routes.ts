@@ -70,7 +70,7 @@ export const KEY_CONDITIONS = {
   mode: v.optional(MODE_FIELD),
   expiring_within: v.optional(
     parsedField(DAYS_OF_FILTER, {
-      description: "Only keys that expire within this many days after the first page",
+      description: "Only keys whose license expires within this many days after the first page",
     }),
   ),
   sort: v.optional(

@@ -161,4 +161,10 @@ export const LICENSE = titled("License", licenseFields);
 export const CHANGED_LICENSE = titled("ChangedLicense", {
   ...licenseFields,
   changed: described(v.boolean(), "False if the license already had these values"),
+  before: described(
+    v.partial(
+      v.object({ tier: v.picklist(TIERS), monthly_limit: LIMIT, ...PLACES, expires_at: timestamp() }),
+    ),
+    "The values that changed, as they were before",
+  ),
 });

@@ -209,7 +209,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
           <TextField {...field("account")} label="Account" hint="Its id or e-mail" />
           <TextField
             {...field("expiring_within")}
-            label="Expires within"
+            label="License expires within"
             hint="Days from now"
             inputmode="numeric"
           />

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY } from "../../calendar.ts";
+import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP } from "../../calendar.ts";
 import {
   MAX_MACHINES,
   MONTHLY_LIMIT,
@@ -12,9 +12,9 @@ import {
 } from "../../licensing/mod.ts";
 import type { Refusal } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
+import { parsedField, wordField } from "../../rule.ts";
 import type { FormProps } from "../frame/console/action.ts";
-import { Choice, TextField } from "../frame/console/components/form.tsx";
+import { Choice, FieldError, TextField } from "../frame/console/components/form.tsx";
 import { type FieldsOf, refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 interface FieldProps {
@@ -52,6 +52,38 @@ export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly 
     </>
   );
 }
+
+/** The end that each of many licenses gets. */
+export function ManyExpiryFields({ field }: Pick<FieldProps, "field">) {
+  const term = field("term");
+  const choice = (value: Term, label: string) => (
+    <Choice type="radio" name="term" value={value} label={label} checked={(term.value ?? "year") === value} />
+  );
+  return (
+    <fieldset>
+      <legend>New expiry</legend>
+      <FieldError {...term} />
+      {choice("year", "One year from each expiry; from now, if it has expired")}
+      {choice("never", "Never")}
+      {choice("day", "The same last day for all:")}
+      <TextField
+        {...field("last_day")}
+        label="Last day"
+        hint="The keys work until the end of this day, UTC."
+      />
+    </fieldset>
+  );
+}
+
+const TERMS = ["year", "day", "never"] as const;
+type Term = (typeof TERMS)[number];
+
+/** The fields of an expiry of many licenses; a form for one has no term. */
+export const MANY_EXPIRY_ENTRIES = {
+  term: v.optional(wordField(TERMS)),
+  /** When the page showed what would change: a year from then is what an expired license gets. */
+  shown_at: v.optional(parsedField(TIMESTAMP)),
+} as const;
 
 /** The fields of an expiry. */
 export const EXPIRY_ENTRIES = {

@@ -1,8 +1,14 @@
 /** Reads and changes licenses, and signs them for customers without a network. */
 import * as v from "valibot";
-import { changeLicense, findLicense, refuseUnknownLicense, renderLicense } from "../../licensing/mod.ts";
+import {
+  changeLicense,
+  findLicense,
+  refuseUnknownLicense,
+  renderBefore,
+  renderLicense,
+} from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { numberField, parsedField } from "../../rule.ts";
+import { inJsonSchema, numberField, parsedField } from "../../rule.ts";
 import {
   EXPORT_DAYS,
   NONCE,
@@ -18,6 +24,7 @@ import {
   LIMIT_FIELD,
   PLACES_ENTRIES,
   REASON,
+  SHORTEN_FIELD,
   TIER_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor, licenseFor } from "../frame/api/path_ids.ts";
@@ -45,15 +52,21 @@ export const LICENSE_ROUTES = [
     description:
       "All fields are one change with one row in the audit log. Without `max_machines` a license has no `seat_minutes` " +
       "either. A restricted token may not give a limit above the tier's own or an expiry later than in a year. If the " +
-      "machines of the license are counted, such a token may only lower their number.",
+      "machines of the license are counted, such a token may only lower their number. An expiry that is earlier than the " +
+      "present one needs `shorten`. The answer has what changed with the values before.",
     path: licenseFor("change license"),
-    body: changeOf({
-      tier: v.optional(TIER_FIELD),
-      monthly_limit: v.optional(LIMIT_FIELD),
-      ...PLACES_ENTRIES,
-      expires_at: v.optional(EXPIRY_FIELD),
-      external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
-    }),
+    body: v.pipe(
+      changeOf({
+        tier: v.optional(TIER_FIELD),
+        monthly_limit: v.optional(LIMIT_FIELD),
+        ...PLACES_ENTRIES,
+        expires_at: v.optional(EXPIRY_FIELD),
+        external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
+        shorten: v.optional(SHORTEN_FIELD),
+      }),
+      v.check((values) => !("shorten" in values) || "expires_at" in values, "shorten needs expires_at"),
+      inJsonSchema({ dependentRequired: { shorten: ["expires_at"] } }),
+    ),
     success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
     codes: ["ALREADY_EXISTS", "CONFLICT"],
     async run({ database, licenseChanges }, call) {
@@ -66,12 +79,14 @@ export const LICENSE_ROUTES = [
         expiresAt: fields.expires_at,
         externalId: fields.external_id,
       };
-      const changed = await changeLicense(licenseChanges, { licenseUuid }, { ...call, change });
+      const { shorten } = fields;
+      const changed = await changeLicense(licenseChanges, { licenseUuid }, { ...call, change, shorten });
       if (isRefusal(changed)) return withoutHiddenId(changed, call);
       const license = await readAfterChange(() => findLicense(database, licenseUuid, call));
       if (isRefusal(license)) return license;
       if (license === undefined) return refuseUnknownLicense(what, licenseUuid);
-      return { ...renderLicense(license), changed: changed.isChanged };
+      const before = renderBefore(changed.before, changed.after);
+      return { ...renderLicense(license), changed: changed.isChanged, before };
     },
   }),
 ];

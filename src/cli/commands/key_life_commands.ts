@@ -6,9 +6,12 @@ import {
   changeLicense,
   createLicenseChanges,
   EXPIRY,
+  effectsOf,
   type LicenseChange,
   MAX_MACHINES,
   MONTHLY_LIMIT,
+  renderBefore,
+  renderEffects,
   renderPlaces,
   SEAT_MINUTES,
   TIERS,
@@ -17,7 +20,7 @@ import type { NumberRule, ParsingRule } from "../../rule.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { demandKey } from "../find_named.ts";
-import { KEY_ID, REASON } from "../options.ts";
+import { KEY_ID, REASON, SHORTEN } from "../options.ts";
 import { option, required } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
 
@@ -46,8 +49,10 @@ const renew = databaseCommand({
   options: {
     ...REASON,
     expiresAt: required("the new expiry: its last day, a time in ISO 8601, or never", EXPIRY, { as: "time" }),
+    ...SHORTEN,
   },
-  run: ({ id, expiresAt }, call) => change(call, id, { what: "expiry", change: { expiresAt } }),
+  run: ({ id, expiresAt, shorten }, call) =>
+    change(call, id, { what: "expiry", change: { expiresAt }, shorten }),
 });
 
 const tier = databaseCommand({
@@ -173,11 +178,16 @@ async function setState(
 async function change(
   call: DatabaseCall,
   uuid: string,
-  { what, change }: { readonly what: string; readonly change: LicenseChange },
+  {
+    what,
+    change,
+    shorten,
+  }: { readonly what: string; readonly change: LicenseChange; readonly shorten?: boolean },
 ): Promise<void> {
   const { database, actor, now, print } = call;
   const changes = createLicenseChanges(database);
-  const { isChanged } = orRefuse(await changeLicense(changes, { keyUuid: uuid }, { change, actor, now }));
+  const by = { change, shorten, actor, now };
+  const { isChanged, before, after } = orRefuse(await changeLicense(changes, { keyUuid: uuid }, by));
   const key = await demandKey(call, uuid, "show key");
   // The state and the expiry of a rotated key are not those of its license.
   const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
@@ -197,9 +207,11 @@ async function change(
       license_expires_at: licenseExpiresAt,
       replaced_by: replacedBy,
       changed: isChanged,
+      before: renderBefore(before, after),
     },
   );
-  if (!isChanged) print.note(`Nothing changed: the license has this ${what} already`);
+  if (isChanged) print.note(`Changed: ${renderEffects(effectsOf(before, after))}`);
+  else print.note(`Nothing changed: the license has this ${what} already`);
   if (replacedBy === null) return;
   print.note(
     `This key was replaced by ${replacedBy}: the change applies to the license of both keys, which expires at ` +

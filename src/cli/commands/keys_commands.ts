@@ -134,7 +134,7 @@ const list = databaseCommand({
     tier: option("only keys of this tier", TIERS),
     state: option("only keys in this state", LISTED_STATES),
     mode: option("only keys of this mode", MODES),
-    expiringWithin: option("only keys that expire within this many days", DAYS_OF_FILTER, {
+    expiringWithin: option("only keys whose license expires within this many days", DAYS_OF_FILTER, {
       as: "days",
     }),
     unusedFor: option("only keys that were neither used nor issued in this many days", DAYS_OF_FILTER, {

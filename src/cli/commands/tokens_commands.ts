@@ -20,7 +20,7 @@ import {
 } from "../../operators/mod.ts";
 import { type ParsingRule, someOf } from "../../rule.ts";
 import { command, databaseCommand, group } from "../command.ts";
-import { CONFIRMATION, JSON_OPTIONS, REASON } from "../options.ts";
+import { CONFIRMATION, JSON_OPTIONS, REASON, SHORTEN } from "../options.ts";
 import { option, required } from "../parameter.ts";
 import { orRefuse, WrongUsage, withDatabase } from "../run.ts";
 
@@ -94,10 +94,17 @@ const renew = databaseCommand({
         as: "time",
       },
     ),
+    ...SHORTEN,
   },
-  async run({ name, expiresAt }, { config: { brand }, database, actor, now, print }) {
-    const { token, state } = orRefuse(await renewToken(database, { name, expiresAt }, { brand, actor, now }));
+  async run({ name, expiresAt, shorten }, { config: { brand }, database, actor, now, print }) {
+    const change = { name, expiresAt, shorten };
+    const renewed = orRefuse(await renewToken(database, change, { brand, actor, now }));
+    const { token, state } = renewed;
+    const [was, ends] = [renewed.was, renewed.expiresAt].map((at) =>
+      at === null ? "never" : toTimestamp(at),
+    );
     print.fields({ name, token, state });
+    if (was !== ends) print.note(`Changed: expiry from ${was} to ${ends}`);
     print.note(ONCE);
     if (state === "disabled")
       print.note(`A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`);

@@ -25,6 +25,12 @@ import { described } from "../../../wire/mod.ts";
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
 
+/** Allows an expiry that is earlier than the present one. */
+export const SHORTEN_FIELD = described(
+  v.boolean("must be true or false"),
+  "Allows an expiry that is earlier than the present one, which is refused otherwise",
+);
+
 /** Returns the schema of a change: at least one of the entries, and an optional reason. */
 export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
   const names = Object.keys(entries);

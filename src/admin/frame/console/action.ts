@@ -6,6 +6,7 @@
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
 import type { AuditAction, By } from "../../../audit/mod.ts";
+import type { Effect } from "../../../licensing/mod.ts";
 import { noteEndedKeys, refuseOldProof } from "../../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { type FieldsOf, parseForm, repeatEntry } from "./form_fields.ts";
@@ -36,6 +37,8 @@ interface Described<Thing> {
    * `repeat` has another text for each thing.
    */
   readonly toMany?: true;
+  /** What the change is made to, if that is not the thing itself but something that several things share. */
+  readonly shared?: { readonly one: string; idOf(of: Thing): string };
   /** The answer is a file, so the page stays. */
   readonly isDownload?: true;
   /**
@@ -77,6 +80,8 @@ interface Specification<Thing, Entries extends v.ObjectEntries> extends Describe
   proofFor?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): string | undefined;
   /** Returns how many keys the change ends: beyond a few within an hour they need a fresh proof. */
   endedKeys?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): number;
+  /** Says what the change would do, none if the thing is so already, or refuses it. Changes nothing. */
+  foresee?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): readonly Effect[] | Refusal;
   /** Makes the change, or refuses it. */
   perform(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): Promise<Result>;
 }
@@ -90,6 +95,8 @@ export interface Change<Thing> {
 export interface Action<Thing> extends Described<Thing> {
   /** Checks the proof if the change needs a fresh one, checks the form, and makes the change. */
   carryOut(of: Thing, visit: Visit): Promise<Result>;
+  /** Checks the form, and says what the change would do. */
+  foresee(of: Thing, visit: Visit): readonly Effect[] | Refusal;
 }
 
 /** Defines an action. */
@@ -98,21 +105,33 @@ export function action<Thing, Entries extends v.ObjectEntries>({
   proofFor = () => undefined,
   endedKeys = () => 0,
   perform,
+  foresee = () => [],
   ...described
 }: Specification<Thing, Entries>): Action<Thing> {
   const { repeat, needsFreshProof } = described;
+  function parse(of: Thing, visit: Visit) {
+    const parsed = parseForm({ ...entries, ...(repeat && repeatEntry(repeat.textOf(of))) }, visit);
+    // The compiler cannot tell that these are the fields of `entries`.
+    return isRefusal(parsed)
+      ? parsed
+      : { of, fields: parsed.fields as FieldsOf<Entries>, by: parsed.by, visit };
+  }
   return {
     ...described,
     async carryOut(of, visit) {
       const refusal = needsFreshProof && refuseOldProof(visit.session, visit.now);
       if (refusal) return refusal;
-      const parsed = parseForm({ ...entries, ...(repeat && repeatEntry(repeat.textOf(of))) }, visit);
-      if (isRefusal(parsed)) return parsed;
-      // The compiler cannot tell that these are the fields of `entries`.
-      const change = { of, fields: parsed.fields as FieldsOf<Entries>, by: parsed.by, visit };
+      const change = parse(of, visit);
+      if (isRefusal(change)) return change;
       return (
         (await refuseWithoutProof(visit, proofFor(change), endedKeys(change))) ?? (await perform(change))
       );
+    },
+    foresee(of, visit) {
+      const change = parse(of, visit);
+      if (isRefusal(change)) return change;
+      const what = proofFor(change);
+      return (what && refuseOldProof(visit.session, visit.now, what)) || foresee(change);
     },
   };
 }

@@ -101,7 +101,8 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
 async function answerVisit(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions) {
   const { role } = c.get("session");
   if (!mayUse(role, route.scope)) return refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`);
-  const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();
+  const form =
+    c.req.method === "POST" ? await readForm(c.req.raw, route.formLimitBytes) : new URLSearchParams();
   if (isRefusal(form)) return form;
   return await route.answer(createVisit(c, options, { form, need: route.scope }), c);
 }

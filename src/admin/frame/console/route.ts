@@ -11,6 +11,8 @@ export interface ConsoleRoute {
   /** As Hono writes paths: `/keys/:id`. */
   readonly path: string;
   readonly scope: Need;
+  /** The most bytes of its form; by default those of every body. */
+  readonly formLimitBytes?: number;
   answer(visit: Visit, c: Context<AdminEnv>): Page | Response | Refusal | Promise<Page | Response | Refusal>;
 }
 

@@ -1,0 +1,177 @@
+/** @jsxImportSource hono/jsx */
+/** What the pages about many keys share: the selection, what one change is made to, and how keys and changes are shown. */
+import type { KeySummary } from "../../keys/mod.ts";
+import { type Effect, type LicenseValues, TIERS } from "../../licensing/mod.ts";
+import { counted, renderCount } from "../../render_count.ts";
+import { Table } from "../frame/console/components/table.tsx";
+import { Customer, Foreign, KeyLink, Lines, Pill } from "../frame/console/components/values.tsx";
+import { type ActedKey, type KeyAction, licenseValuesOf } from "./key_action.ts";
+
+export interface Selection {
+  readonly keys: readonly KeySummary[];
+  /** What a page showed of each key, or of its license, by the id of the key; empty before the page of the changes. */
+  readonly shown: ReadonlyMap<string, string>;
+  /** The number of changes of the run; undefined before it begins. */
+  readonly total: string | null;
+  /** The conditions of the list, as its address has them. */
+  readonly conditions: string;
+  /** Says in words which keys they are. */
+  readonly which: string;
+}
+
+/** What one change is made to: a key, or a license with all its selected keys. */
+export interface Unit {
+  readonly first: KeySummary;
+  readonly keys: readonly KeySummary[];
+}
+
+/** Returns what an action changes of these keys: each thing once, also if several keys share it. */
+export function unitsOf({ shared }: KeyAction, keys: readonly KeySummary[]): Unit[] {
+  const groups = Map.groupBy(keys, (key) => shared?.idOf({ key }) ?? key.id);
+  return [...groups.values()].flatMap(([first, ...more]) =>
+    first ? [{ first, keys: [first, ...more] }] : [],
+  );
+}
+
+/** Counts what an action changes: `2 licenses`. */
+export function countUnits({ shared }: KeyAction, count: number): string {
+  return counted(count, shared?.one ?? "key");
+}
+
+/** Returns what a page shows of a key or its license as a word, so that a run can tell whether it is still so. */
+export function toShown({ shared }: KeyAction, { first }: Unit): string {
+  if (shared === undefined) return first.state;
+  const { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt } = licenseValuesOf({ key: first });
+  const seconds = Math.floor(expiresAt.getTime() / 1_000);
+  return [seconds, tier, monthlyLimit, maxMachines, seatMinutes].map((value) => value ?? "-").join(".");
+}
+
+/** Returns the key as the page showed it. */
+export function asShown({ shared }: KeyAction, { first }: Unit, shown = ""): ActedKey {
+  if (shared === undefined)
+    return { key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
+  const [seconds, tier, ...numbers] = shown.split(".");
+  const [monthlyLimit = null, maxMachines = null, seatMinutes = null] = numbers.map((text) =>
+    text === "-" ? null : Number(text),
+  );
+  const expiresAt = new Date(Number(seconds) * 1_000);
+  const seen: LicenseValues = {
+    tier: TIERS.find((each) => each === tier) ?? "free",
+    ...{ monthlyLimit, maxMachines, seatMinutes, expiresAt },
+  };
+  return { key: { ...first, ...seen, expiresAt: first.expiresAt, licenseExpiresAt: expiresAt }, seen };
+}
+
+/** Lists the ids of keys for a form, each with what was shown of it. */
+export function renderIds(units: readonly Unit[], shownOf: (unit: Unit) => string): string {
+  return units.flatMap((unit) => unit.keys.map(({ id }) => `${id}.${shownOf(unit)}`)).join(" ");
+}
+
+/** A unit and what happens to it. */
+export interface ForeseenUnit extends Unit {
+  readonly effects: readonly Effect[];
+}
+
+/** A page lists so many rows at once. */
+export const MOST_LISTED = 100;
+
+/** A row for each key or license with what it was and what it becomes. */
+export function ChangesTable({ one, units, caption }: ChangesProps) {
+  const columns = [
+    {
+      label: "Key",
+      cell: ({ first, keys }: ForeseenUnit) => (
+        <Lines
+          text={<KeyLink id={first.id} text={first.hint} />}
+          more={keys.length > 1 && `and ${counted(keys.length - 1, "more key")} of this ${one.shared?.one}`}
+        />
+      ),
+    },
+    {
+      label: "Account",
+      cell: ({ first: { userId, email, name, organization, externalId } }: ForeseenUnit) => (
+        <Customer
+          userId={userId}
+          email={email}
+          more={[name === email ? "" : name, organization, externalId ?? ""]}
+        />
+      ),
+    },
+    {
+      label: "Change",
+      cell: ({ effects }: ForeseenUnit) =>
+        effects.map(({ what, from, to, loss }) => (
+          <span class="effect">
+            {what}: {from} → <b>{to}</b> {loss && <Pill tone="warning">{loss}</Pill>}
+          </span>
+        )),
+    },
+  ];
+  const [first, rest] = [units.slice(0, MOST_LISTED), units.slice(MOST_LISTED)];
+  return (
+    <>
+      <Table caption={caption} columns={columns} rows={first} />
+      {rest.length > 0 && (
+        <details class="listed">
+          <summary>{`Show the other ${countUnits(one, rest.length)}`}</summary>
+          <Table caption={`The other ${countUnits(one, rest.length)}`} columns={columns} rows={rest} />
+        </details>
+      )}
+    </>
+  );
+}
+
+interface ChangesProps {
+  readonly one: KeyAction;
+  readonly units: readonly ForeseenUnit[];
+  readonly caption: string;
+}
+
+/** Says how many lose what: `earlier end: 1 of 3 licenses; fewer machines: …`; empty if none loses anything. */
+export function sumLosses(one: KeyAction, units: readonly ForeseenUnit[]): string {
+  const losses = units.flatMap(({ effects }) => [...new Set(effects.flatMap(({ loss }) => loss ?? []))]);
+  return [...Map.groupBy(losses, (loss) => loss)]
+    .map(([loss, { length }]) => `${loss}: ${renderCount(length)} of ${countUnits(one, units.length)}`)
+    .join("; ");
+}
+
+/** The first keys of a selection with what people know them by, below a title that opens them. */
+export function FoldedKeys({
+  title,
+  keys,
+}: {
+  readonly title: string;
+  readonly keys: readonly KeySummary[];
+}) {
+  const shown = keys.slice(0, MOST_LISTED);
+  const first = shown.length < keys.length ? `, the first ${MOST_LISTED}` : "";
+  return (
+    <details class="listed">
+      <summary>{`${title}: ${counted(keys.length, "key")}${first}`}</summary>
+      <KeyList
+        of={shown.map(({ id, hint, email, tier, state }) => [id, hint, `${email}, ${tier}, ${state}`])}
+      />
+    </details>
+  );
+}
+
+/** Keys, each with its id, its hint, and words about it. */
+export function KeyList({ of }: { readonly of: readonly (readonly string[])[] }) {
+  return (
+    <ul>
+      {of.map(([id = "", hint = "", ...words]) => (
+        <li>
+          <KeyLink id={id} text={hint} /> <Foreign text={words.join(" ")} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export function BackToList({ conditions }: Pick<Selection, "conditions">) {
+  return (
+    <p>
+      <a href={`/console/keys?${conditions}`}>Back to the keys</a>
+    </p>
+  );
+}

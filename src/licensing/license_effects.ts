@@ -1,0 +1,129 @@
+/**
+ * What a change makes of a license: each value before and after, and what the customer loses by it. The console shows it
+ * before the change, and every door afterwards.
+ */
+import { NEVER_EXPIRES, toDay, toTimestamp } from "../calendar.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { renderCount } from "../render_count.ts";
+import { describePlaces, type Places, type RequestedPlaces, renderPlaces } from "./places.ts";
+import { includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
+
+/** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
+export interface LicenseChange extends RequestedPlaces {
+  readonly tier?: Tier | undefined;
+  /** Null: the tier's own limit. */
+  readonly monthlyLimit?: number | null | undefined;
+  readonly expiresAt?: Date | undefined;
+  /** Null removes it. */
+  readonly externalId?: string | null | undefined;
+}
+
+/** The values of a license that its customer notices. */
+export interface LicenseValues extends Places {
+  readonly tier: Tier;
+  /** The limit that counts, the license's own or the tier's; null: unlimited. */
+  readonly monthlyLimit: number | null;
+  readonly expiresAt: Date;
+}
+
+/** A value before and after a change, in words. */
+export interface Effect {
+  /** The name of the value, such as `expiry`. */
+  readonly what: string;
+  readonly from: string;
+  readonly to: string;
+  /** What the customer loses, such as `earlier end`; undefined if nothing. */
+  readonly loss?: string | undefined;
+}
+
+/** Returns the values that the license gets; `hasOwnLimit` tells whether its limit is its own and not the tier's. */
+export function changedValues(
+  { hasOwnLimit, ...values }: LicenseValues & { readonly hasOwnLimit: boolean },
+  { tier = values.tier, monthlyLimit, maxMachines, seatMinutes, expiresAt = values.expiresAt }: LicenseChange,
+): LicenseValues {
+  const ownLimit = monthlyLimit === undefined ? (hasOwnLimit ? values.monthlyLimit : null) : monthlyLimit;
+  const places = {
+    maxMachines: maxMachines === undefined ? values.maxMachines : maxMachines,
+    seatMinutes: maxMachines === null ? null : seatMinutes === undefined ? values.seatMinutes : seatMinutes,
+  };
+  return { tier, monthlyLimit: ownLimit ?? monthlyLimitOf(tier), ...places, expiresAt };
+}
+
+/** Returns the values that differ, the tier first. */
+export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[] {
+  const isLess = (was: number | null, is: number | null) =>
+    (is ?? Number.POSITIVE_INFINITY) < (was ?? Number.POSITIVE_INFINITY);
+  const [endsOn, endsAt] = [before, after].map(({ expiresAt }) => renderEnd(expiresAt));
+  const effects: Effect[] = [
+    {
+      what: "tier",
+      from: before.tier,
+      to: after.tier,
+      loss: includesTier(after.tier, before.tier) ? undefined : "lower tier",
+    },
+    {
+      what: "monthly limit",
+      from: renderLimit(before.monthlyLimit),
+      to: renderLimit(after.monthlyLimit),
+      loss: isLess(before.monthlyLimit, after.monthlyLimit) ? "lower monthly limit" : undefined,
+    },
+    {
+      what: "machines",
+      from: describePlaces(before),
+      to: describePlaces(after),
+      loss: isLess(before.maxMachines, after.maxMachines)
+        ? "fewer machines"
+        : isLess(before.seatMinutes, after.seatMinutes) && before.seatMinutes !== null
+          ? "shorter seats"
+          : undefined,
+    },
+    {
+      what: "expiry",
+      from: endsOn === endsAt ? toTimestamp(before.expiresAt) : (endsOn ?? ""),
+      to: endsOn === endsAt ? toTimestamp(after.expiresAt) : (endsAt ?? ""),
+      loss: after.expiresAt < before.expiresAt ? "earlier end" : undefined,
+    },
+  ];
+  return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Renders the day of an end, or `never`. */
+function renderEnd(at: Date): string {
+  return at.getTime() === NEVER_EXPIRES.getTime() ? "never" : toDay(at);
+}
+
+function renderLimit(limit: number | null): string {
+  return limit === null ? "unlimited" : renderCount(limit);
+}
+
+/** Renders effects as one line: `tier from research to free; monthly limit from 50,000 to 10,000`. */
+export function renderEffects(effects: readonly Effect[]): string {
+  return effects.map(({ what, from, to }) => `${what} from ${from} to ${to}`).join("; ");
+}
+
+/** Renders the values before a change as JSON, without those that stay: commands and the API show the same. */
+export function renderBefore(before: LicenseValues, after: LicenseValues) {
+  const [was, is] = [before, after].map(({ tier, monthlyLimit, expiresAt, ...places }) => ({
+    tier,
+    monthly_limit: monthlyLimit,
+    ...renderPlaces(places),
+    expires_at: toTimestamp(expiresAt),
+  }));
+  const entries = Object.entries(was ?? {}).filter(([name, value]) => value !== Object(is)[name]);
+  return Object.fromEntries(entries) as Partial<typeof was>;
+}
+
+/** Refuses an earlier end for which nobody asked in so many words; `what` is what cannot be done, such as `renew license`. */
+export function refuseEarlierEnd(
+  what: string,
+  { from, to }: { readonly from: Date | null; readonly to: Date },
+): Refusal {
+  const was = from === null || from.getTime() === NEVER_EXPIRES.getTime() ? "never" : toTimestamp(from);
+  return refuse(
+    "CONFLICT",
+    `Cannot ${what}: the expiry would become earlier, from ${was} to ${toTimestamp(to)}`,
+    {
+      remedy: { name: "shorten" },
+    },
+  );
+}

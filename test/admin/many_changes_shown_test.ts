@@ -1,0 +1,258 @@
+/** An action on many keys first shows for each license what it is and what it becomes, and shortens none by mistake. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { listAudit } from "../../src/audit/mod.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { type IssuedKey, type RotatedKey, rotateKey } from "../../src/keys/mod.ts";
+import { changeLicense, createLicenseChanges, type LicenseChange } from "../../src/licensing/mod.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+const DAY = 86_400_000;
+let cookie: string;
+let beganMs = 0;
+beforeAll(async () => {
+  beganMs = Math.floor(admin.clock.nowMs() / 1_000) * 1_000;
+  ({ cookie } = await client.logIn("admin"));
+});
+
+/** The same moment at each call. */
+const inDays = (days: number) => new Date(beganMs + days * DAY);
+const dayOf = (at: Date) => at.toISOString().slice(0, 10);
+const changes = () => createLicenseChanges(admin.database);
+const by = () => ({ actor: ACTOR, now: admin.clock.now() });
+
+async function post(action: string, form: Record<string, string>) {
+  const { status, text } = await client.send(`/keys/many/${action}`, { cookie, form });
+  const plain = text
+    .replaceAll(/<(?!input)[^>]*>/g, " ")
+    .replaceAll(/<input[^>]*>/g, " ")
+    .replaceAll(/\s+/g, " ");
+  const [, run = ""] = text.split(`action="/console/keys/many/${action}"`);
+  const inputs = (run.split("</form>")[0] ?? "").matchAll(/<input type="hidden" name="(.*?)" value="(.*?)"/g);
+  const next = Object.fromEntries([...inputs].map(([, name = "", value = ""]) => [name, value]));
+  return { status, text, plain, next, said: /role="status">(.*?)<\/p>/.exec(text)?.[1] };
+}
+
+const idsOf = (keys: readonly { readonly id: string }[]) => keys.map(({ id }) => id).join(" ");
+const fieldsFor = (keys: readonly { readonly id: string }[], more: Record<string, string> = {}) => ({
+  ...{ id: idsOf(keys), total: String(keys.length), conditions: "", which: "rows of the list" },
+  ...more,
+});
+
+async function valuesOf({ licenseUuid }: Pick<IssuedKey, "licenseUuid">) {
+  const [row] = await admin.database.query<Record<string, unknown>>(
+    (sql) =>
+      sql`select tier, monthly_limit, max_machines, expires_at from licenses where id = ${licenseUuid}::uuid`,
+  );
+  return row ?? {};
+}
+const endOf = async (key: Pick<IssuedKey, "licenseUuid">) => (await valuesOf(key)).expires_at as Date;
+const countRows = async () => (await listAudit(admin.database, { limit: 100_000 })).length;
+
+const rotate = async (key: IssuedKey): Promise<RotatedKey> =>
+  orThrow(
+    await rotateKey(
+      changes(),
+      { uuid: uuidOf(key), mode: "live", overlapMs: 7 * DAY },
+      { ...by(), brand: BRAND },
+    ),
+  );
+
+const meanwhile = async (key: IssuedKey, change: LicenseChange) =>
+  orThrow(await changeLicense(changes(), { licenseUuid: key.licenseUuid }, { ...by(), change }));
+
+describe("Renew", () => {
+  test("to one day leaves out what would end earlier, says so, and counts the license of a rotated key once", async () => {
+    const [soon, long, endless] = [
+      await admin.issue({ email: "soon@example.org", expiresAt: inDays(20) }),
+      await admin.issue({ email: "long@example.org", expiresAt: inDays(300) }),
+      await admin.issue({ email: "endless@example.org", expiresAt: NEVER_EXPIRES }),
+    ];
+    const successor = await rotate(long);
+    const day = dayOf(inDays(200));
+    const form = fieldsFor([soon, long, successor, endless], { term: "day", last_day: day });
+    const before = await countRows();
+
+    const shown = await post("renew", form);
+
+    expect(shown.status).toBe(200);
+    expect(shown.plain).toContain("Nothing is changed yet. 1 license will change , of one account.");
+    expect(shown.plain).toContain(`expiry: ${dayOf(inDays(20))} → ${day}`);
+    expect(shown.plain).toContain("Left out: 2 licenses.");
+    expect(shown.plain).toContain(
+      `long@example.org: Cannot renew license: the expiry would become earlier, from ${inDays(300).toISOString().slice(0, 19)}Z to ${day}T23:59:59Z.`,
+    );
+    expect(shown.plain).toContain("from never to");
+    expect(shown.text).toContain('value="1"/>');
+    expect(await countRows()).toBe(before);
+
+    const run = await post("renew", shown.next);
+
+    expect(run.said).toBe("Renew: 1 license done. Failed: 0. Left: 0.");
+    expect(run.plain).toContain(`What was changed Key Account Change`);
+    expect(run.plain).toContain(`expiry: ${dayOf(inDays(20))} → ${day}`);
+    expect((await endOf(soon)).toISOString()).toBe(`${day}T23:59:59.000Z`);
+    expect(await endOf(long)).toEqual(inDays(300));
+    expect(await endOf(endless)).toEqual(NEVER_EXPIRES);
+    expect(await countRows()).toBe(before + 1);
+  });
+
+  test("shortens with the box, after a warning that counts them", async () => {
+    const [soon, long] = [
+      await admin.issue({ expiresAt: inDays(20) }),
+      await admin.issue({ expiresAt: inDays(300) }),
+    ];
+    const day = dayOf(inDays(200));
+    const form = fieldsFor([soon, long], { term: "day", last_day: day, shorten: "yes" });
+
+    const shown = await post("renew", form);
+
+    expect(shown.plain).toContain("Earlier end: 1 of 2 licenses.");
+    // It comes first.
+    expect(shown.plain).toMatch(
+      new RegExp(`${dayOf(inDays(300))} → ${day} earlier end.*${dayOf(inDays(20))} → ${day}`),
+    );
+    expect((await post("renew", shown.next)).said).toBe("Renew: 2 licenses done. Failed: 0. Left: 0.");
+    for (const key of [soon, long]) expect(dayOf(await endOf(key))).toBe(day);
+  });
+
+  test("by a year from each expiry adds one year, however often it is sent and whichever keys are selected", async () => {
+    const [one, two, endless] = [
+      await admin.issue({ expiresAt: new Date("2028-02-29T12:00:00Z") }),
+      await admin.issue({ expiresAt: inDays(300) }),
+      await admin.issue({ expiresAt: NEVER_EXPIRES }),
+    ];
+    const ended = await admin.issue({ expiresAt: inDays(300) });
+    await admin.database.query(
+      (sql) => sql`update licenses set expires_at = '2020-01-01' where id = ${ended.licenseUuid}::uuid`,
+    );
+    const successor = await rotate(two);
+    const before = await countRows();
+    const form = fieldsFor([one, two, successor, endless, ended], { term: "year" });
+
+    const shown = await post("renew", form);
+
+    expect(shown.plain).toContain("3 licenses will change");
+    expect(shown.plain).toContain("2028-02-29 → 2029-02-28");
+    expect(shown.plain).toContain("and 1 more key of this license");
+    expect(shown.plain).toContain("Left out, because they are so already: 1 key");
+    admin.clock.advance(90_000);
+    const runs = [await post("renew", shown.next), await post("renew", shown.next)];
+    expect(runs.map(({ said }) => said)).toEqual(
+      Array(2).fill("Renew: 3 licenses done. Failed: 0. Left: 0."),
+    );
+    expect((await endOf(one)).toISOString()).toBe("2029-02-28T12:00:00.000Z");
+    const inYear = inDays(300);
+    inYear.setUTCFullYear(inYear.getUTCFullYear() + 1);
+    expect(await endOf(two)).toEqual(inYear);
+    expect(await endOf(endless)).toEqual(NEVER_EXPIRES);
+    expect(await countRows()).toBe(before + 3);
+  });
+
+  test("changes nothing that was changed after it was shown, and shows it again", async () => {
+    const [one, two] = [
+      await admin.issue({ expiresAt: inDays(20) }),
+      await admin.issue({ expiresAt: inDays(20) }),
+    ];
+    const form = fieldsFor([one, two], { term: "day", last_day: dayOf(inDays(200)), shorten: "yes" });
+    const shown = await post("renew", form);
+    await meanwhile(one, { expiresAt: inDays(900) });
+
+    const run = await post("renew", shown.next);
+
+    expect(run.said).toBe("Renew: 1 license done. Failed: 1. Left: 0.");
+    expect(run.plain).toContain("it was changed after these values were shown");
+    expect(await endOf(one)).toEqual(inDays(900));
+    const again = await post("renew", run.next);
+    expect(again.plain).toContain(`expiry: ${dayOf(inDays(900))} → ${dayOf(inDays(200))} earlier end`);
+    expect(await endOf(one)).toEqual(inDays(900));
+  });
+
+  test("of nothing that would change offers no change", async () => {
+    const key = await admin.issue({ expiresAt: NEVER_EXPIRES });
+    const shown = await post("renew", fieldsFor([key], { term: "never" }));
+    expect(shown.plain).toContain("0 licenses will change");
+    expect(shown.text).not.toContain('action="/console/keys/many/renew"');
+  });
+});
+
+describe("Tier, limit and machines", () => {
+  const VALUES = {
+    tier: "research",
+    monthlyLimit: 70_000,
+    maxMachines: 5,
+    expiresAt: NEVER_EXPIRES,
+  } as const;
+  test.each([
+    [
+      "tier",
+      { tier: "free" },
+      ["tier: research → free lower tier"],
+      "Lower tier: 2 of 2 licenses; lower monthly limit: 1 of 2 licenses.",
+    ],
+    [
+      "tier",
+      { tier: "commercial" },
+      ["tier: research → commercial", "monthly limit: 50,000 → 500,000"],
+      undefined,
+    ],
+    [
+      "limit",
+      { monthly_limit: "60,000" },
+      ["monthly limit: 70,000 → 60,000 lower monthly limit", "monthly limit: 50,000 → 60,000"],
+      "Lower monthly limit: 1 of 2 licenses.",
+    ],
+    [
+      "limit",
+      { monthly_limit: "" },
+      ["monthly limit: 70,000 → 50,000 lower"],
+      "Lower monthly limit: 1 of 1 license.",
+    ],
+    [
+      "machines",
+      { max_machines: "3" },
+      ["machines: 5 node-locked machines → 3 node-locked machines fewer machines"],
+      "Fewer machines: 2 of 2 licenses.",
+    ],
+    ["machines", { max_machines: "" }, ["5 node-locked machines → not counted"], undefined],
+  ])("are shown before the change: %s %j", async (action, fields, rows, loss) => {
+    const keys = [
+      await admin.issue(VALUES),
+      await admin.issue({ tier: "research", expiresAt: NEVER_EXPIRES }),
+    ];
+    const before = await Promise.all(keys.map(valuesOf));
+
+    const shown = await post(action, fieldsFor(keys, fields as unknown as Record<string, string>));
+
+    for (const row of rows) expect(shown.plain).toContain(row);
+    if (loss) expect(shown.plain).toContain(loss);
+    else expect(shown.plain).not.toMatch(/(Lower|Fewer|Earlier) [a-z ]+: \d/);
+    expect(await Promise.all(keys.map(valuesOf))).toEqual(before);
+    const run = await post(action, shown.next);
+    expect(run.said).toMatch(/done. Failed: 0. Left: 0.$/);
+    for (const row of rows) expect(run.plain).toContain(row);
+  });
+
+  test("refuse a wrong field in the form, also seat minutes without a number of machines", async () => {
+    const key = await admin.issue();
+    const { status, text } = await post("machines", fieldsFor([key], { seat_minutes: "15" }));
+    expect(status).toBe(400);
+    expect(text).toContain("seat minutes need a machine limit");
+  });
+});
+
+test.each([
+  ["suspend", "active", "suspended", "Refused until it is resumed: 1 of 1 key."],
+  ["revoke", "active", "revoked", "Refused for good: 1 of 1 key."],
+])("%s shows the state before and after", async (action, from, to, loss) => {
+  const key = await admin.issue();
+  const shown = await post(action, fieldsFor([key], { repeat: "1" }));
+  expect(shown.plain).toContain(`state: ${from} → ${to}`);
+  expect(shown.plain).toContain(loss);
+  const run = await post(action, shown.next);
+  expect(run.plain).toContain(`state: ${from} → ${to}`);
+});
