@@ -12,6 +12,7 @@ import {
 import { dirname, join } from "node:path";
 import type { Log } from "../../src/log.ts";
 import { silentLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { cleanUp, makeDataFolder, makeFolder, open, query, start } from "./embedded_test_kit.ts";
 
@@ -160,6 +161,25 @@ describe("openEmbedded() after an interrupted restore", () => {
     const folder = makeFolder();
     write(folder, "restoring");
     expect(await refusalIn(folder)).toBe(unfinished(folder));
+  });
+
+  test("leaves the note before PostgreSQL is unpacked, and takes it back if the restore is refused", async () => {
+    const folder = makeFolder();
+    const seen: boolean[] = [];
+    const platform = {
+      ...bunPlatform,
+      postgresArchive: () => {
+        seen.push(existsSync(join(folder, "restoring")));
+        // Absent at the second look, which comes before the archive is unpacked: the restore is refused.
+        return seen.length > 1 ? Promise.resolve(undefined) : bunPlatform.postgresArchive();
+      },
+    };
+    expect(isRefusal(await open(folder, { ...RESTORES, platform }))).toBe(true);
+    expect(seen).toEqual([false, true]);
+    expect(readdirSync(folder)).toEqual(["lock"]);
+    write(folder, "restoring");
+    expect(isRefusal(await open(folder, { ...RESTORES, platform }))).toBe(true);
+    expect(existsSync(join(folder, "restoring"))).toBe(true);
   });
 
   test("uses an empty database that was there before, if the restore into it has changed nothing", async () => {

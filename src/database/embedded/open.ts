@@ -6,6 +6,7 @@
  * The owner always does the same steps, in whatever state the folder is: stop the remaining processes of an earlier
  * server, remove unfinished folders, unpack PostgreSQL and initialise the cluster if they are missing, start.
  */
+import { rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import { makeDataFolder, refuseForeignFolder } from "../../host/mod.ts";
@@ -156,9 +157,12 @@ async function openAsOwner(
   lock: FileLock,
   options: EmbeddedOptions & { readonly firstMade: string | undefined },
 ): Promise<EmbeddedServer | Refusal> {
+  const wasInterrupted = isThere(layout.restoring);
   try {
     const server = await startServer(layout, lock, options);
     if (isRefusal(server)) {
+      // A refused restore has changed nothing.
+      if (options.restores && !wasInterrupted) rmSync(layout.restoring, { force: true });
       if (options.firstMade !== undefined) removeEmpty(layout, options.firstMade);
       lock.release();
     }
@@ -181,6 +185,9 @@ async function startServer(
 
   const made = await examineCluster(layout, options);
   if (isRefusal(made)) return made;
+  const restoreNote = createRestoreNote(layout, { isClusterNew: made === undefined });
+  // Before the first step that takes time, because a kill can come at any moment.
+  if (options.restores && made === undefined) await restoreNote.leave();
   const account = findAccount(layout);
   if (isRefusal(account)) return account;
   if (account !== undefined) {
@@ -203,10 +210,7 @@ async function startServer(
   const closed = made !== undefined && closeCluster(layout);
   if (isRefusal(closed)) return closed;
   if (closed) log.warn("The folder of the database was closed: other users could change it", { dataDir });
-  if (made === undefined) {
-    if (options.restores) await createRestoreNote(layout, { isClusterNew: true }).leave();
-    await initialiseCluster({ cluster, binaries, account, fsync });
-  }
+  if (made === undefined) await initialiseCluster({ cluster, binaries, account, fsync });
 
   const supervisor = await supervise({
     layout,
@@ -233,7 +237,7 @@ async function startServer(
   return {
     address: socket.address,
     owned: true,
-    restoreNote: createRestoreNote(layout, { isClusterNew: made === undefined }),
+    restoreNote,
     dataFault: supervisor.fault,
     async stop(deadlineMs) {
       try {
