@@ -1,7 +1,17 @@
 /** What each command says in a data folder that has lost its database, or into which a restore was interrupted. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
+import { until } from "../support/until.ts";
 import { type CommandLine, createCommandLine, readFindings } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
 
@@ -114,6 +124,18 @@ describe("A data folder into which a restore was interrupted", () => {
     );
     expect(readFileSync(join(lost.dataDir, "secret"), "utf8")).toBe(secret);
   }, 120_000);
+
+  test("has the note of the restore while its backup is verified, and none after a refusal", async () => {
+    using lost = createCommandLine();
+    mkdirSync(lost.dataDir, { mode: 0o711 });
+    const noted: (string | null)[] = [];
+    const watcher = watch(lost.dataDir, (_event, name) => noted.push(name));
+    const ended = await lost.here(["restore", "-"], { input: "no backup" });
+    expect(ended).toMatchObject({ status: 1, err: expect.stringContaining("Cannot use the backup") });
+    await until(() => noted.includes("restoring"));
+    watcher.close();
+    expect(readdirSync(lost.dataDir)).toEqual([]);
+  });
 
   test("is as before after a restore that failed before its commit into an empty database", async () => {
     using empty = createCommandLine({ prepared: true });

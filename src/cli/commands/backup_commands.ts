@@ -13,6 +13,7 @@ import {
   writeBackup,
 } from "../../backup/mod.ts";
 import type { Config } from "../../config/mod.ts";
+import { announceRestore } from "../../database/embedded/mod.ts";
 import { migrations, nameOfDatabase } from "../../database/mod.ts";
 import { keepSecret } from "../../installation/mod.ts";
 import { modelsFolderOf } from "../../models/mod.ts";
@@ -107,7 +108,12 @@ export const restore = command({
     const file = newest ? await chooseNewest(invocation, named) : named;
     const config = readSettings(invocation, options, { inputFile: file });
     const beganMs = invocation.clock.monotonicMs();
-    await withProven(invocation, file, (proven) => load(call, proven, { config, file, beganMs, options }));
+    const takeBack = config.databaseUrl === undefined ? await announceRestore(config.dataDir) : undefined;
+    try {
+      await withProven(invocation, file, (proven) => load(call, proven, { config, file, beganMs, options }));
+    } finally {
+      await takeBack?.();
+    }
   },
 });
 

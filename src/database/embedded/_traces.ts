@@ -9,7 +9,7 @@
 import { lstatSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { syncPath } from "../../sync_path.ts";
-import type { Layout } from "./_layout.ts";
+import { type Layout, layoutOf } from "./_layout.ts";
 
 /** A file or folder that only an installation leaves. */
 export type Trace = "installation" | "secret" | "models" | "serving";
@@ -58,6 +58,23 @@ export function createRestoreNote(
       await noteInstallation(layout);
       await remove();
     },
+  };
+}
+
+/**
+ * Notes a restore into an existing folder without a cluster, before its backup is verified: that can take minutes, and
+ * what is killed meanwhile must not look like a new folder. Returns the function that takes the note back if the restore
+ * ends before it has made a cluster.
+ */
+export async function announceRestore(dataDir: string): Promise<() => Promise<void>> {
+  const layout = layoutOf(dataDir);
+  const { cluster, restoring } = layout;
+  if (!isThere(layout.dataDir) || isThere(cluster) || isThere(restoring)) return nothing;
+  await write(restoring, RESTORING);
+  return async () => {
+    if (isThere(cluster)) return;
+    rmSync(restoring, { force: true });
+    await syncPath(layout.dataDir);
   };
 }
 

@@ -262,9 +262,11 @@ async function examineCluster(
   const { cluster, dataDir } = layout;
   if (isThere(layout.restoring)) {
     if (!restores) return unfinishedRestore(layout);
-    log.warn("An earlier restore into this folder has not ended: what it left is removed", { dataDir });
-    await stopLeftovers({ cluster, clock, graceMs: 0 });
-    if (isThere(cluster)) discardCluster(cluster);
+    if (isThere(cluster)) {
+      log.warn("An earlier restore into this folder has not ended: what it left is removed", { dataDir });
+      await stopLeftovers({ cluster, clock, graceMs: 0 });
+      discardCluster(cluster);
+    }
   }
   const made = readClusterMajor(cluster);
   if (made !== undefined) return made;
