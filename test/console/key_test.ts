@@ -170,7 +170,7 @@ describe("An action", () => {
       const places = { "Machine limit": "30", "Seat minutes": "15" };
       await change(page, "machines", places, "Change the machines");
       await page.getByText("machine limit: none → 30; seat minutes: none → 15.").waitFor();
-      await page.getByText("30 floating seats of 15 minutes").waitFor();
+      await page.getByText("30 floating seats of 15 minutes", { exact: true }).waitFor();
       expect(await find(key)).toMatchObject({ maxMachines: 30, seatMinutes: 15 });
       await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
       await page.getByText("Nothing changed: the values were the same already.").waitFor();
