@@ -112,7 +112,7 @@ describe("a run of tests", () => {
   const broken =
     "\ntest/d_test.ts:\n\n# Unhandled error between tests\n-----\nerror: Cannot find module 'x'\n";
   const NO_MODULE = "error: Cannot find module 'x'";
-  const before = `${pass}error: no\n(fail) (unnamed) [2.00ms]\n`;
+  const before = `${pass}error: no\n(fail) a room > (unnamed) [2.00ms]\n`;
   test.each([
     ["passes", pass, 0, { outcome: "passed", reason: "", failed: {} }],
     [
@@ -147,7 +147,7 @@ describe("a run of tests", () => {
       "fails before its first test",
       before,
       1,
-      { outcome: "crashed", reason: "error: no", failed: { "a_test.ts": "(unnamed)" } },
+      { outcome: "crashed", reason: "error: no", failed: { "a_test.ts": "a room > (unnamed)" } },
     ],
     ["stops without a word", pass, 137, { outcome: "crashed", reason: "", failed: {} }],
   ] as const)("judge() tells how a run ends that %s", (_, output, status, expected) => {

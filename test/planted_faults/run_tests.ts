@@ -83,7 +83,8 @@ export function judge(
     if (error === "" && /^error: |worker crashed/.test(line)) error = line;
     const [, name] = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line) ?? [];
     if (name !== undefined || /^# Unhandled error|worker crashed/.test(line)) failed[file] ??= name ?? line;
-    if (name !== undefined && name !== "(unnamed)") {
+    // What fails before or after the tests has no name.
+    if (name !== undefined && !name.endsWith("(unnamed)")) {
       failures.push({ test: file === "" ? name : `${file}: ${name}`, isTimedOut: false });
     }
     if (/^\s*\^ this test timed out/.test(line) && failures.length > 0) failures.at(-1)!.isTimedOut = true;
