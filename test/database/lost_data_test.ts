@@ -56,7 +56,7 @@ describe("openEmbedded() in a folder without a cluster", () => {
 
   test.each([
     [["installation"], "installation", RESTORE],
-    [["installation", "secret", "models/ab/cdef"], "installation and secret and models", RESTORE],
+    [["installation", "secret", "models/ab/cdef"], "installation, secret and models", RESTORE],
     [["secret", "models/ab/cdef"], "secret and models", RESTORE],
     [["models/ab/cdef"], "models", EXTERNAL],
     [["models/.hosts/one", "serving"], "serving and models", EXTERNAL],

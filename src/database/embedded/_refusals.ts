@@ -21,6 +21,7 @@ export function noData({ dataDir }: Layout): Refusal {
   );
 }
 
+const LIST = new Intl.ListFormat("en-GB");
 const REPLACE_DATA = 'see "Replace lost data" in `claviger guide backups`';
 const RESTORE = `restore a backup with \`claviger restore FILE\`: ${REPLACE_DATA}`;
 
@@ -35,7 +36,7 @@ export function lostData(layout: Layout, traces: readonly Trace[]): Refusal {
         "CLAVIGER_SECRET_FILE",
     );
   }
-  const why = `its database is lost: it has ${traces.join(" and ")} of an installation, and no postgres`;
+  const why = `its database is lost: it has ${LIST.format(traces)} of an installation, and no postgres`;
   // An external database leaves these, too.
   const mayBeExternal = traces.every((trace) => trace === "models" || trace === "serving");
   return noDatabase(
