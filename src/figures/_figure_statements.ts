@@ -88,14 +88,15 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
   // A limit of 0 counts as used up. The comparison is the same as in the list of keys.
   const limited = sql`
     select l.id as license, l.account_id as account, l.tier, ${effectiveLimit(sql)} as "limit",
-           coalesce(u.used, 0) as used
+           coalesce(u.used, 0) as used, l.expires_at
       from licenses l
       left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
      where u.license_id is not null or l.monthly_limit = 0`;
   return sql`
     with near as materialized (
       select license, account, tier, "limit", used,
-             case when "limit" = 0 then 100 else least(floor(used * 100.0 / "limit"), 999)::integer end as percent
+             case when "limit" = 0 then 100 else least(floor(used * 100.0 / "limit"), 999)::integer end as percent,
+             expires_at > ${now}::timestamptz and ${hasKey(sql, sql`k.state <> 'revoked'`)} as "isOpen"
         from (${limited}) as limited
        where used * 100.0 >= "limit" * ${NEAR_QUOTA_PERCENT}::bigint
     ),
@@ -110,8 +111,13 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
       now,
       value: sql`
         jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near),
-          'usedUp', (select count(*) from near where percent >= 100), 'rows', ${rowsOf(sql, "first")})`,
+          'usedUp', (select count(*) from near where percent >= 100 and "isOpen"), 'rows', ${rowsOf(sql, "first")})`,
     })}`;
+}
+
+/** Returns the condition that the row with the column `license` has a key `k` for which the condition holds. */
+function hasKey(sql: Sql, condition: Fragment): Fragment {
+  return sql`exists (select from keys k where k.license_id = license and ${condition})`;
 }
 
 /** Enterprise comes first. */
@@ -175,10 +181,9 @@ function findRunningOut(sql: Sql, now: Date): PendingRows {
 function findExpiring(sql: Sql, now: Date): PendingRows {
   return sql`
     with expiring as materialized (
-      select l.id as license, l.account_id as account, l.tier, l.expires_at as "expiresAt"
-        from licenses l
-       where l.expires_at > ${now}::timestamptz and l.expires_at <= ${daysFrom(now, EXPIRING_DAYS)}::timestamptz
-         and exists (select from keys k where k.license_id = l.id and k.state <> 'revoked')
+      select * from (select id as license, account_id as account, tier, expires_at as "expiresAt" from licenses) as ending
+       where "expiresAt" > ${now}::timestamptz and "expiresAt" <= ${daysFrom(now, EXPIRING_DAYS)}::timestamptz
+         and ${hasKey(sql, sql`k.state = 'active' and coalesce(k.own_expires_at > ${now}::timestamptz, true)`)}
     ),
     first as (select * from expiring order by "expiresAt", license limit ${LISTED})
     ${storeFigure(sql, "expiring", { now, value: sql`jsonb_build_object('licenses', (select count(*) from expiring), 'rows', ${rowsOf(sql, "first")})` })}`;
@@ -210,25 +215,28 @@ function findUnused(sql: Sql, now: Date): PendingRows {
 /** Counts the places that are taken now by the clock of the database, which is the clock of the places. */
 function countMachines(sql: Sql, now: Date): PendingRows {
   return sql`
-    with counted as materialized (
+    with taken as materialized (
       select l.id as license, l.account_id as account, l.tier, l.max_machines as "limit", count(m.id) as used
         from licenses l
         left join machines m on m.license_id = l.id and ${isTaken(sql)}
        where l.max_machines is not null
        group by l.id
     ),
+    counted as materialized (
+      select *, used >= "limit" and ${hasKey(sql, sql`k.state <> 'revoked'`)} as is_full from taken
+    ),
     tiers as (
       select tier, count(*) as licenses, sum("limit") as places, sum(used) as taken,
-             count(*) filter (where used >= "limit") as "full"
+             count(*) filter (where is_full) as "full"
         from counted group by tier order by tier
     ),
     found as materialized (
       select k.id as key_id, "limit" as places
         from counted join keys k on k.license_id = license and k.state <> 'revoked'
-       where used >= "limit"
+       where is_full
     ),
     ${replaced(sql, "figure_full", "places")},
-    first as (select * from counted where used >= "limit" order by license limit ${LISTED})
+    first as (select license, account, tier, "limit", used from counted where is_full order by license limit ${LISTED})
     ${storeFigure(sql, "machines", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'tiers', ${rowsOf(sql, "tiers")}, 'rows', ${rowsOf(sql, "first")})` })}`;
 }
 

@@ -44,7 +44,7 @@ export interface Figures {
     /** How many keys the licenses have. */
     readonly keys: number;
     readonly licenses: number;
-    /** How many of them have used it up. Figures of versions before 0.4 lack it. */
+    /** How many of them have used it up and would work otherwise. Figures of versions before 0.4 lack it. */
     readonly usedUp?: number;
     /** At most a hundred: enterprise first, and then those with the highest percentage. */
     readonly rows: readonly (LicenseOfFigures & {
@@ -52,6 +52,8 @@ export interface Figures {
       readonly used: number;
       /** The whole part; 999 for any higher percentage. */
       readonly percent: number;
+      /** Whether it has not expired and has a key that is not revoked. Figures of versions before 0.5 lack it. */
+      readonly isOpen?: boolean;
     })[];
   };
   /**
@@ -73,7 +75,7 @@ export interface Figures {
       readonly day: string;
     })[];
   };
-  /** The licenses that expire within 90 days and have a key that is not revoked. */
+  /** The licenses that expire within 90 days and have an active key. */
   readonly expiring: AsOf & {
     readonly licenses: number;
     /** At most a hundred, those that expire first. */
@@ -96,7 +98,7 @@ export interface Figures {
       readonly licenses: number;
       readonly places: number;
       readonly taken: number;
-      /** The licenses whose places are all taken. */
+      /** The licenses whose places are all taken, and that have a key that is not revoked. */
       readonly full: number;
     }[];
     /** The licenses whose places are all taken: at most a hundred, the oldest first. */

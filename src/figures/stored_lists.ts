@@ -8,6 +8,8 @@ import type { FigureName } from "./figures.ts";
 /** A condition: the figure that tells the length of its list, and the keys of the list as SQL. */
 interface StoredCondition {
   readonly figure: FigureName;
+  /** A second figure from which the list has keys, too. */
+  readonly also?: FigureName;
   readonly select: (sql: Sql, value: number, now: Date) => Fragment;
 }
 
@@ -22,12 +24,17 @@ const CONDITIONS = {
     figure: "unused",
     select: (sql, days) => sql`select key_id from figure_unused where days >= ${days}::smallint`,
   },
-  /** The quota will be used up within this many days. */
+  /** The quota is used up now, or will be within this many days. */
   runs_out_within: {
     figure: "runs_out",
+    also: "near_quota",
     select: (sql, days, now) => sql`
       select key_id from figure_runs_out
-       where day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date`,
+       where day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date
+       union all
+      select q.key_id
+        from figure_near_quota q join keys k on k.id = q.key_id join licenses l on l.id = k.license_id
+       where q.percent >= 100 and k.state <> 'revoked' and l.expires_at > ${now}::timestamptz`,
   },
   /** The keys whose quota is used up; `listKeys` adds those that are refused for other reasons. */
   refused_now: {
@@ -72,13 +79,14 @@ export async function findStoredLists(
   if (asked.length === 0) return undefined;
   const figures = await readLengths(database);
   const lists = asked.flatMap((name) => {
-    const { figure, select }: StoredCondition = CONDITIONS[name];
+    const { figure, also, select }: StoredCondition = CONDITIONS[name];
     const value = Number(conditions[name]);
     const found = figures.find((each) => each.name === figure);
     const keys = found?.keys ?? found?.rows?.find(({ days }) => days === value)?.count ?? 0;
-    return found === undefined
-      ? []
-      : { name, asOf: found.asOf, keys, select: (sql: Sql) => select(sql, value, now) };
+    const more = figures.find((each) => each.name === also);
+    if (found === undefined || (also !== undefined && more === undefined)) return [];
+    const asOf = new Date(Math.min(found.asOf.getTime(), more?.asOf.getTime() ?? Number.POSITIVE_INFINITY));
+    return { name, asOf, keys: keys + (more?.keys ?? 0), select: (sql: Sql) => select(sql, value, now) };
   });
   if (lists.length < asked.length) {
     const why = "the figures are not computed yet; ask again in a minute";

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { createLicenseSigner } from "../../src/signed_licenses/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
@@ -164,6 +165,101 @@ describe("A session with an old proof", () => {
       expect((await client.send(`/keys/${key.id}/suspend`, { cookie, form: {} })).status).toBe(303);
     }
     expect(await revokeAll(keys.slice(0, 10), cookie)).toEqual(Array(10).fill(303));
+  });
+});
+
+describe("Many keys at once", () => {
+  const IN_A_YEAR = { tier: "enterprise", expiresAt: new Date("2027-12-01T00:00:00Z") } as const;
+  const idsOf = (keys: readonly IssuedKey[]) => keys.map(({ id }) => id).join(" ");
+
+  /** Sends the form of an action on many keys: the page says what will change. */
+  const show = (
+    action: string,
+    keys: readonly IssuedKey[],
+    { cookie, ...fields }: Readonly<Record<string, string>> & { readonly cookie: string },
+  ) => {
+    const total = `${keys.length}`;
+    const form = { id: idsOf(keys), total, ...(action === "revoke" && { repeat: total }), ...fields };
+    return client.send(`/keys/many/${action}`, { cookie, form });
+  };
+
+  /** Sends the form of the page that says what will change. */
+  function confirm(action: string, text: string, cookie: string) {
+    const [, form = ""] = text.split(`action="/console/keys/many/${action}"`);
+    const fields = (form.split("</form>")[0] ?? "").matchAll(
+      /<input type="hidden" name="(.*?)" value="(.*?)"/g,
+    );
+    const entries = [...fields].map(([, name = "", value = ""]): [string, string] => [name, value]);
+    return client.send(`/keys/many/${action}`, { cookie, form: entries });
+  }
+
+  async function expectRefused(answer: { readonly status: number; readonly text: string }, what: string) {
+    expect(answer.status).toBe(403);
+    expect(answer.text).toContain(what);
+    expect(answer.text).toMatch(/<details [^>]*id="(revoke|renew)" open=""/);
+    expect(answer.text).toMatch(/fresh=1&amp;to=%2Fconsole%2Fkeys%2Fmany%3Fopen%3D(revoke|renew)%23/);
+  }
+
+  test("more than ten are not revoked by an old login, and not one of them; after a new one all are", async () => {
+    const keys = await issueMany(11);
+    const { name, cookie } = await oldLogin();
+    await expectRefused(await show("revoke", keys, { cookie }), MANY);
+    expect(await countRevoked(keys)).toBe(0);
+
+    const { cookie: fresh } = await client.logIn("admin", name);
+    const shown = await show("revoke", keys, { cookie: fresh });
+    expect(shown.status).toBe(200);
+    expect((await confirm("revoke", shown.text, fresh)).text).toContain("Revoke: 11 keys done.");
+    expect(await countRevoked(keys)).toBe(11);
+  });
+
+  test("that were shown to a fresh login are not revoked once it is old", async () => {
+    const keys = await issueMany(11);
+    const { cookie } = await client.logIn("admin", `keeper-${++operators}`);
+    const shown = await show("revoke", keys, { cookie });
+    expect(shown.status).toBe(200);
+    admin.clock.advance(OLD_MS);
+    await expectRefused(await confirm("revoke", shown.text, cookie), MANY);
+    expect(await countRevoked(keys)).toBe(0);
+  });
+
+  test("count with those that were revoked one by one", async () => {
+    const keys = await issueMany(12);
+    const { cookie } = await oldLogin();
+    await revokeAll(keys.slice(0, 5), cookie);
+    await expectRefused(await show("revoke", keys.slice(5, 11), { cookie }), MANY);
+    expect(await countRevoked(keys)).toBe(5);
+
+    const shown = await show("revoke", keys.slice(5, 10), { cookie });
+    expect((await confirm("revoke", shown.text, cookie)).text).toContain("Revoke: 5 keys done.");
+    expect((await revoke(keys[10] as IssuedKey, cookie)).status).toBe(403);
+    expect(await countRevoked(keys)).toBe(10);
+  });
+
+  test("are suspended by an old login, because that can be undone", async () => {
+    const keys = await issueMany(12);
+    const { cookie } = await oldLogin();
+    const shown = await show("suspend", keys, { cookie });
+    expect((await confirm("suspend", shown.text, cookie)).text).toContain("Suspend: 12 keys done.");
+  });
+
+  test("are renewed for ever only after a new login", async () => {
+    const keys = [await admin.issue(IN_A_YEAR), await admin.issue(IN_A_YEAR)];
+    const { name, cookie } = await oldLogin();
+    const what = "let a license last for more than ten years";
+    await expectRefused(await show("renew", keys, { cookie, term: "never" }), what);
+    expect((await show("renew", keys, { cookie, term: "year" })).status).toBe(200);
+
+    const { cookie: fresh } = await client.logIn("admin", name);
+    const shown = await show("renew", keys, { cookie: fresh, term: "never" });
+    admin.clock.advance(OLD_MS);
+    const before = (await admin.call("GET", `/keys/${keys[0]?.id}`)).body;
+    await expectRefused(await confirm("renew", shown.text, fresh), what);
+    // Whoever claims that the licenses never ended gains nothing: they are not as they were shown.
+    const claimed = shown.text.replaceAll(/(key_\w+\.)\d+\./g, `$1${NEVER_EXPIRES.getTime() / 1_000}.`);
+    expect(claimed).not.toBe(shown.text);
+    expect((await confirm("renew", claimed, fresh)).text).toContain("Renew: 0 licenses done. Failed: 2.");
+    expect((await admin.call("GET", `/keys/${keys[0]?.id}`)).body).toEqual(before);
   });
 });
 

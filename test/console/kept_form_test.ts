@@ -191,6 +191,50 @@ test("The form of a token that was refused for an old login is filled in again a
   });
 });
 
+test("Keys that were selected are selected again after a login that their change needs", async () => {
+  const email = "selected@example.org";
+  const expiresAt = new Date(admin.clock.nowMs() + 400 * 24 * 60 * MINUTE_MS);
+  for (let n = 0; n < 11; n++) await admin.issue({ email, expiresAt });
+  const visit = { path: `/keys?search=${email}`, expectedFaults: [/status of 403/] };
+  await admin.visitAs("admin", visit, async (page) => {
+    for (const box of await page.getByRole("checkbox", { name: "svc_" }).all()) await box.check();
+    await page.getByRole("button", { name: "Change the selected keys" }).click();
+    await heading(page, "11 keys");
+    idle(6);
+    for (const [action, fill] of [
+      ["revoke", () => page.getByLabel("Type the number of keys to confirm: 11").fill("11")],
+      ["renew", () => page.locator("#renew").getByLabel("Never").check()],
+    ] as const) {
+      await page.locator(`#${action} summary`).click();
+      await fill();
+      await page.locator(`#${action}`).getByLabel("Reason").fill("sold twice");
+      await page.locator(`#${action}`).getByRole("button", { name: "Show what will change" }).click();
+      const link = page.locator(`#${action}`).getByRole("link", { name: "Log in again" });
+      await takeScreenshots(page, `many-${action}-needs-login`);
+      await link.click();
+      await logIn(page, await admin.code());
+      await heading(page, "11 keys");
+      await page.getByText("Selected: rows of the list").waitFor();
+      await page.locator(`#${action}[open]`).waitFor();
+      if (action === "revoke") idle(6);
+    }
+    // What cannot be undone is typed again; the form of the renewal is as it was.
+    await notice(page).waitFor();
+    expect(await page.locator("#renew").getByLabel("Never").isChecked()).toBe(true);
+    expect(await page.locator("#renew").getByLabel("Reason").inputValue()).toBe("sold twice");
+    await page.locator("#renew").getByRole("button", { name: "Show what will change" }).click();
+    await page.getByText("11 licenses will change").waitFor();
+  });
+});
+
+test("Another tab than that of the selection has no key selected after the login", async () => {
+  await admin.visitAs("admin", { path: "/keys/many?open=revoke" }, async (page) => {
+    await page.getByText("No key is selected").waitFor();
+    await page.getByRole("link", { name: "Back to the keys" }).click();
+    await heading(page, "Keys");
+  });
+});
+
 describe("Nothing is filled in", () => {
   /** Types into the form, lets the session end, and opens the page again. */
   async function typeAndEnd(page: Page) {

@@ -333,9 +333,11 @@ function changesLicense<Entries extends v.ObjectEntries>(
     },
     proofFor({ of, fields, by: { now } }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });
-      return isRefusal(wanted) || wanted.expiresAt === undefined
-        ? undefined
-        : proofForEnd(wanted.expiresAt, now);
+      if (isRefusal(wanted) || wanted.expiresAt === undefined) return undefined;
+      // An end that stays gives nothing. A page may have shown another one: then the change is refused.
+      return wanted.expiresAt > licenseValuesOf(of).expiresAt
+        ? proofForEnd(wanted.expiresAt, now)
+        : undefined;
     },
     async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
       const wanted = toWanted(fields, { of, now: by.now });

@@ -85,7 +85,7 @@ export const KEY_CONDITIONS = {
   runs_out_within: v.optional(
     parsedField(wholeNumber(0, MOST_DAYS_LEFT), {
       description:
-        "Only keys whose quota is used up within this many days, and before the month ends, at the rate of the last seven days that are over, by the stored figures",
+        "Only keys whose quota is used up now, or will be within this many days and before the month ends, at the rate of the last seven days that are over, by the stored figures; neither revoked nor of a license that has expired",
     }),
   ),
   refused_now: v.optional(

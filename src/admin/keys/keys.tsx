@@ -221,7 +221,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
           />
           <Select
             {...field("runs_out_within")}
-            label="Quota runs out"
+            label="Quota used up or runs out"
             choices={choicesOf(RUNS_OUT_DAYS, (days) =>
               days === `${MOST_DAYS_LEFT}` ? "this month" : `within ${days} day${days === "1" ? "" : "s"}`,
             )}

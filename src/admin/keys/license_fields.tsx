@@ -46,12 +46,16 @@ export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly 
         label="It never expires"
         checked={field("never").value === "yes"}
       />
-      <p class="hint">
-        An end that is never, or more than ten years ahead, needs a login of the last five minutes.
-      </p>
+      <LastingHint />
     </>
   );
 }
+
+const LastingHint = () => (
+  <p class="hint">
+    An end that is never, or more than ten years ahead, needs a login of the last five minutes.
+  </p>
+);
 
 /** The end that each of many licenses gets. */
 export function ManyExpiryFields({ field }: Pick<FieldProps, "field">) {
@@ -71,6 +75,7 @@ export function ManyExpiryFields({ field }: Pick<FieldProps, "field">) {
         label="Last day"
         hint="The keys work until the end of this day, UTC."
       />
+      <LastingHint />
     </fieldset>
   );
 }

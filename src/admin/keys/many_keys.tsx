@@ -6,20 +6,23 @@
 import { toDay } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import { refuseEndedKeys } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { redactKeys } from "../../secrets/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
+import { toAddress } from "../frame/console/components/list.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import { nameConditions, readConditions } from "../frame/console/conditions.ts";
 import { type DetailPage, detailRoutes, openPage } from "../frame/console/detail_page.tsx";
+import type { Page } from "../frame/console/page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 import { KEY_ACTIONS } from "./actions.tsx";
 import type { KeyAction } from "./key_action.ts";
 import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
-import { BackToList, countUnits, FoldedKeys, type Selection, unitsOf } from "./many_parts.tsx";
+import { BackToList, countUnits, FoldedKeys, type Selection, unitsOf, visitOfOne } from "./many_parts.tsx";
 import { previewPage } from "./many_preview.tsx";
 import { changeSome, splitId } from "./many_run.tsx";
 
@@ -44,17 +47,60 @@ const MANY_PAGE: DetailPage<Selection> = {
         <FoldedKeys title="Show the keys" keys={keys} />
       </>
     ),
-    below: <BackToList conditions={conditions} />,
+    below: (
+      <>
+        <SelectionForm conditions={conditions} which={which} ids={keys.map(({ id }) => id)} />
+        <BackToList conditions={conditions} />
+      </>
+    ),
   }),
 };
 
-/** They are forms, because so many ids do not fit into an address. The address alone shows the list. */
+/**
+ * They are forms, because so many ids do not fit into an address. The address alone shows the list, or leads back from a
+ * login to the form that asked for it.
+ */
 export const MANY_ROUTES = [
-  page(MANY_PAGE.path, MANY_PAGE.scope, (_, c) => c.redirect("/console/keys", 303)),
+  page(MANY_PAGE.path, MANY_PAGE.scope, ({ query }, c) => {
+    const open = query.get("open");
+    return open === null ? c.redirect("/console/keys", 303) : selectAgainPage(open);
+  }),
   form(MANY_PAGE.path, MANY_PAGE.scope, (visit) => openPage(MANY_PAGE, visit)),
   form(`${MANY_PAGE.path}.csv`, MANY_PAGE.scope, downloadSelection),
   ...detailRoutes(MANY_PAGE).filter(({ method }) => method === "POST"),
 ].map((route) => ({ ...route, formLimitBytes: FORM_LIMIT_BYTES }));
+
+interface SelectionFormProps extends Pick<Selection, "conditions" | "which"> {
+  readonly ids: readonly string[];
+  /** The action whose form is then open. */
+  readonly open?: string;
+}
+
+/** The form that opens the page with a selection again. The script `keep` keeps its fields during a login. */
+function SelectionForm({ conditions, which, ids, open }: SelectionFormProps) {
+  return (
+    <form method="post" action={toAddress("/console/keys/many", { open })} data-selection="" hidden>
+      <input type="hidden" name="conditions" value={conditions} />
+      <input type="hidden" name="which" value={which} />
+      <input type="hidden" name="id" value={ids.join(" ")} />
+    </form>
+  );
+}
+
+/** The page to which a login leads. Its script selects the same keys again, if this tab has them. */
+function selectAgainPage(open: string): Page {
+  return {
+    title: "Keys",
+    isNarrow: true,
+    body: (
+      <>
+        <p>No key is selected: select keys of the list.</p>
+        <SelectionForm conditions="" which="" ids={[]} open={open} />
+        <BackToList conditions="" />
+      </>
+    ),
+  };
+}
 
 async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   const { form, options, now } = visit;
@@ -143,9 +189,17 @@ function toManyKeys(one: KeyAction): Action<Selection> {
         </>
       );
     },
-    perform({ of, visit }) {
+    async perform({ of, visit }) {
+      // All of them together, so that none is ended if the last one would be refused.
+      const ended = (divide(of).fitting ?? []).map((key) =>
+        one.endedKeys({ key }, visitOfOne(one, { key }, visit)),
+      );
+      const keys = ended.reduce((sum, each) => sum + each, 0);
+      const { session, now, options } = visit;
+      const refusal = keys > 0 && (await refuseEndedKeys(options.database, session, { keys, now }));
+      if (refusal) return refusal;
       const isShown = of.keys.every(({ id }) => of.shown.get(id));
-      return isShown ? changeSome(one, of, visit) : Promise.resolve(previewPage(one, of, visit));
+      return isShown ? await changeSome(one, of, visit) : previewPage(one, of, visit);
     },
   });
 }

@@ -5,6 +5,7 @@ import { type Effect, type LicenseValues, TIERS } from "../../licensing/mod.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { Table } from "../frame/console/components/table.tsx";
 import { Customer, Foreign, KeyLink, Lines, Pill } from "../frame/console/components/values.tsx";
+import type { Visit } from "../frame/console/visit.ts";
 import { type ActedKey, type KeyAction, licenseValuesOf } from "./key_action.ts";
 
 export interface Selection {
@@ -36,6 +37,13 @@ export function unitsOf({ shared }: KeyAction, keys: readonly KeySummary[]): Uni
 /** Counts what an action changes: `2 licenses`. */
 export function countUnits({ shared }: KeyAction, count: number): string {
   return counted(count, shared?.one ?? "key");
+}
+
+/** Returns the visit as the page of one of the keys would have it: with the text that its form repeats. */
+export function visitOfOne({ repeat }: KeyAction, of: ActedKey, visit: Visit): Visit {
+  const form = new URLSearchParams(visit.form);
+  if (repeat) form.set("repeat", repeat.textOf(of));
+  return { ...visit, form };
 }
 
 /** Returns what a page shows of a key or its license as a word, so that a run can tell whether it is still so. */

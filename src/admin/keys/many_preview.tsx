@@ -24,6 +24,7 @@ import {
   sumLosses,
   toShown,
   unitsOf,
+  visitOfOne,
 } from "./many_parts.tsx";
 
 /** Shows what an action would do to each key. Refuses a wrong field, which is wrong for all of them. */
@@ -38,9 +39,8 @@ export function previewPage(one: KeyAction, selection: Selection, visit: Visit):
   );
   for (const unit of unitsOf(one, fitting)) {
     const { first } = unit;
-    const form = new URLSearchParams(visit.form);
-    if (one.repeat) form.set("repeat", one.repeat.textOf({ key: first }));
-    const effects = one.foresee({ key: first }, { ...visit, form });
+    const of = { key: first };
+    const effects = one.foresee(of, visitOfOne(one, of, visit));
     if (!isRefusal(effects)) {
       if (effects.length === 0) same.push(...unit.keys);
       else changed.push({ ...unit, effects });

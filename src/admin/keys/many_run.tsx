@@ -27,6 +27,7 @@ import {
   type Selection,
   type Unit,
   unitsOf,
+  visitOfOne,
 } from "./many_parts.tsx";
 
 /** The most changes of a request. */
@@ -87,12 +88,9 @@ async function changeOne(
   unit: Unit,
   { shown, visit }: { readonly shown: string; readonly visit: Visit },
 ): Promise<{ readonly isChanged: boolean } | Refusal> {
-  const { repeat, carryOut, shared } = one;
-  const form = new URLSearchParams(visit.form);
-  const of = shared === undefined ? { key: unit.first } : asShown(one, unit, shown);
-  if (repeat) form.set("repeat", repeat.textOf(of));
+  const of = one.shared === undefined ? { key: unit.first } : asShown(one, unit, shown);
   try {
-    const result = await carryOut(of, { ...visit, form });
+    const result = await one.carryOut(of, visitOfOne(one, of, visit));
     return isRefusal(result) ? result : { isChanged: Object(result).isChanged !== false };
   } catch (error) {
     // Another statement holds the key or its license. The others need not wait for it.
@@ -167,9 +165,7 @@ async function findChanged(one: KeyAction, ids: readonly string[], visit: Visit)
   const keys = await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
   return unitsOf(one, keys).map((unit) => {
     const of = asShown(one, unit, shown.get(unit.first.id));
-    const form = new URLSearchParams(visit.form);
-    if (one.repeat) form.set("repeat", one.repeat.textOf(of));
-    const effects = one.foresee(of, { ...visit, form });
+    const effects = one.foresee(of, visitOfOne(one, of, visit));
     return { ...unit, effects: isRefusal(effects) ? [] : effects };
   });
 }

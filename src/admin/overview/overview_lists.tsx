@@ -204,7 +204,9 @@ export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
 export function RunsOut({ licenses, rows, nearQuota, ...list }: RunsOutProps) {
   const { usedUp = 0, asOf } = nearQuota;
   const until = `refused until ${toDay(new Date(monthOf(asOf.getTime()).endsAtMs))}`;
-  const full = nearQuota.rows.filter(({ percent }) => percent >= 100).slice(0, ROWS / 2);
+  const full = nearQuota.rows.filter(({ percent, isOpen = true }) => percent >= 100 && isOpen);
+  // Both kinds have rows; where one has few, the other has more.
+  const shownFull = full.slice(0, Math.max(ROWS / 2, ROWS - rows.length));
   return (
     <Top
       title="Quota runs out"
@@ -216,10 +218,14 @@ export function RunsOut({ licenses, rows, nearQuota, ...list }: RunsOutProps) {
         numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
       ]}
       rows={[
-        ...full.map((row) => ({ ...row, day: "used up", more: until })),
+        ...shownFull.map((row) => ({ ...row, day: "used up", more: until })),
         ...rows.map((row) => ({ ...row, more: daysUntil(row.day, list.now) })),
       ]}
-      all={<a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>Show the keys whose quota runs out</a>}
+      all={
+        <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>
+          Show the keys whose quota is used up or runs out
+        </a>
+      }
       {...list}
     />
   );

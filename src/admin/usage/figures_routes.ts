@@ -58,13 +58,10 @@ export const getFigures = route("GET /figures", "usage:read", {
           ),
         },
       ),
-      expiring: figure(
-        `The licenses that expire within ${EXPIRING_DAYS} days and have a key that is not revoked`,
-        {
-          licenses: ALL_LICENSES,
-          data: ofLicenses({ expires_at: timestamp() }),
-        },
-      ),
+      expiring: figure(`The licenses that expire within ${EXPIRING_DAYS} days and have an active key`, {
+        licenses: ALL_LICENSES,
+        data: ofLicenses({ expires_at: timestamp() }),
+      }),
       unused: figure("Keys that were neither used nor issued for this many days", {
         data: v.array(v.object({ days: count(1), keys: count() })),
       }),
@@ -75,7 +72,10 @@ export const getFigures = route("GET /figures", "usage:read", {
             licenses: count(1),
             places: count(1),
             taken: count(),
-            full: described(count(), "The licenses whose places are all taken"),
+            full: described(
+              count(),
+              "The licenses whose places are all taken, and that have a key that is not revoked",
+            ),
           }),
         ),
         data: described(

@@ -146,7 +146,7 @@ const list = databaseCommand({
       { as: "percent" },
     ),
     runsOutWithin: option(
-      "only keys whose quota is used up within this many days and before it resets, by the stored figures",
+      "only keys whose quota is used up, or will be within this many days and before it resets, by the stored figures",
       wholeNumber(0, MOST_DAYS_LEFT),
       { as: "days" },
     ),

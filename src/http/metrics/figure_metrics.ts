@@ -35,7 +35,7 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
       runsOut.licenses,
     ],
     claviger_expiring_licenses: [
-      "Licenses that expire within 90 days and have a key that is not revoked",
+      "Licenses that expire within 90 days and have an active key",
       expiring.licenses,
     ],
     claviger_machine_places: ["Places for machines that licenses have, by tier", byTier("places")],

@@ -97,6 +97,8 @@ export interface Action<Thing> extends Described<Thing> {
   carryOut(of: Thing, visit: Visit): Promise<Result>;
   /** Checks the form, and says what the change would do. */
   foresee(of: Thing, visit: Visit): readonly Effect[] | Refusal;
+  /** Checks the form, and returns how many keys the change would end; 0 for a wrong form. */
+  endedKeys(of: Thing, visit: Visit): number;
 }
 
 /** Defines an action. */
@@ -132,6 +134,10 @@ export function action<Thing, Entries extends v.ObjectEntries>({
       if (isRefusal(change)) return change;
       const what = proofFor(change);
       return (what && refuseOldProof(visit.session, visit.now, what)) || foresee(change);
+    },
+    endedKeys(of, visit) {
+      const change = parse(of, visit);
+      return isRefusal(change) ? 0 : endedKeys(change);
     },
   };
 }

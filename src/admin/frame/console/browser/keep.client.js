@@ -26,14 +26,39 @@ function forget() {
   sessionStorage.removeItem(KEPT);
 }
 
+/** Returns the form that opens the page again with what is selected on it, because its address does not name that. */
+function selectionForm() {
+  const form = document.querySelector("form[data-selection]");
+  return form instanceof HTMLFormElement ? form : undefined;
+}
+
 function keep(/** @type {Element | null | undefined} */ form) {
-  if (!operator || !(form instanceof HTMLFormElement)) return;
-  const kept = new URLSearchParams({ form: form.action, operator, at: `${Date.now()}` });
-  const values = controlsOf(form)
-    .filter((control) => boxOf(control)?.checked ?? !SECRET.test(control.value))
-    .map(({ name, value }) => [name, value]);
-  kept.set("values", `${new URLSearchParams(values)}`);
+  const selected = selectionForm();
+  const isForm = form instanceof HTMLFormElement;
+  if (!operator || !(isForm || selected)) return;
+  const kept = new URLSearchParams({ operator, at: `${Date.now()}` });
+  if (selected) {
+    const fields = [...new FormData(selected)].map(([name, value]) => [name, String(value)]);
+    kept.set("selection", `${new URLSearchParams(fields)}`);
+  }
+  if (isForm) {
+    const values = controlsOf(form)
+      .filter((control) => boxOf(control)?.checked ?? !SECRET.test(control.value))
+      .map(({ name, value }) => [name, value]);
+    kept.set("form", form.action);
+    kept.set("values", `${new URLSearchParams(values)}`);
+  }
   sessionStorage.setItem(KEPT, `${kept}`);
+}
+
+/** Opens the page of a selection again. It only shows what is selected. The next page fills its form in. */
+function selectAgain(/** @type {HTMLFormElement} */ form, /** @type {URLSearchParams} */ kept) {
+  const values = new URLSearchParams(kept.get("selection") ?? "");
+  kept.delete("selection");
+  sessionStorage.setItem(KEPT, `${kept}`);
+  for (const control of form.elements)
+    if (control instanceof HTMLInputElement) control.value = values.get(control.name) ?? "";
+  form.submit();
 }
 
 function fillIn(/** @type {HTMLFormElement} */ form, /** @type {URLSearchParams} */ values) {
@@ -71,7 +96,9 @@ if (operator && operator === kept.get("operator") && kept.has("asked") && isInTi
     (each) => each instanceof HTMLFormElement,
   );
   const form = forms.find(({ action }) => action === kept.get("form"));
-  if (form) fillIn(form, new URLSearchParams(kept.get("values") ?? ""));
+  const selected = selectionForm();
+  if (selected && kept.has("selection")) selectAgain(selected, kept);
+  else if (form) fillIn(form, new URLSearchParams(kept.get("values") ?? ""));
 }
 
 for (const event of ["input", "submit"])

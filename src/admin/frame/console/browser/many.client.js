@@ -10,6 +10,11 @@ async function sendNext() {
   const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(fields) }).catch(
     () => undefined,
   );
+  // The page of a refusal has the form with what is left, and says what to do.
+  if (answer?.status === 403) {
+    form.submit();
+    return false;
+  }
   const text = answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
   const next = new DOMParser().parseFromString(text, "text/html");
   const main = next.querySelector("main");

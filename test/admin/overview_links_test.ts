@@ -1,0 +1,164 @@
+/** Every list of Overview that has a link shows what the link finds: neither more customers nor fewer. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { computeFigures } from "../../src/figures/mod.ts";
+import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { uuidOf } from "../support/keys.ts";
+import { placeMachine, setPlaces } from "../support/machines.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+const clock = createTestClock("2026-11-20T12:00:00Z");
+const admin = useAdmin({ clock });
+const client = createConsoleClient(admin);
+let cookie: string;
+let overview: string;
+
+const inDays = (days: number) => new Date(clock.nowMs() + days * 86_400_000);
+
+/** Changes a key by SQL to what takes days or several steps otherwise. */
+type Change = "revoked" | "suspended" | "license expired" | "overlap ends" | "overlap ended" | "unused";
+async function change(key: IssuedKey, to: Change): Promise<void> {
+  const uuid = uuidOf(key);
+  await admin.database.query((sql) => {
+    if (to === "license expired")
+      return sql`update licenses set expires_at = ${inDays(-1)}::timestamptz where id = ${key.licenseUuid}::uuid`;
+    if (to === "unused")
+      return sql`update keys set created_at = ${inDays(-200)}::timestamptz where id = ${uuid}::uuid`;
+    if (to === "overlap ends" || to === "overlap ended")
+      return sql`
+        update keys set own_expires_at = ${inDays(to === "overlap ends" ? 5 : -5)}::timestamptz where id = ${uuid}::uuid`;
+    return sql`
+      update keys set state = ${to}::text, revoked_at = case ${to}::text when 'revoked' then created_at end
+       where id = ${uuid}::uuid`;
+  });
+}
+
+let customers = 0;
+/** Issues a key under an account of its own, whose e-mail says what it shows. */
+async function customer(request: Partial<IssueRequest> & { readonly name: string }, ...changes: Change[]) {
+  const email = `${request.name.replaceAll(" ", "-")}-${++customers}@example.org`;
+  const key = await admin.issue({ tier: "research", expiresAt: inDays(400), ...request, email });
+  for (const each of changes) await change(key, each);
+  return key;
+}
+
+/** Stores that the license used so much of its quota on each day of November until the last one. */
+async function use({ licenseUuid }: IssuedKey, daily: number, lastDay = 19): Promise<void> {
+  await admin.database.query(
+    (sql) => sql`
+      insert into usage (license_id, month, used, by_day)
+      values (${licenseUuid}::uuid, '2026-11-01', ${daily * lastDay}::bigint,
+              array(select case when n <= ${lastDay}::integer then ${daily}::bigint else 0 end from generate_series(1, 31) as n))`,
+  );
+}
+
+async function withMachines(key: IssuedKey, machines: number): Promise<void> {
+  await setPlaces(admin.database, key.licenseUuid, { maxMachines: 1 });
+  const license = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
+  for (let n = 0; n < machines; n++) await placeMachine(admin.database, license, `m${n}`);
+}
+
+beforeAll(async () => {
+  ({ cookie } = await client.logIn("admin"));
+  const ENDS: Change[] = ["revoked", "suspended", "license expired", "overlap ended"];
+  for (const end of [undefined, ...ENDS]) {
+    const changes = end === undefined ? [] : [end];
+    const name = end ?? "works";
+    await use(await customer({ name: `used up ${name}`, monthlyLimit: 19 }, ...changes), 1);
+    await use(await customer({ name: `runs out ${name}`, monthlyLimit: 2_500 }, ...changes), 90);
+    await customer({ name: `expires ${name}`, expiresAt: inDays(30) }, ...changes);
+    await withMachines(await customer({ name: `full ${name}` }, ...changes), 1);
+    await customer({ name: `unused ${name}` }, "unused", ...changes);
+  }
+  for (const changes of [[], ["revoked"]] as Change[][])
+    await use(await customer({ name: "near", monthlyLimit: 100 }, ...changes), 17, 5);
+  await customer({ name: "expires later", expiresAt: inDays(80) });
+  await withMachines(await customer({ name: "free place" }), 0);
+  await customer({ name: "nothing allowed", monthlyLimit: 0 });
+  await customer({ name: "rotated" }, "overlap ends");
+  await computeFigures(admin.database, { clock });
+  overview = (await client.send("/overview", { cookie })).text;
+});
+
+/** The panels of Overview by their titles, as HTML. */
+function panels(): Map<string, string> {
+  const found = overview.matchAll(/<section class="panel[^>]*><h2>(.*?)<\/h2>(.*?)<\/section>/gs);
+  return new Map([...found].map(([, title = "", html = ""]) => [title, html]));
+}
+
+const rowsIn = (html: string) => /<tbody>(.*?)<\/tbody>/s.exec(html)?.[1] ?? "";
+const accountsIn = (html: string) =>
+  [
+    ...new Set([...rowsIn(html).matchAll(/\/console\/accounts\/(usr_\w+)/g)].map(([, id = ""]) => id)),
+  ].toSorted();
+
+/** Opens the page of a link, and returns the accounts of its rows. */
+async function accountsAt(address: string): Promise<string[]> {
+  const path = address.replaceAll("&amp;", "&").replace(/^\/console/, "");
+  const { status, text } = await client.send(path, { cookie });
+  expect(status).toBe(200);
+  return accountsIn(text);
+}
+
+describe("A list of customers in Overview", () => {
+  const TITLES = [
+    "Largest consumers",
+    "Near their quota",
+    "Quota runs out",
+    "Expiring soon",
+    "All places taken",
+  ];
+
+  test.each(TITLES)("%s shows the customers that its link finds", async (title) => {
+    const html = panels().get(title) ?? "";
+    const accounts = accountsIn(html);
+    const [link = ""] = html.match(/(?<=href=")\/console\/(?:keys|usage)\?[^"]*/g)?.slice(-1) ?? [];
+    expect(accounts.length).toBeGreaterThan(1);
+    // More would be cut off.
+    if (title !== "Largest consumers") expect(accounts.length).toBeLessThan(10);
+    const found = await accountsAt(link);
+    if (title === "Largest consumers") expect(found).toEqual(expect.arrayContaining(accounts));
+    else expect({ link, accounts }).toEqual({ link, accounts: found });
+  });
+
+  test("has no other title, so that none is missing here", () => {
+    const withCustomers = [...panels()].filter(([, html]) => html.includes("/console/accounts/"));
+    expect(withCustomers.map(([title]) => title).toSorted()).toEqual(TITLES.toSorted());
+  });
+
+  test("names who called first: the customer whose quota is used up, before those whose quota runs out", () => {
+    const html = rowsIn(panels().get("Quota runs out") ?? "");
+    const emails = [...html.matchAll(/([\w-]+)-\d+@example\.org/g)].map(([, name = ""]) => name);
+    expect(new Set(emails)).toEqual(
+      new Set([
+        ...["used-up-works", "used-up-suspended", "used-up-overlap-ended", "nothing-allowed"],
+        ...["runs-out-works", "runs-out-suspended", "runs-out-overlap-ended"],
+      ]),
+    );
+    expect(emails.findLastIndex((name) => !name.startsWith("runs-out"))).toBeLessThan(
+      emails.findIndex((name) => name.startsWith("runs-out")),
+    );
+  });
+});
+
+describe("A number in Overview", () => {
+  test.each(["Keys by tier and state", "Unused keys"])(
+    "of %s is that of the keys that its link finds",
+    async (title) => {
+      const html = panels().get(title) ?? "";
+      const numbers = [...html.matchAll(/<a href="(\/console\/keys[^"]*)">([\d,]+)<\/a>/g)];
+      expect(numbers.length).toBeGreaterThan(2);
+      for (const [, link = "", number = ""] of numbers) {
+        const path = link.replaceAll("&amp;", "&").replace(/^\/console/, "");
+        const { text } = await client.send(path, { cookie });
+        const rows = rowsIn(text).match(/\/console\/keys\/key_\w+/g) ?? [];
+        expect({ link, keys: new Set(rows).size }).toEqual({ link, keys: Number(number) });
+      }
+    },
+  );
+});
+
+test("The refusals of Overview lead to the page that counts them by code", () => {
+  expect(panels().get("Refusals of the last day")).toBeDefined();
+});
