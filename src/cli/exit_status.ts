@@ -2,7 +2,7 @@
 export const SUCCESS = 0;
 export const REFUSED = 1;
 export const WRONG_USAGE = 2;
-/** Only of `backup` and `restore`: everything is saved, intact or restored except the model files that are named. */
+/** Of `backup`, `backup --verify` and `restore`: the work is done, but the backup lacks the model files that are named. */
 export const INCOMPLETE = 3;
 /**
  * Of `serve`: only a person can repair the fault, so a restart does not help. Of every command: the data is lost or

@@ -82,6 +82,9 @@ const BACKUP_UNIT = "claviger-backup.service";
 /** The command lines of a unit: the path of each program and its words. Source: org.freedesktop.systemd1(5). */
 const commandLines = line(v.looseTuple([v.string(), v.array(v.string())]));
 
+/** Options of `claviger backup` whose value can be a path, too. */
+const OPTIONS_WITH_VALUE: ReadonlySet<string> = new Set(["--data-dir", "--env-file", "--keep"]);
+
 /** Returns the folder into which the unit of the backup writes; undefined if systemd knows no such unit. */
 export function findBackupsFolder({ PATH = "" }: ConfigSource["env"]): string | undefined {
   const busctl = findTool("busctl", foldersOf(PATH));
@@ -90,7 +93,8 @@ export function findBackupsFolder({ PATH = "" }: ConfigSource["env"]): string | 
   const answered = v.safeParse(commandLines, typeof text === "string" ? text.trim() : "");
   if (!answered.success) return undefined;
   const words = answered.output.data.map(([, words]) => words).find((each) => each.includes("backup"));
-  return words?.slice(words.indexOf("backup")).find((word) => word.startsWith("/"));
+  const args = words?.slice(words.indexOf("backup")) ?? [];
+  return args.find((word, at) => word.startsWith("/") && !OPTIONS_WITH_VALUE.has(args[at - 1] ?? ""));
 }
 
 function foldersOf(path: string): string[] {

@@ -35,13 +35,13 @@ const SOON_DAYS = 14;
 
 /**
  * Examines the server, the schema and then the content. Without the right schema the content cannot be read, so
- * the findings then end with the schema.
+ * the findings then end with the schema. `found` gets the name of the check that met damaged data.
  */
 export async function examineDatabase(
   context: DatabaseContext,
   more: readonly Check<DatabaseContext>[] = [],
+  found: FoundDamage = {},
 ): Promise<Finding[]> {
-  const found: FoundDamage = {};
   const server = await examineServer(context, found);
   if (server.at(-1)?.state === "fail" || server.at(-1)?.state === "skip") return server;
   const checks = [

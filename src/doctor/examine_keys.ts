@@ -21,7 +21,7 @@ export function keysCheck(folder: string | undefined): Check<Pick<DatabaseContex
         const earlier = await findEarlierKeys(folder, installation);
         if (earlier === undefined) return ok(`${none}, and none in the backups in ${folder}`);
         const { head, name, count } = earlier;
-        const had = count === undefined ? "may have some" : `has ${counted(count, "key")}`;
+        const had = count === undefined ? "may have keys" : `has ${counted(count, "key")}`;
         return fail(
           `${none}, and the backup ${name} in ${folder} of ${head.made_at.slice(0, 10)} ${had}`,
           `if the data was lost, \`claviger restore ${folder}\` lists the backups; otherwise see \`claviger guide backups\``,

@@ -11,5 +11,15 @@ export { examineHost } from "./examine_host.ts";
 export { keysCheck } from "./examine_keys.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
-export { type Check, type CheckResult, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";
+export {
+  type Check,
+  type CheckResult,
+  type Finding,
+  type FoundDamage,
+  fail,
+  isReadable,
+  ok,
+  skip,
+  warn,
+} from "./finding.ts";
 export { measureDatabase } from "./measure_database.ts";

@@ -108,7 +108,8 @@ export const restore = command({
     const file = newest ? await chooseNewest(invocation, named) : named;
     const config = readSettings(invocation, options, { inputFile: file });
     const beganMs = invocation.clock.monotonicMs();
-    const takeBack = config.databaseUrl === undefined ? await announceRestore(config.dataDir) : undefined;
+    const takeBack =
+      config.databaseUrl === undefined ? await announceRestore(config.dataDir, invocation) : undefined;
     try {
       await withProven(invocation, file, (proven) => load(call, proven, { config, file, beganMs, options }));
     } finally {
@@ -265,7 +266,7 @@ async function load(
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
     const name = file === "-" ? "standard input" : file;
     const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head, sums })} (${seconds} s)`;
-    const document = { file, seconds, secret_resultto: secret, next: advice, ...describe(proven) };
+    const document = { file, seconds, secret_written_to: secret, next: advice, ...describe(proven) };
     print.line(restored, document);
     if (secret !== null) print.line(`The secret is in ${secret}`);
     for (const line of advice) print.line(line);

@@ -7,6 +7,7 @@ import {
   examineDatabase,
   examineHost,
   type Finding,
+  type FoundDamage,
   fail,
   findExposedFile,
   keysCheck,
@@ -84,6 +85,7 @@ async function examine(
   }
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
+  const found: FoundDamage = {};
   const findings = [program, { name: "configuration", ...examineSettings(source, config) }, ...host];
   try {
     await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
@@ -94,7 +96,7 @@ async function examine(
       const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       const context = { config, clock, address, database, place: where, app };
-      findings.push(...(await examineDatabase(context, [keysCheck(backups)])));
+      findings.push(...(await examineDatabase(context, [keysCheck(backups)], found)));
       // Only a hint: what is wrong with the database is said already.
       if (findings.at(-1)?.name !== "schema" && (await hasDemo(database).catch(() => false)))
         findings.push({ name: "demo", ...DEMO });
@@ -105,7 +107,7 @@ async function examine(
     findings.push({ name: "database", ...fail(renderFailure(error), remedy) });
     return { findings, isLost: error instanceof PersonNeeded };
   }
-  return { findings };
+  return { findings, isLost: found.damage !== undefined && config.databaseUrl === undefined };
 }
 
 function examineSettings(source: ConfigSource, { unseen }: Config): CheckResult {

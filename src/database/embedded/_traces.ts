@@ -8,6 +8,8 @@
  */
 import { lstatSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Platform } from "../../platform/mod.ts";
 import { syncPath } from "../../sync_path.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 
@@ -65,17 +67,48 @@ export function createRestoreNote(
  * Notes a restore into an existing folder without a cluster, before its backup is verified: that can take minutes, and
  * what is killed meanwhile must not look like a new folder. Returns the function that takes the note back if the restore
  * ends before it has made a cluster.
+ *
+ * Both look and write while they hold the folder's lock: beside a process that makes a cluster, the note would condemn it.
  */
-export async function announceRestore(dataDir: string): Promise<() => Promise<void>> {
+export async function announceRestore(
+  dataDir: string,
+  { platform }: { readonly platform: Platform },
+): Promise<() => Promise<void>> {
   const layout = layoutOf(dataDir);
   const { cluster, restoring } = layout;
   if (!isThere(layout.dataDir) || isThere(cluster) || isThere(restoring)) return nothing;
-  await write(restoring, RESTORING);
-  return async () => {
-    if (isThere(cluster)) return;
-    rmSync(restoring, { force: true });
-    await syncPath(layout.dataDir);
+  const announce = async () => {
+    if (isThere(cluster) || isThere(restoring)) return false;
+    await write(restoring, RESTORING);
+    return true;
   };
+  // Without the lock there is no note: opening the folder waits for its holder, and notes the restore then.
+  if (!(await whileLocked(layout, platform, announce))) return nothing;
+  return async () => {
+    const takeBack = async () => {
+      if (isThere(cluster)) return true;
+      rmSync(restoring, { force: true });
+      await syncPath(layout.dataDir);
+      return true;
+    };
+    // Whoever holds the lock now sees the note and ends soon. A note that stays only asks for another restore.
+    for (let tries = 0; tries < 100 && !(await whileLocked(layout, platform, takeBack)); tries++)
+      await sleep(50);
+  };
+}
+
+/** Runs a step while this process holds the lock of the folder, and returns its result; undefined if another one holds it. */
+async function whileLocked<Result>(
+  { lock }: Layout,
+  platform: Platform,
+  step: () => Promise<Result>,
+): Promise<Result | undefined> {
+  const held = platform.tryLock(lock);
+  try {
+    return held && (await step());
+  } finally {
+    held?.release();
+  }
 }
 
 const nothing = () => Promise.resolve();
