@@ -38,6 +38,8 @@ export interface OverviewCounts {
   readonly keys: Rows<"keys">;
   readonly consumers: Rows<"consumers">;
   readonly nearQuota: Rows<"nearQuota">;
+  /** The ids of the licenses that would work if their quota was not used up. */
+  readonly open: ReadonlySet<string>;
   readonly runsOut: Rows<"runsOut">;
   readonly expiring: Rows<"expiring">;
   readonly unused: Rows<"unused">;
@@ -50,6 +52,7 @@ export function overviewTables({
   keys,
   consumers,
   nearQuota,
+  open,
   runsOut,
   expiring,
   unused,
@@ -73,7 +76,7 @@ export function overviewTables({
     rows.length === 1 ? "1 license" : `${text(rows.length)} licenses`;
   const reset = dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1));
   const usedUp = nearQuota
-    .filter(({ percent }) => percent >= 100)
+    .filter(({ percent, license_id }) => percent >= 100 && open.has(license_id))
     .map((row) => ({ ...row, day: `used up refused until ${reset}` }));
   return {
     "Inferences per day, last 90 days": byTier(
@@ -117,7 +120,7 @@ export function overviewTables({
       [`${usedUp.length > 0 ? `${licenses(usedUp)} used up the quota; ` : ""}${licenses(runsOut)} before the quota resets, at the rate of the last seven days`]:
         [
           ["Account", "Runs out", "Used this month"],
-          ...[...usedUp.slice(0, TOP / 2), ...runsOut]
+          ...[...usedUp.slice(0, Math.max(TOP / 2, TOP - runsOut.length)), ...runsOut]
             .slice(0, TOP)
             .map(({ email, organization, tier, used, monthly_limit, day }) => [
               named(email, organization, tier),
