@@ -304,12 +304,14 @@ export async function makeRoom(
   neededBytes: number,
 ): Promise<string | undefined> {
   const folder = modelsFolderOf(place);
+  // Before the list: a fetch that ends meanwhile then counts twice, and not never.
+  const { fetchedBytes } = readHeld(folder);
   const all = await listFiles({ ...place, modelsBucket: undefined });
   const files = all.filter(({ path }) => isStoredAs(path));
   const sum = (some: readonly FoundFile[]) => some.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0);
   const { bavail, bsize } = await statfs(folder);
   const limitBytes = place.modelsCacheBytes ?? Number.POSITIVE_INFINITY;
-  const { held, fetchedBytes } = readHeld(folder);
+  const { held } = readHeld(folder);
   const addedBytes = neededBytes + fetchedBytes;
   let excessBytes = Math.max(
     sum(files) + addedBytes - limitBytes,
