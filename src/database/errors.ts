@@ -56,12 +56,19 @@ export function damageOf(error: unknown): string | undefined {
   const cause = causeOf(error);
   if (!(cause instanceof postgres.PostgresError)) return undefined;
   const { code, message } = cause;
-  return DAMAGED.test(code) || (code === "58P01" && FILE_OF_DATA.test(message)) ? message : undefined;
+  const namesData = () => [...message.matchAll(/"([^"]*)"/g)].some(([, path = ""]) => isPathOfData(path));
+  return isDamageCode(code) || (code === "58P01" && namesData()) ? message : undefined;
 }
 
-/** The SQLSTATEs data_corrupted and index_corrupted. */
-const DAMAGED = /^XX00[12]$/;
-const FILE_OF_DATA = /"(base|global|pg_\w+)(\/[^"]*)?"/;
+/** Tells whether a SQLSTATE is data_corrupted or index_corrupted. */
+export function isDamageCode(code: string): boolean {
+  return /^XX00[12]$/.test(code);
+}
+
+/** Tells whether a path leads to the data, as the server names its files: relative to its folder. */
+export function isPathOfData(path: string): boolean {
+  return /^(base|global|pg_\w+)(\/|$)/.test(path);
+}
 
 /** Tells whether the data caused the error: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
 export function isDataError(error: unknown): boolean {
@@ -83,9 +90,9 @@ export function isLockTimeout(error: unknown): boolean {
  * Classes of SQLSTATE whose cause is the state of the server, not the statement: connection (08), a read-only
  * standby (25006), a refused login or a missing database (28, 3D), deadlock and serialization (40), resources,
  * including a full disk (53), locks (55), an operator's intervention, including `statement_timeout` (57), the
- * system (58), and damaged data (XX001, XX002). Source: PostgreSQL manual, appendix A.
+ * system (58). Damaged data is such a cause, too. Source: PostgreSQL manual, appendix A.
  */
-const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58|XX00[12])/;
+const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58)/;
 
 /** Codes with which the driver and `node:` modules report mistakes in our code, not failures of the server. */
 const OUR_MISTAKE = /^(UNDEFINED_VALUE|NOT_TAGGED_CALL|MAX_PARAMETERS_EXCEEDED|ERR_INVALID_)/;
@@ -93,7 +100,9 @@ const OUR_MISTAKE = /^(UNDEFINED_VALUE|NOT_TAGGED_CALL|MAX_PARAMETERS_EXCEEDED|E
 /** Returns a {@linkcode DatabaseUnavailable} if the error means that; otherwise the error unchanged. */
 export function toDatabaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
-    return UNAVAILABLE.test(error.code) ? new DatabaseUnavailable(error.code, { cause: error }) : error;
+    return UNAVAILABLE.test(error.code) || isDamageCode(error.code)
+      ? new DatabaseUnavailable(error.code, { cause: error })
+      : error;
   }
   const code = codeOf(error);
   return code === undefined || OUR_MISTAKE.test(code)

@@ -1,4 +1,5 @@
 import type { Unseen } from "../config/mod.ts";
+import { REPLACE_DATA } from "../database/embedded/mod.ts";
 import { damageOf, refusedWrite } from "../database/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
@@ -50,8 +51,7 @@ export function skip(message: string, remedy: string): CheckResult {
 export const FREE_SPACE = "free some space on the server's disk";
 
 /** The remedy for damaged data. */
-export const RESTORE =
-  'check the disk, and restore a backup: see "Replace lost data" in `claviger guide backups`';
+export const RESTORE = `check the disk, and restore a backup: ${REPLACE_DATA}`;
 
 /** Returns a `skip` if the service may have settings that this process cannot see; otherwise undefined. */
 export function skipUnseen({ unseen }: { readonly unseen?: Unseen | undefined }): CheckResult | undefined {

@@ -22,7 +22,8 @@ export function noData({ dataDir }: Layout): Refusal {
 }
 
 const LIST = new Intl.ListFormat("en-GB");
-const REPLACE_DATA = 'see "Replace lost data" in `claviger guide backups`';
+/** Where the manual says how to replace lost or damaged data. */
+export const REPLACE_DATA = 'see "Replace lost data" in `claviger guide backups`';
 const RESTORE = `restore a backup with \`claviger restore FILE\`: ${REPLACE_DATA}`;
 
 /** Refuses a folder in which an installation left traces, but no cluster. */

@@ -8,6 +8,7 @@
 import type { Readable } from "node:stream";
 import type { Log } from "../../log.ts";
 import { reasonOf } from "../../system_error.ts";
+import { isDamageCode, isPathOfData } from "../errors.ts";
 
 const KEPT_LINES = 12;
 const LONGEST_LINE = 500;
@@ -27,7 +28,7 @@ export function followServerLog(
   const kept: ServerLine[] = [];
   let rest = "";
   const isDamage = (line: ServerLine) =>
-    CORRUPTED.test(line.code) ||
+    isDamageCode(line.code) ||
     isMissingFile(line, options.cluster) ||
     // What a client's statement says may quote anything.
     (line.process !== "client backend" && DAMAGE.test(line.text));
@@ -87,9 +88,6 @@ function levelOf({ process, severity, text }: ServerLine): "warn" | "error" | un
   return severity === "LOG" && /terminated by signal|terminating any other/.test(text) ? "warn" : undefined;
 }
 
-/** The SQLSTATEs data_corrupted and index_corrupted. */
-const CORRUPTED = /^XX00[12]$/;
-
 /** The messages of a start that fails because of damaged data, and have no SQLSTATE of their own. */
 const DAMAGE =
   /files are incompatible with server|could not find the database system|required WAL directory|checkpoint record|redo location|incorrect checksum|contains invalid data|invalid data in file|not a valid data directory|status of transaction|not in this server's history|could not load .*pg_hba|is not satisfied/;
@@ -102,7 +100,7 @@ const ENVIRONMENT =
 function isMissingFile({ text }: ServerLine, cluster: string): boolean {
   const [, path] = /could not (?:open|read|access|stat|find) [^"]*"([^"]*)".*No such file/.exec(text) ?? [];
   if (path === undefined) return false;
-  return /^(base|global|pg_\w+)(\/|$)/.test(path) || path.startsWith(`${cluster}/`);
+  return isPathOfData(path) || path.startsWith(`${cluster}/`);
 }
 
 const ADVICE: readonly (readonly [RegExp, string])[] = [

@@ -6,7 +6,7 @@
  */
 
 export { readOperatorVersion } from "./_operator_binaries.ts";
-export { refuseDamaged } from "./_refusals.ts";
+export { REPLACE_DATA, refuseDamaged } from "./_refusals.ts";
 export { announceRestore } from "./_traces.ts";
 export { stopLeftovers } from "./leftovers.ts";
 export {
