@@ -134,8 +134,7 @@ describe("A data folder into which a restore was interrupted", () => {
     expect(ended).toMatchObject({ status: 1, err: expect.stringContaining("Cannot use the backup") });
     await until(() => noted.includes("restoring"));
     watcher.close();
-    // The file of the lock stays, because another process may wait for it. It tells nothing of an installation.
-    expect(readdirSync(lost.dataDir)).toEqual(["lock"]);
+    expect(readdirSync(lost.dataDir)).toEqual([]);
   });
 
   test("is as before after a restore that failed before its commit into an empty database", async () => {

@@ -68,27 +68,36 @@ export function createRestoreNote(
  * what is killed meanwhile must not look like a new folder. Returns the function that takes the note back if the restore
  * ends before it has made a cluster.
  *
- * Both look and write while they hold the folder's lock: beside a process that makes a cluster, the note would condemn it.
+ * Beside a process that makes a cluster, the note would condemn that cluster. So the note is written and taken back while
+ * no other process holds the folder's lock.
  */
 export async function announceRestore(
   dataDir: string,
   { platform }: { readonly platform: Platform },
 ): Promise<() => Promise<void>> {
   const layout = layoutOf(dataDir);
-  const { cluster, restoring } = layout;
+  const { cluster, lock, restoring } = layout;
   if (!isThere(layout.dataDir) || isThere(cluster) || isThere(restoring)) return nothing;
+  const remove = async () => {
+    rmSync(restoring, { force: true });
+    await syncPath(layout.dataDir);
+  };
   const announce = async () => {
     if (isThere(cluster) || isThere(restoring)) return false;
     await write(restoring, RESTORING);
     return true;
   };
+  const hadLock = isThere(lock);
   // Without the lock there is no note: opening the folder waits for its holder, and notes the restore then.
   if (!(await whileLocked(layout, platform, announce))) return nothing;
+  if (!hadLock && isThere(lock)) {
+    // Whoever has begun meanwhile may have looked for the note before it was there.
+    await remove();
+    return nothing;
+  }
   return async () => {
     const takeBack = async () => {
-      if (isThere(cluster)) return true;
-      rmSync(restoring, { force: true });
-      await syncPath(layout.dataDir);
+      if (!isThere(cluster)) await remove();
       return true;
     };
     // Whoever holds the lock now sees the note and ends soon. A note that stays only asks for another restore.
@@ -97,12 +106,16 @@ export async function announceRestore(
   };
 }
 
-/** Runs a step while this process holds the lock of the folder, and returns its result; undefined if another one holds it. */
+/**
+ * Runs a step while this process holds the lock of the folder, and returns its result; undefined if another process holds
+ * it. A folder without the lock's file is nobody's, and gets none: what is refused must leave nothing behind.
+ */
 async function whileLocked<Result>(
   { lock }: Layout,
   platform: Platform,
   step: () => Promise<Result>,
 ): Promise<Result | undefined> {
+  if (!isThere(lock)) return await step();
   const held = platform.tryLock(lock);
   try {
     return held && (await step());
