@@ -198,7 +198,7 @@ test("A form that opens in place is in sight with its buttons, and its title nam
 });
 
 test("After a renewal the page leads to the license file", async () => {
-  const { id } = await admin.issue();
+  const { id } = await admin.issue({ expiresAt: new Date(admin.clock.nowMs() + 30 * 86_400_000) });
   await admin.visitAs("editor", { path: `/keys/${id}?open=renew#renew-form` }, async (page) => {
     await page.getByRole("button", { name: "Renew the license" }).press("Enter");
     await page.locator(".notice").getByRole("link", { name: "Export license file" }).press("Enter");
@@ -316,6 +316,7 @@ test("The page of many keys begins at the keys, and says at the end what was don
         if (action === "suspend") await page.locator("#suspend summary").click();
         else await page.getByRole("button", { name: "Resume these 2 keys" }).press("Enter");
         await page.locator(`#${action} form button`).press("Enter");
+        await page.locator(".confirms .actions button").first().press("Enter");
         await page.locator(":focus", { hasText: done }).waitFor();
       }
     });
