@@ -9,7 +9,7 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { type CommandLine, createCommandLine, readFindings, refusalOf } from "../cli/command_line.ts";
 import { useCommandLine } from "../cli/use_command_line.ts";
@@ -21,12 +21,16 @@ const FIXTURE = join(import.meta.dir, "fixtures/0.1.0.tar.zst");
 /** An installation with two keys, and one as a first start in place of its lost data makes it. */
 const line = useCommandLine({ prepared: true });
 const begunAnew = useCommandLine({ prepared: true });
+/** The path of a backup that was taken while the installation had one key. */
+let withOneKey = "";
 let count = 0;
 const place = () => join(folder, `backups-${count}`);
 
 beforeAll(async () => {
   for (const each of [line, begunAnew]) await (await each.serve()).stop();
   await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
+  withOneKey = join(place(), await add(line, -2));
+  await line.json(["keys", "issue", "--email", "grace@example.org", "--tier", "free"]);
 });
 beforeEach(() => void count++);
 
@@ -41,8 +45,9 @@ const dayOf = (name: string) => name.slice("claviger-".length, "claviger-".lengt
 
 describe("claviger restore FOLDER/", () => {
   test("lists the backups, the newest last, within 80 columns, and says how to restore it", async () => {
-    const first = await add(line, -2);
-    await line.json(["keys", "issue", "--email", "grace@example.org", "--tier", "free"]);
+    const first = basename(withOneKey);
+    mkdirSync(place());
+    copyFileSync(withOneKey, join(place(), first));
     const second = await add(line, -1);
     using elsewhere = createCommandLine();
     const { status, out, err } = await elsewhere.here(["restore", `${place()}/`], { columns: 80 });
