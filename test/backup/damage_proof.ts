@@ -190,7 +190,7 @@ describe("verifyBackup()", () => {
         "use another copy or an earlier backup",
     );
     const newer = Buffer.from(tar);
-    newer[newer.indexOf('"format_version": 1') + 18] = 0x37;
+    newer[newer.indexOf('"format_version": ') + 18] = 0x37;
     expect(await complaintOf(pack(newer))).toContain("a newer Claviger wrote it (format 7)");
   });
 });
