@@ -1,6 +1,7 @@
 /** Decides whether a database may add a backup to a folder in which another installation keeps its backups. */
 import { appendFile, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { quoteShellWord } from "../quote_shell_word.ts";
 import { counted } from "../render_count.ts";
 import { syncPath } from "../sync_path.ts";
 import { hasCode } from "../system_error.ts";
@@ -20,8 +21,8 @@ interface AdmitOptions {
 
 /**
  * Throws {@linkcode NotAdmitted} if the folder is in use and this installation is new to it, or if this database has no
- * key and the newest backup of another installation has some. With `intoSharedFolder` it accepts the installation, and
- * notes that in the folder for later backups.
+ * key and the newest backup of another installation has some, or no backup there can be read. With `intoSharedFolder` it
+ * accepts the installation, and notes that in the folder for later backups.
  */
 export async function admit(
   { installation, keys }: BackupSource,
@@ -32,7 +33,16 @@ export async function admit(
     if (installation !== null) await accept(folder, installation);
     return;
   }
-  const { found } = await listBackups(folder);
+  const { found, unreadable } = await listBackups(folder);
+  const [first] = unreadable;
+  if (found.length === 0 && first !== undefined && keys === 0) {
+    const { name, why } = first;
+    throw new NotAdmitted(
+      `Cannot back up into ${folder}: this database has no key, and ${name} there cannot be read (${why}), so nobody ` +
+        "can tell whose backup it is; if the data of this database was lost, restore another copy of the backup; if " +
+        "it is a new installation, name another folder, or give --into-shared-folder once",
+    );
+  }
   const isOwn = ({ head }: (typeof found)[number]) =>
     installation !== null && installationOf(head) === installation;
   const newest = found.findLast((each) => !isOwn(each));
@@ -42,13 +52,17 @@ export async function admit(
   const isNew = found.some(({ head }) => installationOf(head) !== undefined) && !found.some(isOwn);
   const isEmpty = keys === 0 && newestKeys !== 0;
   if (!isNew && !isEmpty) return;
-  const ofDay = newest.head.made_at.slice(0, 10);
   const has = newestKeys === undefined ? "an unknown number of keys" : counted(newestKeys, "key");
+  const its = keys === 0 ? "has no key" : `has ${counted(keys, "key")}`;
+  const whose =
+    installationOf(newest.head) === undefined
+      ? "backups that do not say of which installation they are"
+      : "backups of another installation";
   throw new NotAdmitted(
-    `Cannot back up into ${folder}: it has backups of another installation, the newest of ${ofDay} with ${has}, and ` +
-      `this database ${isNew ? "is new there" : "is not the one that made it"} and has ${keys === 0 ? "no key" : counted(keys, "key")}; if its data was ` +
-      `lost, \`claviger restore ${folder}/\` lists the backups; if both are to keep their backups there, give ` +
-      "--into-shared-folder once",
+    `Cannot back up into ${folder}: it has ${whose}, the newest of ${newest.head.made_at.slice(0, 10)} with ${has}, and ` +
+      `this database ${isNew ? "is new there and " : ""}${its}; if its data was lost, ` +
+      `\`claviger restore ${quoteShellWord(`${folder}/`)}\` lists the backups; if both are to keep their backups ` +
+      "there, give --into-shared-folder once",
   );
 }
 

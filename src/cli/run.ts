@@ -18,6 +18,7 @@ import {
 import { closeDataFolder, refuseForeignFolder } from "../host/mod.ts";
 import { isSealed, openInstallation, openSecrets, proveSecret } from "../installation/mod.ts";
 import { createLog, type Log } from "../log.ts";
+import { quoteShellWord } from "../quote_shell_word.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
@@ -26,7 +27,6 @@ import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 import type { InstallationFlags, REASON } from "./options.ts";
 import type { ValuesOf } from "./parameter.ts";
-import { quoteShellWord } from "./quote_shell_word.ts";
 import { renderRefusal } from "./remedies.ts";
 import { withUnitSettings } from "./unit_settings.ts";
 

@@ -1,8 +1,9 @@
-import { findEarlierKeys, selectBackupSource } from "../backup/mod.ts";
+import { findEarlierKeys, listBackups, selectBackupSource } from "../backup/mod.ts";
+import { quoteShellWord } from "../quote_shell_word.ts";
 import { counted } from "../render_count.ts";
 import { hasCode } from "../system_error.ts";
 import type { DatabaseContext } from "./examine_database.ts";
-import { type Check, fail, ok } from "./finding.ts";
+import { type Check, fail, ok, warn } from "./finding.ts";
 
 /**
  * Returns the check that an installation without keys is a new one, and not one that lost its data: it looks at the backups
@@ -19,12 +20,19 @@ export function keysCheck(folder: string | undefined): Check<Pick<DatabaseContex
       if (folder === undefined) return ok(`${none}; compare its backups with --backups FOLDER`);
       try {
         const earlier = await findEarlierKeys(folder, installation);
-        if (earlier === undefined) return ok(`${none}, and none in the backups in ${folder}`);
+        if (earlier === undefined) {
+          const [unreadable] = (await listBackups(folder)).unreadable;
+          if (unreadable === undefined) return ok(`${none}, and none in the backups in ${folder}`);
+          return warn(
+            `${none}, and the backup ${unreadable.name} in ${folder} cannot be read: ${unreadable.why}`,
+            "if the data was lost, restore another copy of the backup; otherwise move the file away",
+          );
+        }
         const { head, name, count } = earlier;
         const had = count === undefined ? "may have keys" : `has ${counted(count, "key")}`;
         return fail(
           `${none}, and the backup ${name} in ${folder} of ${head.made_at.slice(0, 10)} ${had}`,
-          `if the data was lost, \`claviger restore ${folder}\` lists the backups; otherwise see \`claviger guide backups\``,
+          `if the data was lost, \`claviger restore ${quoteShellWord(folder)}\` lists the backups; otherwise see \`claviger guide backups\``,
         );
       } catch (error) {
         if (hasCode(error, "ENOENT")) return ok(`${none}; there is no folder ${folder}`);

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { type IssuedKey, type RotatedKey, rotateKey } from "../../src/keys/mod.ts";
+import { type IssuedKey, type RotatedKey, revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
 import { changeLicense, createLicenseChanges, type LicenseChange } from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
@@ -51,6 +51,12 @@ async function valuesOf({ licenseUuid }: Pick<IssuedKey, "licenseUuid">) {
   return row ?? {};
 }
 const endOf = async (key: Pick<IssuedKey, "licenseUuid">) => (await valuesOf(key)).expires_at as Date;
+async function stateOf(key: IssuedKey) {
+  const [row] = await admin.database.query(
+    (sql) => sql`select state from keys where id = ${uuidOf(key)}::uuid`,
+  );
+  return row?.state;
+}
 const countRows = async () => (await listAudit(admin.database, { limit: 100_000 })).length;
 
 const rotate = async (key: IssuedKey): Promise<RotatedKey> =>
@@ -255,4 +261,52 @@ test.each([
   expect(shown.plain).toContain(loss);
   const run = await post(action, shown.next);
   expect(run.plain).toContain(`state: ${from} → ${to}`);
+});
+
+test.each([
+  {
+    action: "suspend",
+    first: [],
+    shownAs: "active",
+    meanwhile: revokeKey,
+    is: "revoked",
+    becomes: "suspended",
+  },
+  {
+    action: "resume",
+    first: [suspendKey],
+    shownAs: "suspended",
+    meanwhile: revokeKey,
+    is: "revoked",
+    becomes: "active",
+  },
+  {
+    action: "revoke",
+    first: [],
+    shownAs: "active",
+    meanwhile: suspendKey,
+    is: "suspended",
+    becomes: "revoked",
+  },
+])("$action leaves a key alone that somebody changed after it was shown", async (row) => {
+  const { action, shownAs, is } = row;
+  const [changed, same] = [await admin.issue(), await admin.issue()];
+  const set = async (to: typeof suspendKey | typeof revokeKey, key: IssuedKey) => {
+    const uuid = uuidOf(key);
+    orThrow(
+      await (to === revokeKey ? revokeKey(changes(), { uuid }, by()) : suspendKey(changes(), uuid, by())),
+    );
+  };
+  for (const key of [changed, same]) for (const step of row.first) await set(step, key);
+  const shown = await post(action, fieldsFor([changed, same], { repeat: "2" }));
+  await set(row.meanwhile, changed);
+  const before = await countRows();
+
+  const run = await post(action, shown.next);
+
+  expect(run.said).toMatch(/: 1 key done. Failed: 1. Left: 0.$/);
+  expect(run.plain).toContain(`Cannot ${action} key: it was ${shownAs} when it was shown, and is ${is} now`);
+  expect(await stateOf(changed)).toBe(is);
+  expect(await stateOf(same)).toBe(row.becomes);
+  expect(await countRows()).toBe(before + 1);
 });

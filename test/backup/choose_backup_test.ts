@@ -5,6 +5,7 @@ import {
   copyFileSync,
   mkdirSync,
   readdirSync,
+  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
@@ -206,7 +207,15 @@ describe("the row keys of claviger doctor", () => {
     });
     const own = await add(begunAnew, -3);
     expect(await row(begunAnew, "--backups", place())).toMatchObject({ state: "ok" });
-    rmSync(join(place(), own));
+    const damaged = join(place(), "damaged.tar.zst");
+    writeFileSync(damaged, "no backup");
+    expect(await row(begunAnew, "--backups", place())).toEqual({
+      name: "keys",
+      state: "warn",
+      message: expect.stringContaining(`the backup damaged.tar.zst in ${place()} cannot be read: `),
+      remedy: "if the data was lost, restore another copy of the backup; otherwise move the file away",
+    });
+    for (const path of [damaged, join(place(), own)]) rmSync(path);
     const name = await add(line, -2);
     expect(await row(begunAnew, "--backups", `${place()}/`)).toEqual({
       name: "keys",
@@ -214,6 +223,12 @@ describe("the row keys of claviger doctor", () => {
       message: `none in this database, and the backup ${name} in ${place()} of ${dayOf(name)} has 2 keys`,
       remedy: `if the data was lost, \`claviger restore ${place()}\` lists the backups; otherwise see \`claviger guide backups\``,
     });
+    const spaced = `${place()} of the shop`;
+    renameSync(place(), spaced);
+    expect(await row(begunAnew, "--backups", spaced)).toMatchObject({
+      remedy: expect.stringContaining(`\`claviger restore '${spaced}'\` lists the backups`),
+    });
+    renameSync(spaced, place());
     expect(await row(line, "--backups", place())).toMatchObject({ state: "ok", message: "2 keys" });
     await add(begunAnew, -1, ["--into-shared-folder"]);
     expect(await row(begunAnew, "--backups", place())).toMatchObject({ state: "ok" });

@@ -40,7 +40,7 @@ describe("claviger backup", () => {
     const ended = await line.here(["backup", file("served")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(
-      /^Saved and verified \d+ rows of \d+ tables to \S+served \(\d+ kB, [\d.]+ s\)\nNot in it: the secret;/,
+      /^Saved and verified \d+ rows of \d+ tables to \S+served \(\d+ kB, [\d.]+ s\)\nNot in it: the secret(?: and 1 model file)?;/,
     );
     expect(refusalOf(await line.here(["restore", file("plain")]))).toBe(
       `Cannot restore into ${line.dataDir}: a service runs there; stop it, or name an empty ` +

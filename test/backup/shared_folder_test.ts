@@ -70,7 +70,9 @@ describe("addBackup() into a folder with backups of another installation", () =>
     const refused = await tryFrom(fresh, { hours: 2 });
     expect(refused).toMatchObject([
       "DATA_LOST",
-      expect.stringContaining("is not the one that made it and has no key"),
+      expect.stringContaining(
+        "of another installation, the newest of 2026-11-27 with 11 keys, and this database has no key;",
+      ),
     ]);
     // One with keys goes on beside another one, without a word.
     rmSync(accepted());
@@ -86,18 +88,30 @@ describe("addBackup() into a folder with backups of another installation", () =>
     await using fresh = await createEmpty();
     expect(await tryFrom(fresh, {})).toMatchObject([
       "DATA_LOST",
-      expect.stringMatching(/ with \d+ keys, and/),
+      expect.stringMatching(
+        /: it has backups that do not say of which installation they are, the newest of \S+ with \d+ keys, and this database has no key;/,
+      ),
     ]);
     await add({ keep: "1h" });
     await add({ hours: 2, keep: "1h" });
     expect(listed()).toEqual([...before, nameAt(5)].toSorted());
   });
 
-  test("takes a backup of which nothing can be read for no reason to refuse", async () => {
-    copyFileSync(FIXTURE, join(kit.folder, "1.tar.zst"));
-    truncateSync(join(kit.folder, "1.tar.zst"), 500);
+  test("refuses one without keys beside a backup of which nothing can be read, and one with keys not", async () => {
+    const name = "1.tar.zst";
+    copyFileSync(FIXTURE, join(kit.folder, name));
+    truncateSync(join(kit.folder, name), 500);
     await using fresh = await createEmpty();
-    expect(await tryFrom(fresh, {})).toBeUndefined();
+    expect(await tryFrom(fresh, {})).toEqual([
+      "DATA_LOST",
+      expect.stringMatching(
+        /: this database has no key, and 1\.tar\.zst there cannot be read \(.+\), so nobody can tell whose backup it is; /,
+      ),
+    ]);
+    expect(listed()).toEqual([name]);
+    await add({});
+    rmSync(join(kit.folder, nameAt(3)));
+    expect(await tryFrom(fresh, { intoSharedFolder: true })).toBeUndefined();
   });
 
   test("knows no installation that has sealed nothing yet, and removes no backup of one", async () => {

@@ -8,7 +8,7 @@ import { toDay } from "../../calendar.ts";
 import { isStopped } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
 import { listKeys } from "../../keys/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { counted, renderCount } from "../../render_count.ts";
 import { toAddress } from "../frame/console/components/list.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -25,6 +25,7 @@ import {
   KeyList,
   renderIds,
   type Selection,
+  toShown,
   type Unit,
   unitsOf,
   visitOfOne,
@@ -88,6 +89,9 @@ async function changeOne(
   unit: Unit,
   { shown, visit }: { readonly shown: string; readonly visit: Visit },
 ): Promise<{ readonly isChanged: boolean } | Refusal> {
+  // A license is compared by the statement that changes it.
+  if (one.shared === undefined && shown !== "" && shown !== toShown(one, unit))
+    return changedSince(one, unit, shown);
   const of = one.shared === undefined ? { key: unit.first } : asShown(one, unit, shown);
   try {
     const result = await one.carryOut(of, visitOfOne(one, of, visit));
@@ -97,6 +101,14 @@ async function changeOne(
     if (isStopped(error)) return SLOW_CHANGE;
     throw error;
   }
+}
+
+/** The refusal of a change of a key that is not as the page showed it. */
+function changedSince({ label }: KeyAction, { first }: Unit, shown: string): Refusal {
+  return refuse(
+    "CONFLICT",
+    `Cannot ${label.toLowerCase()} key: it was ${shown} when it was shown, and is ${first.state} now; look at it again`,
+  );
 }
 
 /** The page of a run. Its form sends what is left or, at the end, shows again what failed. */

@@ -5,6 +5,7 @@ import { originOf, toReachedHost } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
+import { quoteShellWord } from "../../quote_shell_word.ts";
 import { type OpenInstallation, type Service, startService } from "../../service/mod.ts";
 import { command } from "../command.ts";
 import { addDemo, completeDemo } from "../demo/add_demo.ts";
@@ -15,7 +16,6 @@ import { refuseTakenAddress } from "../free_addresses.ts";
 import type { Invocation } from "../invocation.ts";
 import { PLACE_OPTIONS, settingText } from "../options.ts";
 import { anyText, flag, option, type ValuesOf } from "../parameter.ts";
-import { quoteShellWord } from "../quote_shell_word.ts";
 import { enterDataFolder, explainFailures, orRefuseStart } from "../run.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
 
