@@ -70,7 +70,13 @@ export {
   SEAT_MINUTES,
   withPlaces,
 } from "./places.ts";
-export { findRenewable, type Renewable, renderRenewal, renewAccount } from "./renew_account.ts";
+export {
+  findRenewable,
+  type Renewable,
+  type RenewedLicense,
+  renderRenewal,
+  renewAccount,
+} from "./renew_account.ts";
 export {
   allowsKey,
   allowsRow,

@@ -7,6 +7,8 @@ import type { LicenseChanges } from "./license_changes.ts";
 
 export interface RenewedLicense {
   readonly licenseUuid: string;
+  /** The expiry before the renewal. */
+  readonly from: Date;
   readonly expiresAt: Date;
 }
 
@@ -15,23 +17,27 @@ const RENEWED_ONCE_HOURS = 24;
 
 /** The effect that a renewal of an account would have. */
 export interface Renewable {
-  readonly licenses: number;
+  /** The licenses with their new expiry, oldest first. */
+  readonly licenses: readonly RenewedLicense[];
   /** Changes whenever one of these licenses gets another expiry. */
   readonly version: string;
 }
 
-/** Counts the licenses that a renewal of the account changes. */
+/** Returns the licenses that a renewal of the account changes. */
 export async function findRenewable(
   database: Database,
   accountUuid: string,
   { now }: { readonly now: Date },
 ): Promise<Renewable> {
-  const [row] = await database.read<Renewable>(
+  const rows = await database.read<RenewedLicense & Pick<Renewable, "version">>(
     (sql) => sql`
       with old as (${selectRenewable(sql, accountUuid, now)})
-      select count(*) as licenses, ${versionOf(sql)} as version from old`,
+      select id as "licenseUuid", expires_at as "from", ${renewedEnd(sql, now)} as "expiresAt",
+             (select ${versionOf(sql)} from old) as version
+        from old order by id`,
   );
-  return row ?? { licenses: 0, version: "" };
+  const licenses = rows.map(({ licenseUuid, from, expiresAt }) => ({ licenseUuid, from, expiresAt }));
+  return { licenses, version: rows[0]?.version ?? "" };
 }
 
 /**
@@ -67,27 +73,26 @@ export async function renewAccount(
       ),
       changed as (
         update licenses l
-           set expires_at = least(${NEVER_EXPIRES}::timestamptz,
-                 (greatest(old.expires_at, date_trunc('second', ${now}::timestamptz)) at time zone 'UTC'
-                   + interval '1 year') at time zone 'UTC')
+           set expires_at = ${renewedEnd(sql, now)}
           from old join begun using (id, expires_at), seen
          where l.id = old.id and seen.version = coalesce(${version ?? null}::text, seen.version)
-        returning l.account_id, l.id as license_id, old.key_id, l.expires_at,
+        returning l.account_id, l.id as license_id, old.key_id, old.expires_at as "from", l.expires_at,
                   jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
                     'expires_at', old.expires_at) as before,
                   jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
                     'expires_at', l.expires_at) as after
       ),
       logged as (${auditCte(sql, { action: "license.renew", actor, at: now, from: sql`changed` })})
-      select license_id as "licenseUuid", expires_at as "expiresAt" from changed order by license_id`,
+      select license_id as "licenseUuid", "from", expires_at as "expiresAt" from changed order by license_id`,
   );
   return [...rows];
 }
 
 /** Renders the renewed licenses of an account as JSON: the command and the API show the same. */
 export function renderRenewal(accountUuid: string, renewed: readonly RenewedLicense[]) {
-  const licenses = renewed.map(({ licenseUuid, expiresAt }) => ({
+  const licenses = renewed.map(({ licenseUuid, from, expiresAt }) => ({
     id: toId("lic", licenseUuid),
+    before: { expires_at: toTimestamp(from) },
     expires_at: toTimestamp(expiresAt),
   }));
   return { id: toId("usr", accountUuid), licenses };
@@ -113,6 +118,14 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
                                and at > ${now}::timestamptz - ${RENEWED_ONCE_HOURS} * interval '1 hour'
                                and (after ->> 'expires_at')::timestamptz > (before ->> 'expires_at')::timestamptz
                                and license_id is not null))`;
+}
+
+/** The expiry that a renewal gives a row of `old`. */
+function renewedEnd(sql: Sql, now: Date): Fragment {
+  return sql`
+    least(${NEVER_EXPIRES}::timestamptz,
+      (greatest(old.expires_at, date_trunc('second', ${now}::timestamptz)) at time zone 'UTC'
+        + interval '1 year') at time zone 'UTC')`;
 }
 
 function versionOf(sql: Sql): Fragment {

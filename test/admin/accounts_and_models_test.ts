@@ -74,7 +74,8 @@ describe("POST /accounts/{id}/renew", () => {
     const [key] = [await admin.issue(one), await admin.issue(two)];
     const path = `/accounts/${key.userId}/renew`;
     const id = toId("lic", key.licenseUuid);
-    const licenses = [{ id, expires_at: "2028-03-01T00:00:00Z" }];
+    const before = { expires_at: "2027-03-01T00:00:00Z" };
+    const licenses = [{ id, before, expires_at: "2028-03-01T00:00:00Z" }];
     expect(await answer("POST", path, { reason: "paid" })).toEqual({
       status: 200,
       body: { id: key.userId, licenses },

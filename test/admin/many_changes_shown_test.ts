@@ -310,3 +310,19 @@ test.each([
   expect(await stateOf(same)).toBe(row.becomes);
   expect(await countRows()).toBe(before + 1);
 });
+
+test("The forms of one account and of a rotation show the days before they change them", async () => {
+  const key = await admin.issue({ email: "forms@example.org", expiresAt: new Date("2027-03-01T10:00:00Z") });
+  await admin.issue({ email: "forms@example.org", expiresAt: NEVER_EXPIRES });
+  const textOf = async (path: string) => {
+    const { text } = await client.send(path, { cookie });
+    return text.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
+  };
+  const account = await textOf(`/accounts/${key.userId}`);
+  expect(account).toContain("One license gets another year.");
+  expect(account).toContain(`lic_${key.licenseUuid.replaceAll("-", "")}`);
+  expect(account).toContain("2027-03-01 → 2028-03-01");
+  expect(await textOf(`/keys/${key.id}`)).toContain(
+    `0 ends the old key at once; 7 end it on ${dayOf(new Date(admin.clock.nowMs() + 7 * DAY))}, or with its license.`,
+  );
+});

@@ -129,9 +129,16 @@ export const ACCOUNT_ROUTES = [
     success: {
       schema: v.object({
         id: identifier("usr"),
-        licenses: v.array(v.object({ id: identifier("lic"), expires_at: timestamp() })),
+        licenses: v.array(
+          v.object({
+            id: identifier("lic"),
+            before: v.object({ expires_at: timestamp() }),
+            expires_at: timestamp(),
+          }),
+        ),
       }),
-      description: "The licenses that this request renewed, with their new expiry, oldest first",
+      description:
+        "The licenses that this request renewed, with their expiry before and after it, oldest first",
     },
     async run({ database, licenseChanges }, { uuid, restriction, actor, now }) {
       if (isRestricted(restriction)) return NO_RENEWAL;

@@ -1,11 +1,14 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of an account offers. */
 import * as v from "valibot";
+import { toDay } from "../../calendar.ts";
+import { toId } from "../../ids.ts";
 import {
   type Account,
   isErased,
   nameFor,
   type Renewable,
+  type RenewedLicense,
   renewAccount,
   TEXTS,
   updateAccount,
@@ -15,6 +18,8 @@ import { renderCount } from "../../render_count.ts";
 import { parsedField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
+import { Id } from "../frame/console/components/layout.tsx";
+import { Table } from "../frame/console/components/table.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 /** With more keys, counting the licenses that a renewal changes would delay the page. */
@@ -57,6 +62,20 @@ const CHANGED_MEANWHILE = refuse(
   "Nothing was renewed: the licenses were changed after the page was opened; look at their expiries again",
 );
 
+/** The form lists so many licenses. */
+const MOST_LISTED = 100;
+const EXPIRIES = [
+  { label: "License", cell: ({ licenseUuid }: RenewedLicense) => <Id id={toId("lic", licenseUuid)} /> },
+  {
+    label: "Expiry",
+    cell: ({ from, expiresAt }: RenewedLicense) => (
+      <>
+        {toDay(from)} → <b>{toDay(expiresAt)}</b>
+      </>
+    ),
+  },
+];
+
 /** Adds a year to every license. */
 const renew: AccountAction = action({
   name: "renew",
@@ -64,15 +83,22 @@ const renew: AccountAction = action({
   label: "Renew by a year",
   group: "Help the customer",
   submit: "Renew every license",
-  fits: (account) => !isErased(account) && (account.renewable?.licenses ?? 0) > 0,
-  Form: ({ of: { renewable = NOTHING_RENEWABLE } }) => (
+  fits: (account) => !isErased(account) && (account.renewable?.licenses ?? []).length > 0,
+  Form: ({ of: { renewable: { licenses, version } = NOTHING_RENEWABLE } }) => (
     <>
       <p>
-        {renewable.licenses === 1 ? "One license gets" : `${renderCount(renewable.licenses)} licenses get`}
+        {licenses.length === 1 ? "One license gets" : `${renderCount(licenses.length)} licenses get`}
         {" another year. "}A license that has expired gets a year from now. Licenses that never expire, that
         were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
       </p>
-      <input type="hidden" name="version" value={renewable.version} />
+      <Table
+        caption={
+          licenses.length > MOST_LISTED ? `What will change: the first ${MOST_LISTED}` : "What will change"
+        }
+        columns={EXPIRIES}
+        rows={licenses.slice(0, MOST_LISTED)}
+      />
+      <input type="hidden" name="version" value={version} />
     </>
   ),
   // The version of the licenses that the page showed, so that a form that is sent twice renews once.
@@ -84,7 +110,7 @@ const renew: AccountAction = action({
   done: { "license.renew": "Licenses of the account were renewed." },
 });
 
-const NOTHING_RENEWABLE: Renewable = { licenses: 0, version: "" };
+const NOTHING_RENEWABLE: Renewable = { licenses: [], version: "" };
 
 /** The actions in the order of the page. */
 export const ACCOUNT_ACTIONS = [renew, change];
@@ -99,7 +125,7 @@ export function RenewalHint({ of: { id, renewable } }: { readonly of: ShownAccou
       </p>
     );
   }
-  if (renewable.licenses > 0) return null;
+  if (renewable.licenses.length > 0) return null;
   return (
     <p class="hint">
       No license can be renewed now: each one never expires, was renewed in the last 24 hours, or has only

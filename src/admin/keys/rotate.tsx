@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The rotation and the replacement of a key. The answer shows the new key; no other page ever does. */
 import * as v from "valibot";
-import { DAY_MS, MOST_SPAN_DAYS, SPAN } from "../../calendar.ts";
+import { DAY_MS, MOST_SPAN_DAYS, SPAN, toDay } from "../../calendar.ts";
 import { replaceKey, rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
@@ -17,7 +17,8 @@ import { toOpenForm } from "../frame/console/route.ts";
 import { type ActedKey, HELP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 import { NewKey } from "./new_key.tsx";
 
-const USUAL_DAYS = String((SPAN.parse(USUAL_OVERLAP) ?? 0) / DAY_MS);
+const USUAL_MS = SPAN.parse(USUAL_OVERLAP) ?? 0;
+const USUAL_DAYS = String(USUAL_MS / DAY_MS);
 
 export const rotate: KeyAction = action({
   name: "rotate",
@@ -26,14 +27,14 @@ export const rotate: KeyAction = action({
   group: HELP,
   submit: "Issue the new key",
   fits: (of) => isActive(of) && mayStay(of) && of.key.replacedBy === null,
-  Form: ({ field }) => (
+  Form: ({ field, now }) => (
     <>
       <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
       <TextField
         {...field("overlap_days", USUAL_DAYS)}
         label="Days of overlap"
         inputmode="numeric"
-        hint="0 ends the old key at once."
+        hint={`0 ends the old key at once; ${USUAL_DAYS} end it on ${toDay(new Date(now.getTime() + USUAL_MS))}, or with its license.`}
       />
     </>
   ),

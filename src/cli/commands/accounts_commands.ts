@@ -81,7 +81,10 @@ const renew = databaseCommand({
     const { uuid } = await demandAccount(database, account, "renew account");
     const renewed = await renewAccount(createLicenseChanges(database), uuid, { actor, now });
     const shown = renderRenewal(uuid, renewed);
-    print.table(shown.licenses, shown);
+    print.table(
+      shown.licenses.map(({ id, before, expires_at }) => ({ id, before: before.expires_at, expires_at })),
+      shown,
+    );
     if (renewed.length === 0)
       print.note("Nothing changed: no license can be renewed, or each one was renewed in the last 24 hours");
   },
