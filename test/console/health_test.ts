@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000;
 const GOOD: Finding = {
   name: "database",
   state: "ok",
-  message: "PostgreSQL 18.4 in /var/lib/claviger, the one inside",
+  message: "PostgreSQL 18.6 in /var/lib/claviger, the one inside",
 };
 const HOSTILE = `<img src=x onerror="document.title='run'">\u202eevil`;
 

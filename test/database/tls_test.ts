@@ -9,6 +9,7 @@ import { parseDatabaseUrl } from "../../src/database/database_url.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
+import { type OtherPostgres, unpackPackage } from "../support/postgres_programs.ts";
 import { until } from "../support/until.ts";
 import { cleanUp, makeDataFolder, makeFolder, query, start } from "./embedded_test_kit.ts";
 
@@ -20,6 +21,7 @@ let certFile: string;
 let keyFile: string;
 let server: Awaited<ReturnType<typeof start>>;
 let right: TestCertificate;
+let programs: OtherPostgres | undefined;
 
 beforeAll(async () => {
   folder = makeFolder();
@@ -31,11 +33,17 @@ beforeAll(async () => {
   const { uid, gid } = statSync(join(dataDir, "postgres"));
   await server.stop(5_000);
   put(right, { uid, gid });
+  // The PostgreSQL that is built for a release has no TLS.
+  programs = await unpackPackage();
   server = await start(dataDir, {
+    postgresBin: programs.bin,
     settings: { listen_addresses: HOST, ssl: "on", ssl_cert_file: certFile, ssl_key_file: keyFile },
   });
 });
-afterAll(cleanUp);
+afterAll(async () => {
+  await cleanUp();
+  programs?.remove();
+});
 
 /** Writes the pair to the files that the server reads, with the server's user as their owner. */
 function put(

@@ -127,8 +127,10 @@ function main(): number {
   }
   const { host: _, ...machine } = describeMachine(new Date());
   mkdirSync(WORK, { recursive: true });
-  const build = ["src/build/executable.ts", "--outfile", "dist/claviger"];
-  if (spawnSync(process.execPath, build, { cwd: ROOT, stdio: "inherit" }).status !== 0) return 1;
+  // With the PostgreSQL of a release.
+  for (const build of ["src/build/postgres.ts", "src/build/executable.ts"]) {
+    if (spawnSync(process.execPath, [build], { cwd: ROOT, stdio: "inherit" }).status !== 0) return 1;
+  }
   for (const name of NAMES) if (wanted.includes(name)) run(name, machine);
 
   const evidence = assemble(machine);

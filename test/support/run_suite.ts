@@ -14,6 +14,7 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { startRun, stopTestServer } from "./postgres.ts";
 
 /** Two files more than there are cores, since many tests wait. Several tests judge answers within a second. */
@@ -32,6 +33,12 @@ const SEEDS = [1, 2];
 const ROOT = join(import.meta.dir, "../..");
 
 const beganMs = Date.now();
+const postgres = bunPlatform.postgresInside();
+console.log(
+  postgres === undefined
+    ? "No PostgreSQL inside"
+    : `PostgreSQL inside: ${postgres.version}, ${postgres.origin === "source" ? "built from its source" : "of the npm package; make postgres builds the one that is released"}`,
+);
 const [first, ...rest] = process.argv.slice(2);
 const proves = first === "--proofs";
 const shuffles = first === "--any-order";

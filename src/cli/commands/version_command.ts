@@ -1,8 +1,10 @@
 /** `claviger version`: prints the versions of this program and of its parts. */
 import { migrations } from "../../database/mod.ts";
-import { COMMIT, ORIGINS, POSTGRES_INSIDE, readOrigin, VERSION } from "../../version.ts";
+import { COMMIT, ORIGINS, readOrigin, VERSION } from "../../version.ts";
 import { command } from "../command.ts";
 import { JSON_FLAG } from "../options.ts";
+
+const FROM = { source: "built from its source", package: "of an npm package" } as const;
 
 export const version = command({
   name: "version",
@@ -15,16 +17,26 @@ export const version = command({
     const newest = migrations.at(-1);
     const schema = { number: newest?.number ?? 0, name: newest?.name ?? "" };
     const origin = readOrigin();
+    const inside = platform.postgresInside();
     if (json) {
-      const postgres = isBun ? POSTGRES_INSIDE : null;
+      const postgres = inside?.version ?? null;
+      const postgres_from = inside?.origin ?? null;
       const runtime = isBun ? { bun, node: null } : { bun: null, node };
-      return print.document({ version: VERSION, commit: COMMIT, origin, ...runtime, postgres, schema });
+      return print.document({
+        version: VERSION,
+        commit: COMMIT,
+        origin,
+        ...runtime,
+        postgres,
+        postgres_from,
+        schema,
+      });
     }
     out(`claviger ${VERSION}
 commit        ${COMMIT}
 installed as  ${ORIGINS[origin]}
 ${isBun ? `Bun           ${bun}` : `Node          ${node}`}
-PostgreSQL    ${isBun ? `${POSTGRES_INSIDE} inside` : "none inside"}
+PostgreSQL    ${inside === undefined ? "none inside" : `${inside.version} inside, ${FROM[inside.origin]}`}
 schema        ${schema.number} (${schema.name})
 `);
   },

@@ -1,19 +1,21 @@
 /**
  * Finds the archive that `pack_postgres.ts` makes. In an executable it is an embedded file; when run from source, it
  * is packed on first use. The file's name contains the label, so that a start finds the unpacked folder without
- * hashing 15 MB.
+ * hashing all of it.
  */
 import { chmodSync, existsSync, readdirSync, statfsSync } from "node:fs";
 import { join } from "node:path";
-import type { PostgresArchive } from "../mod.ts";
+import type { PostgresArchive, PostgresInside, PostgresOrigin } from "../mod.ts";
 import { demandGlibc } from "./_glibc.ts";
-import { packPostgres, parseArchiveLabel } from "./pack_postgres.ts";
+import { findPostgres, packPostgres, parseArchiveLabel } from "./pack_postgres.ts";
 
-/** Finds the PostgreSQL inside the executable; from source, packs the one of the installed packages. */
+/** Inserted by the build; absent when the program runs from source. */
+declare const CLAVIGER_POSTGRES_ORIGIN: PostgresOrigin;
+
+/** Finds the PostgreSQL inside the executable; from source, packs the one that was built or installed. */
 export async function findPostgresArchive(): Promise<PostgresArchive | undefined> {
   if (Bun.isStandaloneExecutable) {
-    // Embedded files have a name, although their type is Blob.
-    const file = Bun.embeddedFiles.find((blob) => parseArchiveLabel(nameOf(blob)) !== undefined);
+    const file = findEmbedded();
     if (file === undefined) return undefined;
     demandGlibc();
     return toArchive(nameOf(file), file);
@@ -21,6 +23,19 @@ export async function findPostgresArchive(): Promise<PostgresArchive | undefined
   // A low level packs in half a second; the archive stays on this machine, so its size does not matter.
   const path = await packPostgres({ level: 3 });
   return path === undefined ? undefined : toArchive(path, Bun.file(path));
+}
+
+/** Tells which PostgreSQL {@linkcode findPostgresArchive} finds, without packing it. */
+export function findPostgresInside(): PostgresInside | undefined {
+  if (!Bun.isStandaloneExecutable) return findPostgres();
+  const file = findEmbedded();
+  const [version] = (file === undefined ? undefined : parseArchiveLabel(nameOf(file)))?.split("-") ?? [];
+  return version === undefined ? undefined : { version, origin: CLAVIGER_POSTGRES_ORIGIN };
+}
+
+/** Embedded files have a name, although their type is Blob. */
+function findEmbedded(): Blob | undefined {
+  return Bun.embeddedFiles.find((blob) => parseArchiveLabel(nameOf(blob)) !== undefined);
 }
 
 function toArchive(name: string, file: Blob): PostgresArchive | undefined {

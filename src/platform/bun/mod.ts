@@ -3,7 +3,7 @@ import type { Platform } from "../mod.ts";
 import { lockOpenFile, tryLock } from "./_file_lock.ts";
 import { listen } from "./_listen.ts";
 import { monotonicUsec, sendDatagram } from "./_notify.ts";
-import { findPostgresArchive } from "./_postgres_archive.ts";
+import { findPostgresArchive, findPostgresInside } from "./_postgres_archive.ts";
 
 export const bunPlatform: Platform = {
   name: "bun",
@@ -18,4 +18,5 @@ export const bunPlatform: Platform = {
   monotonicUsec,
   collectGarbage: () => void Bun.gc(false),
   postgresArchive: findPostgresArchive,
+  postgresInside: findPostgresInside,
 };

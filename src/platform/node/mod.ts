@@ -15,4 +15,5 @@ export const nodePlatform: Platform = {
     throw new Error(`Cannot lock ${path}: this build has no file locks, so set DATABASE_URL`);
   },
   postgresArchive: () => Promise.resolve(undefined),
+  postgresInside: () => undefined,
 };
