@@ -31,6 +31,8 @@ export type Document = any;
 export interface Installation {
   /** The folder of the user, for files that commands read and write. */
   readonly folder: string;
+  /** The data folder of the service. */
+  readonly state: string;
   /** The addresses of the running service. */
   readonly url: string;
   readonly adminUrl: string;
@@ -178,6 +180,7 @@ export async function createInstallation(executable: string): Promise<Installati
 
   return {
     folder,
+    state,
     url: `http://127.0.0.1:${settings.CLAVIGER_PORT}`,
     adminUrl: `http://127.0.0.1:${adminPort}`,
     has,

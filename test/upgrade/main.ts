@@ -1,12 +1,18 @@
 /**
  * Proves that an installation of every released version works with this program: `make prove-upgrade`. Each version is
  * built from the history and filled; then this executable takes its place, and another installation of this version
- * restores a backup that the old one made. Both must show what the old one showed. Prints each difference, and ends with
+ * restores a backup that the old one made. Both must show what the old one showed, with every index intact. Prints each difference, and ends with
  * 1 if there is one.
  */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { builtPostgres } from "../../src/platform/bun/pack_postgres.ts";
+import { BUILT_POSTGRES } from "../../src/version.ts";
 import { builtExecutable } from "../compiled/executable.ts";
+import { examineCluster } from "../support/examine_cluster.ts";
+import { copyAmcheck } from "../support/postgres_programs.ts";
 import { fill } from "./fill.ts";
-import { createInstallation } from "./installation.ts";
+import { createInstallation, type Installation } from "./installation.ts";
 import { compareRecords, type Record, recordAnswers, recordLists } from "./record.ts";
 import { buildVersion, VERSIONS, type Version } from "./versions.ts";
 
@@ -15,6 +21,19 @@ function report(what: string, before: Record, after: Record): void {
   const found = compareRecords(before, after);
   failed += found.length;
   console.log(`${found.length === 0 ? "same   " : "DIFFERS"}  ${what}: ${before.size} records`);
+  for (const line of found) console.log(`         ${line.slice(0, 400)}`);
+}
+
+/** Checks every table and index of the running cluster, and that the program that opened it is the one inside. */
+async function reportCluster(what: string, { state }: Installation): Promise<void> {
+  const programs = readdirSync(state).find((name) => name.startsWith(`postgres-${BUILT_POSTGRES}-`));
+  if (programs === undefined) throw new Error(`${state} has no PostgreSQL ${BUILT_POSTGRES}`);
+  copyAmcheck(join(builtPostgres(), "tools"), join(state, programs));
+  const { indexes, tables, faults, foreignOrder } = await examineCluster(state);
+  const found = [...faults, ...foreignOrder];
+  failed += found.length;
+  const word = found.length === 0 ? "intact " : "DAMAGED";
+  console.log(`${word}  ${what}: ${tables} tables, ${indexes} indexes`);
   for (const line of found) console.log(`         ${line.slice(0, 400)}`);
 }
 
@@ -41,6 +60,7 @@ async function prove(version: Version): Promise<void> {
     await installation.start();
     report(`${version.version}, replaced: lists`, lists, await recordLists(installation, filled));
     report(`${version.version}, replaced: answers`, answers, await recordAnswers(installation, filled));
+    await reportCluster(`${version.version}, replaced: PostgreSQL`, installation);
     await installation.stop();
 
     // The settings are those of its own file.
@@ -51,6 +71,7 @@ async function prove(version: Version): Promise<void> {
       await restored.json(["tokens", "resume", name]);
     report(`${version.version}, restored: lists`, lists, await recordLists(restored, filled));
     report(`${version.version}, restored: answers`, answers, await recordAnswers(restored, filled));
+    await reportCluster(`${version.version}, restored: PostgreSQL`, restored);
   } finally {
     await installation.remove();
     await restored.remove();
