@@ -74,9 +74,10 @@ build: dist/claviger ## Compile the one executable, dist/claviger.
 dist/claviger: $(INSTALLED) $(shell find src sql -type f) $(wildcard .cache/postgres-*-linux-*/recipe.json)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
 
-# The executable as a release has it, with the PostgreSQL that is built from its source.
+# The executable as a release has it, with the PostgreSQL that is built from its source. A machine that cannot build it
+# says BUILD_POSTGRES=no, and takes what is there.
 released: $(INSTALLED)
-	$(BUN) src/build/postgres.ts
+	$(if $(filter no,$(BUILD_POSTGRES)),,$(BUN) src/build/postgres.ts)
 	@$(MAKE) --no-print-directory dist/claviger
 
 release: $(INSTALLED) ## Build a release, dist/release: executables, packages, images, SBOM, sums, notices (ARGS="--sign-key FILE").

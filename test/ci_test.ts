@@ -54,7 +54,18 @@ function processesOf(uid: number | undefined): string[] {
   return pids.filter((pid) => lstatSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === uid);
 }
 
-const STEPS = ["test-any-order", "prove", "check", "build", "test-executable", "test-console", "test-node"];
+const STEPS = [
+  "postgres",
+  "test-any-order",
+  "prove",
+  "check",
+  "build",
+  "test-executable",
+  "test-console",
+  "test-node",
+];
+/** Those that run no tests. */
+const UNCOUNTED = ["postgres", "check", "build"];
 
 describe(".ci/run", () => {
   test("runs every step as an ordinary user with umask 002, then as root what needs root, and counts all", async () => {
@@ -69,9 +80,21 @@ describe(".ci/run", () => {
     expect(told).toEqual([...STEPS.map((step) => `${step} of ${uid} 0002`), ...ofRoot]);
     expect(lines.some((line) => line.includes("run .ci/run as root"))).toBe(!asRoot);
     // Each counted step passes two tests and fails one.
-    const counted = told.length - 2;
+    const counted = told.length - UNCOUNTED.length;
     expect(lines.at(-2)).toBe(`${2 * counted} passed, ${counted} failed`);
     expect(users()).toEqual(before);
+  });
+
+  test("counts one failure where PostgreSQL cannot be built, says why at the end, and runs everything else without it", async () => {
+    const why = "Cannot fetch the source: nowhere";
+    const recipe = `case $@ in Makefile) ;; postgres) echo "${why}"; exit 1;; *) echo "$@ BUILD_POSTGRES=$$BUILD_POSTGRES"; echo " 2 pass";; esac`;
+    const { child, ended } = start(checkout(recipe));
+    const lines = (await ended).split("\n");
+    expect(await child.exited).toBe(1);
+    const ran = lines.filter((line) => line.endsWith("BUILD_POSTGRES=no"));
+    expect(ran.length).toBe(STEPS.length - 1 + (asRoot ? 2 : 0));
+    expect(lines.at(-2)).toBe(`${2 * (ran.length - (UNCOUNTED.length - 1))} passed, 1 failed`);
+    expect(lines.lastIndexOf(why)).toBeGreaterThan(lines.lastIndexOf(ran.at(-1) ?? ""));
   });
 
   test.skipIf(!(asRoot && Bun.which("useradd")))(

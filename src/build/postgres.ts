@@ -138,6 +138,10 @@ export async function buildPostgres(machine: Machine): Promise<string> {
   }
   requireTools(["make", "perl", "bison", "flex", "tar", "bzip2"]);
   demandGenerators();
+  // Debian's package perl-base has the program without it.
+  if (Bun.spawnSync(["perl", "-MFindBin", "-e1"]).exitCode !== 0) {
+    throw new Error("Cannot build PostgreSQL: perl has no FindBin; on Debian run: apt-get install perl");
+  }
   const { program, library, version } = POSTGRES_COMPILER;
   const source = await fetchPostgresSource();
   const zig = await fetchPackage({ name: program, version });

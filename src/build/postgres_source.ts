@@ -19,6 +19,7 @@ const NAME = basename(POSTGRES_SOURCE.url);
 const DEBIAN = {
   package: `postgresql-${BUILT_POSTGRES.split(".")[0]}`,
   suites: ["unstable", "testing"],
+  site: "http://deb.debian.org/debian/",
   keys: "/usr/share/keyrings/debian-archive-keyring.gpg",
 };
 
@@ -64,11 +65,11 @@ async function fetchFromUpstream(path: string): Promise<void> {
 
 /** Uses the host's mirror of Debian, and lists of packages of its own, so that no root is needed. */
 function fetchFromDebian(path: string, work: string): void {
+  // A host without lists of packages, such as a container, does not know which of its sources are Debian's.
   const sites = run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian"], work).split(
     "\n",
   );
-  const site = sites.find((uri) => uri.endsWith("/debian/"));
-  if (site === undefined) throw new Error("apt-get: this host has no package source of Debian");
+  const site = sites.find((uri) => uri !== "" && !uri.includes("security")) ?? DEBIAN.site;
   for (const folder of ["lists/partial", "cache/archives/partial"]) {
     mkdirSync(join(work, folder), { recursive: true });
   }

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { builtPostgres } from "../../src/platform/bun/pack_postgres.ts";
 import { BUILT_POSTGRES } from "../../src/version.ts";
 import { until } from "../support/until.ts";
 import {
@@ -18,6 +19,8 @@ import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 setDefaultTimeout(TEST_LIMIT_MS);
 
 const SIZE_LIMIT_BYTES = 120e6;
+/** CI builds it first, and fails where it cannot. With BUILD_POSTGRES=no the executable may hold the one of the package. */
+const hasBuilt = existsSync(builtPostgres());
 const KEY = /\b[a-z0-9]+_(?:live|test)_[0-9a-f]{48}\b/g;
 
 describe.skipIf(!isBuilt)("the executable", () => {
@@ -44,12 +47,15 @@ describe.skipIf(!isBuilt)("the executable", () => {
   };
   let issued: { id: string; api_key: string };
 
-  test("is at most 120 MB, and the only file in its folder", () => {
-    expect(statSync(builtExecutable).size).toBeLessThanOrEqual(SIZE_LIMIT_BYTES);
+  test("is the only file in its folder", () => {
     expect(readdirSync(place.folder)).toEqual(["claviger"]);
   });
 
-  test("holds the PostgreSQL that was built from its source", async () => {
+  test.skipIf(!hasBuilt)("is at most 120 MB", () => {
+    expect(statSync(builtExecutable).size).toBeLessThanOrEqual(SIZE_LIMIT_BYTES);
+  });
+
+  test.skipIf(!hasBuilt)("holds the PostgreSQL that was built from its source", async () => {
     const { out } = await place.run(["version", "--json"]);
     expect(JSON.parse(out)).toMatchObject({ postgres: BUILT_POSTGRES, postgres_from: "source" });
     expect((await place.run(["version"])).out).toContain(
