@@ -78,6 +78,8 @@ function fetchFromDebian(path: string, work: string): void {
   const options = [
     "APT::Sandbox::User=",
     "Acquire::Languages=none",
+    // A frozen mirror has lists that have expired. The digest decides, not their age.
+    "Acquire::Check-Valid-Until=false",
     `Dir::Cache=${work}/cache`,
     `Dir::Etc::SourceList=${work}/sources.list`,
     "Dir::Etc::SourceParts=/dev/null",
