@@ -34,7 +34,7 @@ help: ## List the targets.
 run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and models (ARGS="--port 9000").
 	@$(BUN) src/main.ts serve --demo $(if $(findstring --data-dir,$(ARGS)),,--data-dir $(DEMO_DATA)) $(ARGS)
 
-test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
+test: $(INSTALLED) ## Run the test suite (ARGS="test/licensing/keys" for a part of it).
 	$(BUN) test/support/run_suite.ts $(ARGS)
 
 test-as-root: released ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
@@ -89,7 +89,7 @@ prove-release: $(INSTALLED) ## Build a release twice, in two folders, and compar
 prove-upgrade: released ## Upgrade an installation of each released version, and compare what it shows (ARGS="0.2.0").
 	$(BUN) test/upgrade/main.ts $(ARGS)
 
-prove-faults: $(INSTALLED) ## Plant each known fault, and report those that no test notices (ARGS="m01 src/keys").
+prove-faults: $(INSTALLED) ## Plant each known fault, and report those that no test notices (ARGS="m01 src/licensing/keys").
 	@$(BUN) test/planted_faults/main.ts $(ARGS)
 
 test-executable: released ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
@@ -104,8 +104,8 @@ node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
 dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/node_bundle.ts --outfile dist/claviger.mjs
 
-test-node: dist/claviger.mjs ## Test both HTTP interfaces on Node, bundled first if needed (ARGS="test/http/x_test.ts").
-	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/http ./test/admin/listener_test.ts ./test/admin/console_service_test.ts ./test/admin/upload_service_test.ts ./test/identity/service_test.ts ./test/models/model_cache_test.ts ./test/platform/node_proof.ts)
+test-node: dist/claviger.mjs ## Test both HTTP interfaces on Node, bundled first if needed (ARGS="test/clients/x_test.ts").
+	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/clients ./test/admin/listener_test.ts ./test/admin/console_service_test.ts ./test/admin/upload_service_test.ts ./test/operators/identity/service_test.ts ./test/models/model_cache_test.ts ./test/base/platform/node_proof.ts)
 
 bench: released ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
 	@$(BUN) test/bench/bench.ts $(ARGS)

@@ -1,6 +1,7 @@
 /** The program on Bun, which is also the executable: reads the arguments and sets the exit status. */
+
+import { bunPlatform } from "./base/platform/bun/mod.ts";
 import { createInvocation, runCommandLine } from "./cli/mod.ts";
-import { bunPlatform } from "./platform/bun/mod.ts";
 
 const [, script = ""] = process.argv;
 /** The executable as the user called it; from source, Bun and this file. */

@@ -1,6 +1,7 @@
 /** The program on Node, `dist/claviger.mjs`: reads the arguments and sets the exit status. */
+
+import { nodePlatform } from "./base/platform/node/mod.ts";
 import { createInvocation, runCommandLine } from "./cli/mod.ts";
-import { nodePlatform } from "./platform/node/mod.ts";
 
 /** The oldest version with long-term support that the suite runs on. */
 const OLDEST_MAJOR = 24;

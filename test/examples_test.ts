@@ -42,7 +42,7 @@ beforeAll(async () => {
   });
   const types = `
     import type { Actor } from "${root}/src/audit/mod.ts";
-    import type { Brand } from "${root}/src/brand.ts";
+    import type { Brand } from "${root}/src/licensing/mod.ts";
     import type { Database, DatabaseAddress } from "${root}/src/database/mod.ts";`;
   const functions = examples.map(
     ({ name, code }) =>

@@ -8,7 +8,7 @@
  * before all of them.
  */
 import { Hono } from "hono";
-import { refuse } from "../refusal.ts";
+import { refuse } from "../base/refusal.ts";
 import { discardBody, pathOf } from "../wire/mod.ts";
 import { answerRefusal } from "./frame/answer.ts";
 import { createApi } from "./frame/api/app.ts";

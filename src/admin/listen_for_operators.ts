@@ -1,11 +1,11 @@
+import { isAdminTls, isLoopback, originOf } from "../base/listener_url.ts";
+import type { ListenOptions, Platform, TlsPair } from "../base/platform/mod.ts";
+import { isRefusal, type Refusal } from "../base/refusal.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
-import { isAdminTls, isLoopback, originOf } from "../endpoints.ts";
-import type { KeyDirectory } from "../keys/mod.ts";
+import type { KeyDirectory } from "../licensing/keys/mod.ts";
 import { createLicenseChanges } from "../licensing/mod.ts";
+import type { LicenseSigner } from "../licensing/signed_licenses/mod.ts";
 import { createUploads, type UploadOptions } from "../models/mod.ts";
-import type { ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
-import { isRefusal, type Refusal } from "../refusal.ts";
-import type { LicenseSigner } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 import type { AdminAppOptions } from "./frame/options.ts";
 import { createCsvInFlight } from "./frame/stream_csv.ts";

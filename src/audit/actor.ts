@@ -1,5 +1,5 @@
+import type { Rule } from "../base/rule.ts";
 import { lineOf } from "../database/mod.ts";
-import type { Rule } from "../rule.ts";
 
 /** The person or program that makes a change. */
 export interface Actor {

@@ -1,5 +1,5 @@
+import { redactKeys } from "../base/secrets/mod.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { redactKeys } from "../secrets/mod.ts";
 import type { AuditAction } from "./actions.ts";
 import { type Actor, DOORS } from "./actor.ts";
 

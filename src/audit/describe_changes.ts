@@ -1,5 +1,5 @@
-import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
-import { renderCount } from "../render_count.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../base/calendar.ts";
+import { renderCount } from "../base/render_count.ts";
 
 const NEVER = toTimestamp(NEVER_EXPIRES);
 

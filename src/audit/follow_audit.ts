@@ -14,8 +14,9 @@
  * position, refuses it. A crash of the server does no harm: the row is committed, and a server gives no later
  * transaction the same or a lower number.
  */
+
+import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { isOnPage } from "./_first_rows.ts";
 import type { AuditFilter } from "./audit_filter.ts";
 import { type AuditRow, columns, toAuditRow } from "./list_audit.ts";

@@ -1,6 +1,6 @@
-import { parseTimestamp, toTimestamp } from "../calendar.ts";
+import { parseTimestamp, toTimestamp } from "../base/calendar.ts";
+import { toId } from "../base/ids.ts";
 import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { isOnPage, orderOf, selectParts } from "./_first_rows.ts";
 import type { AuditFilter } from "./audit_filter.ts";
 

@@ -7,7 +7,7 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { findPostgres } from "../platform/bun/pack_postgres.ts";
+import { findPostgres } from "../base/platform/bun/pack_postgres.ts";
 import { compileExecutable, preparePostgres } from "./compile.ts";
 import { CHECKOUT } from "./parts.ts";
 

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
-import { BUILT_POSTGRES } from "../version.ts";
+import { BUILT_POSTGRES } from "../base/version.ts";
 import { POSTGRES_COMPILER } from "./postgres_compiler.ts";
 
 export const CHECKOUT = join(import.meta.dir, "../..");

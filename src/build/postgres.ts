@@ -23,8 +23,8 @@ import {
 } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { builtPostgres } from "../platform/bun/pack_postgres.ts";
-import { BUILT_POSTGRES } from "../version.ts";
+import { builtPostgres } from "../base/platform/bun/pack_postgres.ts";
+import { BUILT_POSTGRES } from "../base/version.ts";
 import type { Machine } from "./elf.ts";
 import { fetchPackage } from "./packages.ts";
 import { CHECKOUT } from "./parts.ts";

@@ -1,7 +1,7 @@
 /** Where the source of the PostgreSQL inside comes from. Its digest decides, wherever it comes from. */
 import { existsSync, mkdirSync, mkdtempDisposableSync, renameSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { BUILT_POSTGRES } from "../version.ts";
+import { BUILT_POSTGRES } from "../base/version.ts";
 import { sha256Of } from "./digest.ts";
 import { CHECKOUT } from "./parts.ts";
 import { run } from "./run.ts";

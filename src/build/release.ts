@@ -10,7 +10,7 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
-import { BUILT_POSTGRES } from "../version.ts";
+import { BUILT_POSTGRES } from "../base/version.ts";
 import { readCommit, readSourceDate } from "./commit.ts";
 import { compileExecutable, preparePostgres } from "./compile.ts";
 import { buildDebianPackage } from "./debian_package.ts";

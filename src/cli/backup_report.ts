@@ -1,4 +1,8 @@
 /** Reports on a backup: its progress, its contents and its origin. */
+
+import { isRefusal } from "../base/refusal.ts";
+import { counted, renderCount } from "../base/render_count.ts";
+import { LINE_ANEW } from "../base/text/mod.ts";
 import {
   type Backup,
   installationOf,
@@ -6,13 +10,10 @@ import {
   type Progress,
   type ProvenBackup,
   type Sums,
-} from "../backup/mod.ts";
-import type { Config } from "../config/mod.ts";
+} from "../installation/backup/mod.ts";
+import type { Config } from "../installation/config/mod.ts";
 import { findSecret } from "../installation/mod.ts";
 import { modelsFolderOf } from "../models/mod.ts";
-import { isRefusal } from "../refusal.ts";
-import { counted, renderCount } from "../render_count.ts";
-import { LINE_ANEW } from "../text/mod.ts";
 import type { Invocation } from "./invocation.ts";
 
 /** Creates a line on the terminal that shows the progress. Without a terminal it shows nothing. */

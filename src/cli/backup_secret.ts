@@ -1,10 +1,10 @@
 /** Finds the root secret for a backup, and plans which secret an installation has after a restore. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { ProvenBackup } from "../backup/mod.ts";
-import type { Config, GivenSecret } from "../config/mod.ts";
+import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../base/secrets/mod.ts";
+import type { ProvenBackup } from "../installation/backup/mod.ts";
+import type { Config, GivenSecret } from "../installation/config/mod.ts";
 import { findSecret } from "../installation/mod.ts";
-import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../secrets/mod.ts";
 import { CommandRefused, orRefuse } from "./run.ts";
 
 export interface SecretPlan {

@@ -4,11 +4,17 @@
  */
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { countKeys, type FoundBackup, installationOf, isWhole, listBackups } from "../backup/mod.ts";
-import { HOUR_MS } from "../calendar.ts";
-import { quoteShellWord } from "../quote_shell_word.ts";
-import { counted } from "../render_count.ts";
-import { FILE_REASONS, reasonOf } from "../system_error.ts";
+import { HOUR_MS } from "../base/calendar.ts";
+import { quoteShellWord } from "../base/quote_shell_word.ts";
+import { counted } from "../base/render_count.ts";
+import { FILE_REASONS, reasonOf } from "../base/system_error.ts";
+import {
+  countKeys,
+  type FoundBackup,
+  installationOf,
+  isWhole,
+  listBackups,
+} from "../installation/backup/mod.ts";
 import type { Invocation } from "./invocation.ts";
 import type { Printer } from "./print.ts";
 import { CommandRefused } from "./run.ts";

@@ -3,7 +3,7 @@
  * values. The order of a record's options is their order in the help.
  */
 import type { Command } from "commander";
-import { escapeControls } from "../text/mod.ts";
+import { escapeControls } from "../base/text/mod.ts";
 import type { Invocation } from "./invocation.ts";
 import { type CONFIRMATION, JSON_OPTIONS } from "./options.ts";
 import { type Parameters, toArgument, toOption, type ValuesOf } from "./parameter.ts";

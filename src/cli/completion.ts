@@ -5,7 +5,7 @@
  * cannot show a key or an id.
  */
 import type { Argument, Command, Option } from "commander";
-import { SETTINGS } from "../config/mod.ts";
+import { SETTINGS } from "../installation/config/mod.ts";
 import { PAGES } from "./guide/pages.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;

@@ -1,8 +1,8 @@
 /** Reads from the process how a command was called. Both entries use it, on Bun and on Node. */
 import { writeSync } from "node:fs";
-import { systemClock } from "../clock.ts";
-import { findSystemUser } from "../host/mod.ts";
-import { hasCode } from "../system_error.ts";
+import { systemClock } from "../base/clock.ts";
+import { findSystemUser } from "../base/host/mod.ts";
+import { hasCode } from "../base/system_error.ts";
 import type { Invocation } from "./invocation.ts";
 
 const { stdin, stdout, stderr, env } = process;

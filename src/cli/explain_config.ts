@@ -1,4 +1,7 @@
 /** Lists every setting with the value in force and its source, for people. */
+
+import { isRefusal, type Refusal } from "../base/refusal.ts";
+import { maskDatabaseUrl, parseDatabaseUrl } from "../database/mod.ts";
 import {
   type Config,
   type ConfigSource,
@@ -6,9 +9,7 @@ import {
   type FoundSetting,
   readConfig,
   SETTINGS,
-} from "../config/mod.ts";
-import { maskDatabaseUrl, parseDatabaseUrl } from "../database/mod.ts";
-import { isRefusal, type Refusal } from "../refusal.ts";
+} from "../installation/config/mod.ts";
 
 /** A setting with the value in force and its source. */
 export interface EffectiveSetting {

@@ -1,8 +1,6 @@
 /** Renders exceptions as one line for the operator: what failed, where, why, and what to check. */
-import type { Config } from "../config/mod.ts";
-import { refuseDamaged } from "../database/embedded/mod.ts";
-import { causeOf, DatabaseUnavailable, damageOf, nameOfDatabase } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+
+import { type Refusal, refuse } from "../base/refusal.ts";
 import {
   codeOf,
   FILE_REASONS,
@@ -10,7 +8,10 @@ import {
   type Reasons,
   reasonOf,
   whenNotTrusted,
-} from "../system_error.ts";
+} from "../base/system_error.ts";
+import { refuseDamaged } from "../database/embedded/mod.ts";
+import { causeOf, DatabaseUnavailable, damageOf, nameOfDatabase } from "../database/mod.ts";
+import type { Config } from "../installation/config/mod.ts";
 
 /** The reason why a server cannot be reached, by the system's or the driver's code. */
 const UNREACHABLE: Reasons = {

@@ -3,8 +3,8 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { reasonOf } from "../base/system_error.ts";
 import { LEAST_FREE_BYTES } from "../models/mod.ts";
-import { reasonOf } from "../system_error.ts";
 import type { Invocation } from "./invocation.ts";
 import { CommandRefused } from "./run.ts";
 

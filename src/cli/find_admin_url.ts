@@ -1,5 +1,5 @@
-import type { Config } from "../config/mod.ts";
-import { isLoopback, originOf } from "../endpoints.ts";
+import { isLoopback, originOf } from "../base/listener_url.ts";
+import type { Config } from "../installation/config/mod.ts";
 import { findServing } from "../installation/mod.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** Finds the account or the key that a command is about. `what` is the action that a refusal names: `show key`. */
 import type { Database } from "../database/mod.ts";
-import { findKey, type KeySummary } from "../keys/mod.ts";
+import { findKey, type KeySummary } from "../licensing/keys/mod.ts";
 import { type Account, findAccountNamed, refuseUnknownKey } from "../licensing/mod.ts";
 import { orRefuse } from "./run.ts";
 

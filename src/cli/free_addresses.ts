@@ -1,10 +1,10 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import type { Config } from "../config/mod.ts";
-import { bracketedHost } from "../endpoints.ts";
+import { bracketedHost } from "../base/listener_url.ts";
+import type { Listener, ListenOptions, Platform } from "../base/platform/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import type { Config } from "../installation/config/mod.ts";
 import { findServing } from "../installation/mod.ts";
-import type { Listener, ListenOptions, Platform } from "../platform/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 
 /**

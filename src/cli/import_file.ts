@@ -3,17 +3,17 @@
  * key, or CSV whose first line names the fields. The whole file is read and checked before anything is written.
  */
 import { resolve } from "node:path";
-import type { Brand } from "../brand.ts";
+import { openNamedFile, readChunks } from "../base/read_regular_file.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { parseCsvLine } from "../base/text/mod.ts";
 import {
   IMPORT_FIELDS,
   type ImportedKey,
   type LineOfImport,
   parseImportFields,
   parseImportLine,
-} from "../keys/mod.ts";
-import { openNamedFile, readChunks } from "../read_regular_file.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { parseCsvLine } from "../text/mod.ts";
+} from "../licensing/keys/mod.ts";
+import type { Brand } from "../licensing/mod.ts";
 import { renderFileFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 

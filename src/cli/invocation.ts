@@ -1,6 +1,6 @@
 /** How a command was called: arguments, environment, user, terminal, signals and platform. The entry passes it in. */
-import type { Clock } from "../clock.ts";
-import type { Platform } from "../platform/mod.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Platform } from "../base/platform/mod.ts";
 
 export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
 

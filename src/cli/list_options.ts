@@ -1,8 +1,9 @@
 /** What lists share: the options `--search`, `--limit` and `--after`, and the note about further rows. */
+
+import { type IdKind, idRule } from "../base/ids.ts";
+import { wholeNumber } from "../base/rule.ts";
 import { type PagesOptions, readPages } from "../database/mod.ts";
-import { type IdKind, idRule } from "../ids.ts";
 import { type ListPart, SEARCH_TEXT, SEARCHED, searchAccounts, TOO_WIDE } from "../licensing/mod.ts";
-import { wholeNumber } from "../rule.ts";
 import type { DatabaseCall } from "./command.ts";
 import { option, type ValuesOf } from "./parameter.ts";
 import type { Pages, Printer, RowForms } from "./print.ts";

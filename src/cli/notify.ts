@@ -3,8 +3,8 @@
  * the socket that `NOTIFY_SOCKET` names. Without that variable it sends nothing. A failure to send is logged once, and
  * the service goes on. Source: sd_notify(3).
  */
-import type { Log } from "../log.ts";
-import { reasonOf } from "../system_error.ts";
+import type { Log } from "../base/log.ts";
+import { reasonOf } from "../base/system_error.ts";
 import type { Invocation } from "./invocation.ts";
 
 export type Notifier = ReturnType<typeof createNotifier>;

@@ -1,10 +1,10 @@
 /** The options and arguments that many commands share. */
 import { REASON_TEXT } from "../audit/mod.ts";
-import { type SettingName, settingOf } from "../config/mod.ts";
+import { idRule } from "../base/ids.ts";
+import type { ParsingRule } from "../base/rule.ts";
 import { lineOf } from "../database/mod.ts";
-import { idRule } from "../ids.ts";
+import { type SettingName, settingOf } from "../installation/config/mod.ts";
 import { ACCOUNT } from "../licensing/mod.ts";
-import type { ParsingRule } from "../rule.ts";
 import { flag, option, required, type ValuesOf } from "./parameter.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */

@@ -3,7 +3,7 @@
  * The type of a value follows from the way in which its text is read.
  */
 import { Argument, InvalidArgumentError, Option } from "commander";
-import { oneOf, type ParsingRule } from "../rule.ts";
+import { oneOf, type ParsingRule } from "../base/rule.ts";
 
 /** Reads a text: by the list of allowed words, by a rule, or by a function that throws `InvalidArgumentError`. */
 type Reader = readonly string[] | ParsingRule<unknown> | ((text: string, before: never) => unknown);

@@ -1,7 +1,7 @@
 /** Prints the results of commands: tables and fields for people, one JSON document for programs. */
 import { styleText } from "node:util";
-import { toTimestamp } from "../calendar.ts";
-import { escapeControls, escapeJson } from "../text/mod.ts";
+import { toTimestamp } from "../base/calendar.ts";
+import { escapeControls, escapeJson } from "../base/text/mod.ts";
 import type { Invocation } from "./invocation.ts";
 import { hangText, wrapText } from "./wrap_text.ts";
 

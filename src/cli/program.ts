@@ -1,8 +1,8 @@
 /** Defines all commands, runs one, and returns its exit status. */
 import { Command, CommanderError } from "commander";
-import { findNearest } from "../config/mod.ts";
-import { KEY_DIGITS, KEY_KINDS, redactKeys } from "../secrets/mod.ts";
-import { VERSION } from "../version.ts";
+import { KEY_DIGITS, KEY_KINDS, redactKeys } from "../base/secrets/mod.ts";
+import { VERSION } from "../base/version.ts";
+import { findNearest } from "../installation/config/mod.ts";
 import { accounts } from "./commands/accounts_commands.ts";
 import { activity } from "./commands/activity_command.ts";
 import { backup, restore } from "./commands/backup_commands.ts";

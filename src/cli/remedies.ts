@@ -1,8 +1,8 @@
 /** The remedies of refusals as the commands or options to type. */
 
-import { quoteShellWord } from "../quote_shell_word.ts";
-import type { Refusal } from "../refusal.ts";
-import type { RemedyName } from "../remedy.ts";
+import { quoteShellWord } from "../base/quote_shell_word.ts";
+import type { Refusal } from "../base/refusal.ts";
+import type { RemedyName } from "../base/remedy.ts";
 
 const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   list_keys: () => "see `claviger keys list`",

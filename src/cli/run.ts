@@ -5,7 +5,12 @@
  * `exit_status.ts` has the exit statuses. The error that ends a command carries its status.
  */
 import type { Actor, By } from "../audit/mod.ts";
-import { type Config, type ConfigSource, readConfig } from "../config/mod.ts";
+import { closeDataFolder, refuseForeignFolder } from "../base/host/mod.ts";
+import { createLog, type Log } from "../base/log.ts";
+import { quoteShellWord } from "../base/quote_shell_word.ts";
+import { isRefusal, type Refusal } from "../base/refusal.ts";
+import type { Secrets } from "../base/secrets/mod.ts";
+import { hasCode, type Reasons, reasonOf } from "../base/system_error.ts";
 import { NO_RESTORE_NOTE, type RestoreNote } from "../database/embedded/mod.ts";
 import {
   checkSchema,
@@ -15,13 +20,8 @@ import {
   migrations,
   openDatabase,
 } from "../database/mod.ts";
-import { closeDataFolder, refuseForeignFolder } from "../host/mod.ts";
+import { type Config, type ConfigSource, readConfig } from "../installation/config/mod.ts";
 import { isSealed, openInstallation, openSecrets, proveSecret } from "../installation/mod.ts";
-import { createLog, type Log } from "../log.ts";
-import { quoteShellWord } from "../quote_shell_word.ts";
-import { isRefusal, type Refusal } from "../refusal.ts";
-import type { Secrets } from "../secrets/mod.ts";
-import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";

@@ -5,9 +5,10 @@
  * for balancers. A second signal ends the service at once. SIGHUP reads the certificate again if there is one, or if a
  * service manager sends it; otherwise SIGHUP means that a terminal was closed, and stops the service too.
  */
-import type { Config } from "../config/mod.ts";
-import type { Log } from "../log.ts";
-import { isRefusal } from "../refusal.ts";
+
+import type { Log } from "../base/log.ts";
+import { isRefusal } from "../base/refusal.ts";
+import type { Config } from "../installation/config/mod.ts";
 import type { Service } from "../service/mod.ts";
 import type { Invocation } from "./invocation.ts";
 import { createNotifier, type Notifier } from "./notify.ts";

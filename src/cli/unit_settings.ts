@@ -9,9 +9,9 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
-import type { ConfigSource, UnitSettings } from "../config/mod.ts";
-import { findTool } from "../host/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { findTool } from "../base/host/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import type { ConfigSource, UnitSettings } from "../installation/config/mod.ts";
 
 const UNIT = "claviger.service";
 /** Where the copies of the credentials of all units are while their services run. */

@@ -20,7 +20,7 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
-import { codeOf } from "../system_error.ts";
+import { codeOf } from "../base/system_error.ts";
 import type { Servers } from "./_servers.ts";
 import { tlsOf } from "./_tls.ts";
 import type { DatabaseAddress } from "./database_url.ts";

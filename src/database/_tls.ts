@@ -1,7 +1,7 @@
 /** Turns the TLS parameters of `DATABASE_URL` into options of the driver. */
 // Imported as a whole: an older Node lacks `getCACertificates`, and must still start to say which Node is needed.
 import * as nodeTls from "node:tls";
-import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../read_regular_file.ts";
+import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../base/read_regular_file.ts";
 import { parseDatabaseTls } from "./database_tls.ts";
 import type { DatabaseUrl } from "./database_url.ts";
 

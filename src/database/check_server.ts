@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Refusal, refuse } from "../refusal.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { openSession } from "./session.ts";
 import type { Sql } from "./sql.ts";

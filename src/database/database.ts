@@ -14,8 +14,8 @@
  * forever (postgres 3.4.9 on Bun 1.4.5). Changes that must be atomic are one statement with several `with` clauses.
  */
 import type postgres from "postgres";
-import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../base/log.ts";
 import { openPool, type Pool } from "./_pool.ts";
 import { wasNotSent } from "./_servers.ts";
 import { type DatabaseAddress, serversOf } from "./database_url.ts";

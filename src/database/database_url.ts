@@ -3,7 +3,7 @@
  * form of libpq: `postgres://user:password@one:5432,two:5433/claviger`. The standard `URL` reads one server at
  * most, so this file reads the list.
  */
-import { bracketedHost } from "../endpoints.ts";
+import { bracketedHost } from "../base/listener_url.ts";
 import { createServers, type Servers } from "./_servers.ts";
 
 /**

@@ -5,7 +5,7 @@
  * stay as the driver threw them.
  */
 import postgres from "postgres";
-import { codeOf } from "../system_error.ts";
+import { codeOf } from "../base/system_error.ts";
 
 /**
  * The database did not answer in time or could not be reached. The statement may have taken effect.

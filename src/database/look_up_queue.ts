@@ -9,7 +9,7 @@
  * statements a second, and they wait in separate lines. A made-up key then costs almost nothing, and a valid key
  * from such an address is found a tenth of a second later.
  */
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { DatabaseUnavailable } from "./errors.ts";
 
 export interface LookUpQueueOptions<Found> {

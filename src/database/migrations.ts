@@ -15,8 +15,8 @@
  */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Log, silentLog } from "../log.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { type Log, silentLog } from "../base/log.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { checkVersion, tryServer } from "./check_server.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { isLockTimeout } from "./errors.ts";

@@ -1,6 +1,6 @@
 /** Tells what PostgreSQL can store as text and as `jsonb`, so that a refusal can name the reason. */
 import * as v from "valibot";
-import { inJsonSchema, type Rule } from "../rule.ts";
+import { inJsonSchema, type Rule } from "../base/rule.ts";
 
 /** Returns the rule for one line of text. Its length counts characters, not code units. */
 export function lineOf(least: number, most: number): Rule<string> {

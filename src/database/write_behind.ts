@@ -1,5 +1,5 @@
 /** Parts that gather rows in memory and write them together later, so that a request does not wait for a write. */
-import { type Repetition, repeat } from "../clock.ts";
+import { type Repetition, repeat } from "../base/clock.ts";
 
 export type WriteBehind = ReturnType<typeof createWriteBehind>;
 

@@ -1,5 +1,5 @@
+import { opensCanary, type Secrets, sealCanary } from "../base/secrets/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { opensCanary, type Secrets, sealCanary } from "../secrets/mod.ts";
 
 /** Tells whether the database was already sealed with a secret. If so, only that secret can be used. */
 export async function isSealed(database: Database): Promise<boolean> {

@@ -15,7 +15,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { Config, GivenSecret } from "../config/mod.ts";
+import { readRegularFile } from "../base/read_regular_file.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../base/secrets/mod.ts";
+import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../base/system_error.ts";
 import {
   type DataFault,
   type EmbeddedOptions,
@@ -24,10 +27,7 @@ import {
   type RestoreNote,
 } from "../database/embedded/mod.ts";
 import { type DatabaseAddress, nameOfDatabase, toDatabaseAddress } from "../database/mod.ts";
-import { readRegularFile } from "../read_regular_file.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../secrets/mod.ts";
-import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
+import type { Config, GivenSecret } from "./config/mod.ts";
 
 export interface InstallationOptions
   extends Pick<

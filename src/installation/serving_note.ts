@@ -8,7 +8,7 @@
 import { constants, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
-import { readRegularFile } from "../read_regular_file.ts";
+import { readRegularFile } from "../base/read_regular_file.ts";
 
 const NOTE_LIMIT_BYTES = 16 * 1024;
 

@@ -1,8 +1,8 @@
 import { auditCte, type By } from "../audit/mod.ts";
-import { toTimestamp } from "../calendar.ts";
+import { toTimestamp } from "../base/calendar.ts";
+import { parseId, toId } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { parseId, toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail, isErased } from "./_erased_email.ts";
 import { selectNamedKeys } from "./named_keys.ts";
 import type { Search } from "./search_accounts.ts";

@@ -1,7 +1,7 @@
 import { type AuditAction, auditCte } from "../audit/mod.ts";
+import { toId } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
-import { toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";

@@ -1,7 +1,7 @@
 import { auditCte, type By } from "../audit/mod.ts";
+import { toId } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /**

@@ -1,9 +1,10 @@
 /**
  * The operator's own name for a license, such as an order number. It is unique in the installation and compared as bytes.
  */
+
+import { toId } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { allowsRow, type Restriction, UNRESTRICTED } from "./restriction.ts";
 
 /**

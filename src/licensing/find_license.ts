@@ -1,6 +1,6 @@
-import { monthOf, toTimestamp } from "../calendar.ts";
+import { monthOf, toTimestamp } from "../base/calendar.ts";
+import { toId } from "../base/ids.ts";
 import type { Database } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { keyEnd, type ListedState, listedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
 import { type Places, renderPlaces } from "./places.ts";

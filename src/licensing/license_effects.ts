@@ -2,9 +2,9 @@
  * What a change makes of a license: each value before and after, and what the customer loses by it. The console shows it
  * before the change, and every door afterwards.
  */
-import { NEVER_EXPIRES, toDay, toTimestamp } from "../calendar.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { renderCount } from "../render_count.ts";
+import { NEVER_EXPIRES, toDay, toTimestamp } from "../base/calendar.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { renderCount } from "../base/render_count.ts";
 import { describePlaces, type Places, type RequestedPlaces, renderPlaces } from "./places.ts";
 import { includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 

@@ -1,8 +1,8 @@
-import { DAY_AS_END, END, endOfDay, NEVER_EXPIRES, PAST_EXPIRY } from "../calendar.ts";
+import { DAY_AS_END, END, endOfDay, NEVER_EXPIRES, PAST_EXPIRY } from "../base/calendar.ts";
+import { newUuid } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { type Rule, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { newUuid } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { type Rule, wholeNumber } from "../rule.ts";
 import type { RequestedPlaces } from "./places.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 

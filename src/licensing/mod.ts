@@ -16,6 +16,7 @@ export {
   renderWithErasure,
   updateAccount,
 } from "./accounts.ts";
+export { type Brand, createBrand } from "./brand.ts";
 export { type ChangedLicense, changeLicense } from "./change_license.ts";
 export { eraseAccount, markErasing } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";

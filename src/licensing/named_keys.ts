@@ -2,9 +2,10 @@
  * Selects the keys that a search names, as people copy it from mails, lists and programs: by the start or the end of the
  * key, by the id of the key or of its license, or by the external id of the license.
  */
+
+import { parseId } from "../base/ids.ts";
+import { KEY_DIGITS } from "../base/secrets/mod.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { parseId } from "../ids.ts";
-import { KEY_DIGITS } from "../secrets/mod.ts";
 import type { Search } from "./search_accounts.ts";
 
 /** How many digits of the start and of the end of a key its hint has. */

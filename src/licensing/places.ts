@@ -1,8 +1,9 @@
 /** The places of a license: on how many machines it may run at one moment, node-locked or floating. */
+
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { counted, renderCount } from "../base/render_count.ts";
+import { wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { counted, renderCount } from "../render_count.ts";
-import { wholeNumber } from "../rule.ts";
 
 /** The rule for the machine limit of a license. */
 export const MAX_MACHINES = wholeNumber(1, 1_000_000);

@@ -1,7 +1,7 @@
 import { auditCte, type By } from "../audit/mod.ts";
-import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../base/calendar.ts";
+import { toId } from "../base/ids.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { isLiving } from "./_erased_email.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 

@@ -5,8 +5,8 @@
  */
 
 import type { By } from "../audit/mod.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { ERASED, ERASING, isErased } from "./_erased_email.ts";
 import { findAccount } from "./accounts.ts";
 import { type LicenseRequest, latestRestrictedExpiry } from "./licenses.ts";

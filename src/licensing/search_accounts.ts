@@ -1,8 +1,8 @@
+import { parseId } from "../base/ids.ts";
+import { renderCount } from "../base/render_count.ts";
+import type { Rule } from "../base/rule.ts";
+import { KEY_LIKE_DIGITS, redactKeys } from "../base/secrets/mod.ts";
 import { type Database, lineOf, type Sql } from "../database/mod.ts";
-import { parseId } from "../ids.ts";
-import { renderCount } from "../render_count.ts";
-import type { Rule } from "../rule.ts";
-import { KEY_LIKE_DIGITS, redactKeys } from "../secrets/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
 
 /** The result of a search, for the lists of keys and accounts. */

@@ -2,10 +2,11 @@
  * The rules for the texts of accounts and licenses, by field. No text may contain what looks like a key or a token: it
  * would be stored in clear, and shown. An e-mail gets its stored form.
  */
+
+import { idForm, parseId } from "../base/ids.ts";
+import type { Rule } from "../base/rule.ts";
+import { redactKeys } from "../base/secrets/mod.ts";
 import { isStorableText, lineOf } from "../database/mod.ts";
-import { idForm, parseId } from "../ids.ts";
-import type { Rule } from "../rule.ts";
-import { redactKeys } from "../secrets/mod.ts";
 import { parseEmail } from "./accounts.ts";
 
 export const TEXTS = {

@@ -1,6 +1,6 @@
 /** The reasons for refusing a change of a key or of its license, in the same words for all changes. */
-import { toId } from "../ids.ts";
-import { type Reason, type Refusal, refuse } from "../refusal.ts";
+import { toId } from "../base/ids.ts";
+import { type Reason, type Refusal, refuse } from "../base/refusal.ts";
 
 /** Returns the refusal for an unknown key; `what` is what cannot be done, such as `suspend key`. */
 export function refuseUnknownKey(what: string, uuid: string): Refusal {

@@ -22,8 +22,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { HOUR_MS } from "../calendar.ts";
-import { hasCode } from "../system_error.ts";
+import { HOUR_MS } from "../base/calendar.ts";
+import { hasCode } from "../base/system_error.ts";
 import type { StoredFile } from "./file_store.ts";
 
 /** Without a sign of life for this time, a mark does not count. */

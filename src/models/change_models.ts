@@ -1,7 +1,7 @@
 import { auditCte, type By } from "../audit/mod.ts";
+import { newUuid } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, isStorableText } from "../database/mod.ts";
-import { newUuid } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import type { NewModel } from "./model.ts";
 
 export interface ModelChange extends By {

@@ -5,7 +5,7 @@
  * them. The metadata of a version is read and rendered once, and then kept.
  */
 import { LRUCache } from "lru-cache";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";

@@ -10,8 +10,8 @@
  * All processes on the folder must know this, so it is in files, which `_hold_marks.ts` describes.
  */
 import { randomBytes } from "node:crypto";
-import { HOUR_MS } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { HOUR_MS } from "../base/calendar.ts";
+import type { Clock } from "../base/clock.ts";
 import {
   deleteMark,
   deleteOldMarks,

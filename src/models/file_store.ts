@@ -10,11 +10,11 @@ import { createHash, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { HOUR_MS } from "../calendar.ts";
-import { openRegularFile, readChunks } from "../read_regular_file.ts";
-import type { Refusal } from "../refusal.ts";
-import { syncPath } from "../sync_path.ts";
-import { codeOf, hasCode } from "../system_error.ts";
+import { HOUR_MS } from "../base/calendar.ts";
+import { openRegularFile, readChunks } from "../base/read_regular_file.ts";
+import type { Refusal } from "../base/refusal.ts";
+import { syncPath } from "../base/sync_path.ts";
+import { codeOf, hasCode } from "../base/system_error.ts";
 
 /** The checksum and size of a stored file. */
 export interface StoredFile {

@@ -6,7 +6,7 @@
  * changes, and a change by an operator takes effect within a minute.
  */
 import { LRUCache } from "lru-cache";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { createLookUpQueue, type Database, type LookUpOptions, toTextArray } from "../database/mod.ts";
 import type { Tier } from "../licensing/mod.ts";
 import type { StoredFile } from "./file_store.ts";

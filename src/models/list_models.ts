@@ -1,5 +1,5 @@
+import { toId } from "../base/ids.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import type { ModelSummary } from "./model.ts";
 
 /** A hosted version, for its link. */

@@ -1,6 +1,7 @@
 /** The models with all their versions, for operators: also those that are not listed, and retired versions. */
+
+import { toId } from "../base/ids.ts";
 import { countRows, type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { factColumns } from "./list_models.ts";
 import type { ModelFacts } from "./model.ts";
 

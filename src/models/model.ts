@@ -1,9 +1,6 @@
 /** The record of a model, and the rules of its fields. */
 import * as v from "valibot";
-import type { Brand } from "../brand.ts";
-import { isStorableText, metadataField } from "../database/mod.ts";
-import { includesTier, TIERS } from "../licensing/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import {
   matching,
   type NumberRule,
@@ -12,7 +9,10 @@ import {
   type Rule,
   wholeNumber,
   wordField,
-} from "../rule.ts";
+} from "../base/rule.ts";
+import { isStorableText, metadataField } from "../database/mod.ts";
+import type { Brand } from "../licensing/mod.ts";
+import { includesTier, TIERS } from "../licensing/mod.ts";
 
 /** A version of a model, as the registry stores it. */
 export type NewModel = v.InferOutput<ReturnType<typeof schemaFor>>;

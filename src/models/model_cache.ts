@@ -9,11 +9,11 @@
  * The time of use is the modification time of the file, so all processes on the folder see it, also after a restart.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Bucket, BucketFailure, openBucket } from "../bucket/mod.ts";
-import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { reasonOf } from "../system_error.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../base/log.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { reasonOf } from "../base/system_error.ts";
+import { type Bucket, BucketFailure, openBucket } from "./bucket/mod.ts";
 import { createFileHolds, type FetchTurn, type Wanted } from "./file_holds.ts";
 import { type FileProblem, locateFile, type StoredFile } from "./file_store.ts";
 import { fetchFile, type ModelsPlace, makeRoom, makeStore, markUsed, modelsFolderOf } from "./model_files.ts";

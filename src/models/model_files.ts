@@ -5,13 +5,13 @@
 import { constants, createReadStream, existsSync, fstatSync, rmSync, utimesSync } from "node:fs";
 import { open, stat, statfs } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { type Bucket, BucketFailure, type BucketSettings, openBucket } from "../bucket/mod.ts";
+import { isForeignPath, makeDataFolder } from "../base/host/mod.ts";
+import { openNamedFile, readChunks } from "../base/read_regular_file.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { hasCode } from "../base/system_error.ts";
 import type { Sql } from "../database/mod.ts";
-import { isForeignPath, makeDataFolder } from "../host/mod.ts";
-import { openNamedFile, readChunks } from "../read_regular_file.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { hasCode } from "../system_error.ts";
 import { readHeld } from "./_hold_marks.ts";
+import { type Bucket, BucketFailure, type BucketSettings, openBucket } from "./bucket/mod.ts";
 import {
   type CopyOptions,
   type FileProblem,

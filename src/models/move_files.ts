@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Bucket } from "../bucket/mod.ts";
+import { refuse } from "../base/refusal.ts";
 import type { Database } from "../database/mod.ts";
-import { refuse } from "../refusal.ts";
+import type { Bucket } from "./bucket/mod.ts";
 import { checkStoredFile, pathOfFile } from "./file_store.ts";
 import {
   fetchFile,

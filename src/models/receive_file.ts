@@ -4,12 +4,12 @@
  * be repeated: a version that has the same file already stays as it is.
  */
 import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
-import { BucketFailure } from "../bucket/mod.ts";
-import { HOUR_MS } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { HOUR_MS } from "../base/calendar.ts";
+import type { Clock } from "../base/clock.ts";
+import { type Code, isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { hasCode } from "../base/system_error.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { type Code, isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { hasCode } from "../system_error.ts";
+import { BucketFailure } from "./bucket/mod.ts";
 import type { StoredFile } from "./file_store.ts";
 import { toMegabytes } from "./model.ts";
 import { type ModelsPlace, NO_ROOM, storeBytes } from "./model_files.ts";

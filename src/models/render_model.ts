@@ -1,4 +1,4 @@
-import { toTimestamp } from "../calendar.ts";
+import { toTimestamp } from "../base/calendar.ts";
 import type { FoundModel } from "./list_versions.ts";
 import type { ModelFacts, ModelSummary, NewModel } from "./model.ts";
 

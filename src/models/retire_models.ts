@@ -3,9 +3,9 @@
 import { rm } from "node:fs/promises";
 import { basename } from "node:path";
 import { auditCte, type By } from "../audit/mod.ts";
-import { DAY_MS } from "../calendar.ts";
+import { DAY_MS } from "../base/calendar.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Database, isStorableText } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import type { ModelChange } from "./change_models.ts";
 import { isStoredAs } from "./file_store.ts";
 import { listFiles, type ModelsPlace } from "./model_files.ts";

@@ -9,10 +9,10 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { isForeignPath } from "../base/host/mod.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Database } from "../database/mod.ts";
-import { isForeignPath } from "../host/mod.ts";
-import { listProcesses } from "../processes/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { listProcesses } from "../database/processes/mod.ts";
 import { makeFolder } from "./file_store.ts";
 import { type ModelsPlace, modelsFolderOf } from "./model_files.ts";
 

@@ -1,7 +1,7 @@
 /** The part of a login that all ways of logging in share: a session begins, and the audit log gets a row. */
 import { type Actor, auditCte } from "../audit/mod.ts";
+import { newUuid, toId } from "../base/ids.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { newUuid, toId } from "../ids.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import type { Role } from "./scopes.ts";
 

@@ -1,4 +1,4 @@
-import { deleteInBatches, type TaskContext, type UpkeepTask } from "../upkeep/mod.ts";
+import { deleteInBatches, type TaskContext, type UpkeepTask } from "../database/upkeep/mod.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 import { deleteEndedCodes } from "./login_codes.ts";
 import { isForgottenSession } from "./sessions.ts";

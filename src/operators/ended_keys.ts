@@ -3,8 +3,9 @@
  * customers. The times are in the row of the operator, which each statement locks: so they count for all sessions and all
  * processes together, however many requests race.
  */
+
+import type { Refusal } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import type { Refusal } from "../refusal.ts";
 import { refuseOldProof, type Session } from "./sessions.ts";
 
 /** So many keys may be ended within an hour without a fresh proof. */

@@ -5,8 +5,8 @@
  * is killed.
  */
 import { auditCte } from "../audit/mod.ts";
-import { HOUR_MS, toTimestamp } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { HOUR_MS, toTimestamp } from "../base/calendar.ts";
+import type { Clock } from "../base/clock.ts";
 import { createWaitingRows, createWriteBehind, type Database } from "../database/mod.ts";
 
 export type FailedLogins = ReturnType<typeof createFailedLogins>;

@@ -7,10 +7,11 @@
  * key is sealed with a key derived from the root secret and the raw `Idempotency-Key`, of which only a hash is stored.
  * So the database and the root secret together are not enough to open an answer.
  */
+
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import type { Secrets } from "../base/secrets/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
-import type { MadeKey, StoreAnswer, StoredAnswer } from "../keys/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import type { Secrets } from "../secrets/mod.ts";
+import type { MadeKey, StoreAnswer, StoredAnswer } from "../licensing/keys/mod.ts";
 import { hashOf } from "./_secret_text.ts";
 
 /** A request that is carried out once, however often it is sent. */

@@ -3,9 +3,9 @@
  * provider. Rows are never deleted, so a name in the audit log means one person for ever.
  */
 import { auditCte, type By } from "../audit/mod.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { matching } from "../base/rule.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { matching } from "../rule.ts";
 import { deleteCodesOf, insertCode, makeCode, type NewCode } from "./login_codes.ts";
 import { ROLES, type Role } from "./scopes.ts";
 import { isLiveSession } from "./sessions.ts";

@@ -3,8 +3,8 @@
  * first login creates the operator, and every login gives the role that the groups have then.
  */
 import { type AuditAction, auditCte } from "../audit/mod.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { type BegunSession, type Login, makeSession, sessionCtes } from "./_begin_session.ts";
 import { randomDigits } from "./_secret_text.ts";
 import { deleteCodesOf } from "./login_codes.ts";

@@ -2,9 +2,10 @@
  * The right to a request that takes long. It was checked when the request began, and is checked again when the work ends,
  * in the statement that makes the change: a token can be revoked and an operator removed in the meantime.
  */
+
+import { parseId } from "../base/ids.ts";
+import type { Code } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { parseId } from "../ids.ts";
-import type { Code } from "../refusal.ts";
 import { hashOf } from "./_secret_text.ts";
 import type { Role, Scope } from "./scopes.ts";
 import { isAccepted } from "./tokens.ts";

@@ -3,9 +3,9 @@
  * which are stored with it, after 12 hours, by logout, or with its operator. Codes and cookies are stored as hashes.
  */
 import { auditCte, type By } from "../audit/mod.ts";
+import { parseId, toId } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { parseId, toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { type BegunSession, type Login, makeSession, sessionCtes } from "./_begin_session.ts";
 import { hashOf } from "./_secret_text.ts";
 import { takeCode } from "./login_codes.ts";

@@ -1,10 +1,10 @@
 /** Lists, renews and revokes tokens, and resumes tokens that a restore disabled. */
 import { auditCte, type By } from "../audit/mod.ts";
-import type { Brand } from "../brand.ts";
-import { NEVER_EXPIRES, PAST_EXPIRY, toTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, PAST_EXPIRY, toTimestamp } from "../base/calendar.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import type { Brand } from "../licensing/mod.ts";
 import { refuseEarlierEnd } from "../licensing/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
 import { hashOf } from "./_secret_text.ts";
 import { SCOPES_OF_RESTRICTED, SCOPES_RULE } from "./scopes.ts";
 import { generateToken, type Token, type TokenColumns, tokenColumns, toToken } from "./tokens.ts";

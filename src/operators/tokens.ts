@@ -1,13 +1,12 @@
 /** Tokens of programs: issue, and the check of each request. Only the SHA-256 of a token is stored. */
 import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
-import type { Brand } from "../brand.ts";
-import { PAST_EXPIRY } from "../calendar.ts";
+import { PAST_EXPIRY } from "../base/calendar.ts";
+import { newUuid } from "../base/ids.ts";
+import { parseTrustedProxies } from "../base/limits/mod.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import type { ParsingRule } from "../base/rule.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { newUuid } from "../ids.ts";
-import type { KeyMode, Restriction, Tier } from "../licensing/mod.ts";
-import { parseTrustedProxies } from "../limits/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import type { ParsingRule } from "../rule.ts";
+import type { Brand, KeyMode, Restriction, Tier } from "../licensing/mod.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { NAME_RULE } from "./people.ts";
 import { isTooWide, SCOPES, SCOPES_RULE, type Scope } from "./scopes.ts";

@@ -1,6 +1,7 @@
-import { refuseAdminListener } from "../config/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { readTlsIdentity } from "../base/tls/mod.ts";
 import { migrate, migrations, openDatabase } from "../database/mod.ts";
-import { openProvider } from "../identity/mod.ts";
+import { refuseAdminListener } from "../installation/config/mod.ts";
 import {
   type Installation,
   isSealed,
@@ -8,11 +9,10 @@ import {
   openSecrets,
   proveSecret,
 } from "../installation/mod.ts";
+import { prepareSigningKeys } from "../licensing/signed_licenses/mod.ts";
 import { openServedFiles } from "../models/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { openGitHubApp } from "../repository_token/mod.ts";
-import { prepareSigningKeys } from "../signed_licenses/mod.ts";
-import { readTlsIdentity } from "../tls/mod.ts";
+import { openGitHubApp } from "../models/repository_token/mod.ts";
+import { openProvider } from "../operators/identity/mod.ts";
 import type { ServiceOptions } from "./service.ts";
 import type { StopOrder } from "./stop_order.ts";
 

@@ -1,12 +1,12 @@
-import type { Clock } from "../clock.ts";
-import type { Config, ListenAddress } from "../config/mod.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../base/log.ts";
+import type { Platform } from "../base/platform/mod.ts";
+import type { Refusal } from "../base/refusal.ts";
+import type { Secrets } from "../base/secrets/mod.ts";
 import type { Database } from "../database/mod.ts";
+import type { Config, ListenAddress } from "../installation/config/mod.ts";
 import type { Installation } from "../installation/mod.ts";
-import type { KeyDirectory } from "../keys/mod.ts";
-import type { Log } from "../log.ts";
-import type { Platform } from "../platform/mod.ts";
-import type { Refusal } from "../refusal.ts";
-import type { Secrets } from "../secrets/mod.ts";
+import type { KeyDirectory } from "../licensing/keys/mod.ts";
 import type { EventGathering } from "../usage/mod.ts";
 import type { StopOrder } from "./stop_order.ts";
 

@@ -1,6 +1,6 @@
+import { originOf } from "../base/listener_url.ts";
+import { isRefusal, type Refusal } from "../base/refusal.ts";
 import { NO_DATA_FAULT } from "../database/embedded/mod.ts";
-import { originOf } from "../endpoints.ts";
-import { isRefusal, type Refusal } from "../refusal.ts";
 import { listen } from "./listen.ts";
 import { openStores } from "./open_stores.ts";
 import type { Service, ServiceOptions } from "./service.ts";

@@ -1,7 +1,7 @@
 /** Stops the parts of a service in the reverse order of their start, each within its limit. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../base/log.ts";
 
 /** Ends by the deadline; unfinished work is cut off then. */
 export interface Stoppable {

@@ -1,5 +1,5 @@
-import { DAY_MS } from "../calendar.ts";
-import type { UpkeepTask } from "../upkeep/mod.ts";
+import { DAY_MS } from "../base/calendar.ts";
+import type { UpkeepTask } from "../database/upkeep/mod.ts";
 
 /** A part is read in some milliseconds, so that other statements hardly wait for the disk. */
 const PART_BYTES = 2 * 1024 * 1024;

@@ -1,9 +1,9 @@
 /** Commits batches of events, and answers each event with its outcome. */
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
+import { Histogram } from "../base/histogram.ts";
+import type { Log } from "../base/log.ts";
+import { redactKeys } from "../base/secrets/mod.ts";
 import { constraintOf, type Database, type DatabaseUnavailable, isDataError } from "../database/mod.ts";
-import { Histogram } from "../histogram.ts";
-import type { Log } from "../log.ts";
-import { redactKeys } from "../secrets/mod.ts";
 import type { QueuedEvent } from "./_event_queue.ts";
 import { settle } from "./_settlement.ts";
 import { commitEvents, type Grant } from "./commit_events.ts";

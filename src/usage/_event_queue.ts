@@ -3,7 +3,7 @@
  *
  * An event that waits for another event with its claim (see `_claims.ts`) counts as waiting but is not in the queue.
  */
-import { DAY_MS } from "../calendar.ts";
+import { DAY_MS } from "../base/calendar.ts";
 import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 
 export interface QueuedEvent {

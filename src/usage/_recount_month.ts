@@ -1,8 +1,8 @@
 /** Counts the use of a month anew, from the use of each license, and stores the days that differ. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { daysOf, type Month } from "../calendar.ts";
+import { daysOf, type Month } from "../base/calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import type { TaskContext } from "../upkeep/mod.ts";
+import type { TaskContext } from "../database/upkeep/mod.ts";
 import { modesOfLicense } from "./report_usage.ts";
 
 export interface RecountOptions extends Pick<TaskContext, "isStopping"> {

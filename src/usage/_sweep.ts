@@ -8,7 +8,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Fragment, Sql } from "../database/mod.ts";
-import type { TaskContext } from "../upkeep/mod.ts";
+import type { TaskContext } from "../database/upkeep/mod.ts";
 
 /** The intended time of a batch: short, so that an event that arrives meanwhile is hardly slower. */
 const BATCH_MS = 4;

@@ -12,7 +12,7 @@
  * claim at the same moment, the later statement violates the constraint `claims_pkey` and is rolled back. The batch is
  * sent again; then the claim is known.
  */
-import { monthOf } from "../calendar.ts";
+import { monthOf } from "../base/calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
 import type { UsageEvent } from "./event.ts";

@@ -8,9 +8,9 @@
  * over, because its sum differs then. Corrections and months of earlier versions use the license's tier at the time of
  * counting.
  */
-import { DAY_MS, HOUR_MS, monthOf, toDay, toMonth } from "../calendar.ts";
+import { DAY_MS, HOUR_MS, monthOf, toDay, toMonth } from "../base/calendar.ts";
 import type { Database } from "../database/mod.ts";
-import type { TaskContext } from "../upkeep/mod.ts";
+import type { TaskContext } from "../database/upkeep/mod.ts";
 import { findTierChange, findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
 import { modesOfLicense } from "./report_usage.ts";
 

@@ -4,7 +4,7 @@
  * another one stopped.
  */
 import type { Database } from "../database/mod.ts";
-import type { TaskContext } from "../upkeep/mod.ts";
+import type { TaskContext } from "../database/upkeep/mod.ts";
 import { FIRST_PAGES, nextPages, rest } from "./_sweep.ts";
 
 /** Goes on until the texts are removed, or the service stops. */

@@ -8,8 +8,8 @@
  * So it is certain that this event was not stored.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { HistogramCounts } from "../base/histogram.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
-import type { HistogramCounts } from "../histogram.ts";
 import { type BatchCommitsOptions, createBatchCommits } from "./_batch_commits.ts";
 import { createClaims } from "./_claims.ts";
 import { createCommitSchedule } from "./_commit_schedule.ts";

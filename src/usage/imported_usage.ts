@@ -1,4 +1,4 @@
-import type { Month } from "../calendar.ts";
+import type { Month } from "../base/calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 
 /** Returns the CTE that writes the use of a month for imported keys, from a relation `line (license_id, used)`. */

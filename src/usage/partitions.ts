@@ -9,7 +9,7 @@
  * read neither partition, and an event on its way to the default partition would be refused. The lock is requested
  * with a short timeout, and again after growing pauses, because every insert waits behind the waiting request.
  */
-import { type Month, toMonth, toMonthText } from "../calendar.ts";
+import { type Month, toMonth, toMonthText } from "../base/calendar.ts";
 import type { Database } from "../database/mod.ts";
 
 /** The advisory lock of processes that create or drop partitions: any number except that of the migrations. */

@@ -1,8 +1,8 @@
 /** Renders use as JSON, and the use of a month for accounting also as CSV: commands and the API show the same. */
-import { type Month, toMonthText } from "../calendar.ts";
+import { type Month, toMonthText } from "../base/calendar.ts";
+import { renderCsv } from "../base/text/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { percentUsed } from "../licensing/mod.ts";
-import { renderCsv } from "../text/mod.ts";
 import { type MonthOfUse, type UsageByDay, type UseOfMonth, usagePages } from "./report_usage.ts";
 
 const COLUMNS = [

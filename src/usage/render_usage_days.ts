@@ -1,4 +1,4 @@
-import { DAY_MS, toDay, toTimestamp } from "../calendar.ts";
+import { DAY_MS, toDay, toTimestamp } from "../base/calendar.ts";
 import type { UsageDays } from "./usage_days.ts";
 
 /** The names by which the use of a day is divided. */

@@ -1,5 +1,6 @@
 /** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
-import { daysOf, type Month, toMonth, toMonthText } from "../calendar.ts";
+import { daysOf, type Month, toMonth, toMonthText } from "../base/calendar.ts";
+import { toId } from "../base/ids.ts";
 import {
   countRows,
   type Database,
@@ -8,7 +9,6 @@ import {
   readPages,
   type Sql,
 } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 
 export interface DayOfUse {

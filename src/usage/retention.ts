@@ -10,10 +10,10 @@
  * the next round tries again. The new name identifies a table that a failed drop left behind, so a table that an
  * operator detached stays. The counts in `usage` stay too.
  */
-import { DAY_MS, type Month, monthOf, toMonth } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { DAY_MS, type Month, monthOf, toMonth } from "../base/calendar.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Database } from "../database/mod.ts";
-import type { TaskContext } from "../upkeep/mod.ts";
+import type { TaskContext } from "../database/upkeep/mod.ts";
 import { PARTITION_LOCK } from "./partitions.ts";
 
 export interface RetireOptions extends Pick<TaskContext, "clock" | "isStopping"> {

@@ -3,8 +3,8 @@
  * drops old months, deletes old claims and old changes to counts, removes the texts of erased accounts, and counts the use
  * per day.
  */
-import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
-import type { TaskContext, UpkeepTask } from "../upkeep/mod.ts";
+import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../base/calendar.ts";
+import type { TaskContext, UpkeepTask } from "../database/upkeep/mod.ts";
 import { createSweep } from "./_sweep.ts";
 import { countUse } from "./count_use.ts";
 import { eraseTexts } from "./erase_texts.ts";

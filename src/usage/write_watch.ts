@@ -5,10 +5,10 @@
  * error, and one line when writes work again. While writes are refused, a row without counts and a temporary file are
  * written every second as a trial: without events from clients, no other write would show that writes work again.
  */
-import { monthOf } from "../calendar.ts";
-import { type Clock, type Repetition, repeat } from "../clock.ts";
+import { monthOf } from "../base/calendar.ts";
+import { type Clock, type Repetition, repeat } from "../base/clock.ts";
+import type { Log } from "../base/log.ts";
 import { type Database, refusedWrite, tryDisk } from "../database/mod.ts";
-import type { Log } from "../log.ts";
 
 export type WriteWatch = ReturnType<typeof watchWrites>;
 

@@ -1,6 +1,6 @@
 /** Schemas for the fields of answers, from which the OpenAPI documents are rendered. */
 import * as v from "valibot";
-import { type IdKind, toId } from "../ids.ts";
+import { type IdKind, toId } from "../base/ids.ts";
 
 /** Returns a schema of the known values that also accepts others: clients must accept values that are added later. */
 export function oneOfThese(known: readonly string[]) {

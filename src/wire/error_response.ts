@@ -1,6 +1,7 @@
 /** The status of each error code, and the body of every error. */
+
+import { type ClientCode, type Code, type OperatorCode, type Refusal, refuse } from "../base/refusal.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
-import { type ClientCode, type Code, type OperatorCode, type Refusal, refuse } from "../refusal.ts";
 
 const CLIENT_STATUSES: Readonly<Record<ClientCode, number>> = {
   MISSING_KEY: 400,

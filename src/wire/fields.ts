@@ -1,8 +1,8 @@
 /** Schemas for the fields of requests, with the limits that the contract sets. */
 import * as v from "valibot";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { inJsonSchema } from "../base/rule.ts";
 import { isStorableText } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { inJsonSchema } from "../rule.ts";
 
 /** Returns the schema of an optional text with at most `maxCharacters`; null counts as absent. */
 export function optionalText(maxCharacters: number) {

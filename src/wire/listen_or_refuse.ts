@@ -1,6 +1,6 @@
-import type { Listener, ListenOptions, Platform } from "../platform/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { hasCode, reasonOf } from "../system_error.ts";
+import type { Listener, ListenOptions, Platform } from "../base/platform/mod.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { hasCode, reasonOf } from "../base/system_error.ts";
 
 /**
  * Listens on an address. If that fails, refuses with the reason, followed by `remedy`. A missing right is

@@ -19,6 +19,7 @@ export {
 export { andThen, type Eventually } from "./eventually.ts";
 export { isOptionalText, optionalText, parseFields } from "./fields.ts";
 export { type Json, renderSchemas } from "./json_schema.ts";
+export { LIMITED_ENDPOINTS, type LimitedEndpoint } from "./limited_endpoints.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
 export { renderOpenApi, toPascalCase } from "./openapi.ts";
 export { COMMON_CONDITIONS, COMMON_HEADERS, header, optionalNumber } from "./openapi_facts.ts";

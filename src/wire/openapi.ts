@@ -3,7 +3,7 @@
  * listener describes its operations and states the facts of the document; nothing here knows a route.
  */
 import type { GenericSchema } from "valibot";
-import type { Code } from "../refusal.ts";
+import type { Code } from "../base/refusal.ts";
 import { statusOf, toWireCode } from "./error_response.ts";
 import { type Json, refTo, renderSchemas, withoutDefaults } from "./json_schema.ts";
 import type { DescribedAnswer, DescribedOperation } from "./openapi_operation.ts";

@@ -1,5 +1,5 @@
 /** The headers of answers and the conditions of refusals that mean the same on both listeners. */
-import type { ClientCode } from "../refusal.ts";
+import type { ClientCode } from "../base/refusal.ts";
 import type { Json } from "./json_schema.ts";
 import { BODY_LIMIT_BYTES } from "./read_body.ts";
 

@@ -1,4 +1,4 @@
-import type { Code } from "../refusal.ts";
+import type { Code } from "../base/refusal.ts";
 import type { Json } from "./json_schema.ts";
 
 /** The JSON body of a request. */

@@ -1,5 +1,5 @@
 /** Reads a request's body as a JSON object. The size limit holds for a declared length and for chunks. */
-import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import type { Eventually } from "./eventually.ts";
 
 export const BODY_LIMIT_BYTES = 64 * 1024;

@@ -1,8 +1,8 @@
 /** Accounts and models over the API. `same_changes_test.ts` compares their changes with those of the commands. */
 
 import { describe, expect, test } from "bun:test";
-import { newUuid, parseId, toId } from "../../src/ids.ts";
-import { revokeKey } from "../../src/keys/mod.ts";
+import { newUuid, parseId, toId } from "../../src/base/ids.ts";
+import { revokeKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { useAdmin, useForAll } from "../support/use.ts";

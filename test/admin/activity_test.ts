@@ -1,6 +1,6 @@
 /** `GET /activity` and the command `activity` give the same counts, which are those of the table. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { addActivity } from "../../src/activity/mod.ts";
+import { addActivity } from "../../src/usage/activity/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";

@@ -1,7 +1,7 @@
 /** Changes that are made, but whose result the database does not return in time. */
 import { describe, expect, test } from "bun:test";
+import { toId } from "../../src/base/ids.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { toId } from "../../src/ids.ts";
 import { useAdmin } from "../support/use.ts";
 import { stopWaiting } from "./stop_waiting.ts";
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { changesOf } from "../../src/admin/frame/console/components/changes.tsx";
 import { cutText } from "../../src/admin/frame/console/cut_text.ts";
-import { escapeControls } from "../../src/text/mod.ts";
+import { escapeControls } from "../../src/base/text/mod.ts";
 
 describe("changesOf()", () => {
   test("shows an instant as all pages do", () => {

@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { ACTIONS, wordsOf } from "../../src/audit/mod.ts";
-import { monthOf } from "../../src/calendar.ts";
+import { monthOf } from "../../src/base/calendar.ts";
+import { parseCsvLine } from "../../src/base/text/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { importKeys, parseImportFields } from "../../src/keys/mod.ts";
-import { parseCsvLine } from "../../src/text/mod.ts";
+import { importKeys, parseImportFields } from "../../src/licensing/keys/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { useAdmin, useForAll } from "../support/use.ts";

@@ -1,8 +1,8 @@
 /** The routes below /admin/v1/keys that read and change an issued key. */
 
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { generateApiKey, type IssuedKey } from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { generateApiKey, type IssuedKey } from "../../src/licensing/keys/mod.ts";
 import type { CallOptions } from "../support/admin.ts";
 import { BRAND, countRows } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";

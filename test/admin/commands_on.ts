@@ -1,6 +1,6 @@
 /** Runs commands on the database of a test, to compare their results with those of the API. */
 
-import type { Clock } from "../../src/clock.ts";
+import type { Clock } from "../../src/base/clock.ts";
 import { type CommandLine, createCommandLine, type Ended, type RunOptions } from "../cli/command_line.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";

@@ -1,7 +1,7 @@
 /** Cursors of lists: a cursor keeps the time of the first page, and fits only its own list and filters. */
 import { describe, expect, test } from "bun:test";
 import { MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { isRefusal, type Refusal } from "../../src/base/refusal.ts";
 
 const LIST = { name: "keys", filters: { tier: "free", search: "olga" } };
 const AT = new Date("2026-11-20T12:00:00.123Z");

@@ -2,8 +2,9 @@
  * Serves operators in a process of its own, and kills itself with SIGKILL when the statement that makes a key has
  * committed, before the answer. Its argument is the address of the database as JSON; it prints its own address.
  */
+
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 

@@ -8,7 +8,7 @@ import { PAGE_FIELDS } from "../../src/admin/frame/api/page.ts";
 import { keyFor } from "../../src/admin/frame/api/path_ids.ts";
 import { route } from "../../src/admin/frame/api/route.ts";
 import { ROUTES } from "../../src/admin/things.ts";
-import { inJsonSchema } from "../../src/rule.ts";
+import { inJsonSchema } from "../../src/base/rule.ts";
 import { BRAND } from "../support/issue.ts";
 import { lintDocument } from "../support/lint_document.ts";
 import { useAdmin } from "../support/use.ts";

@@ -1,6 +1,6 @@
 /** Nothing ends earlier without a word for it, at any door; the answer to a change says what changed. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { generateApiKey } from "../../src/keys/mod.ts";
+import { generateApiKey } from "../../src/licensing/keys/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { BRAND } from "../support/issue.ts";
 import { useAdmin, useForAll } from "../support/use.ts";

@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
-import { createLicenseSigner } from "../../src/signed_licenses/mod.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
+import { createLicenseSigner } from "../../src/licensing/signed_licenses/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";

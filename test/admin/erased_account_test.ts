@@ -3,8 +3,8 @@
  * revoked, but not rotated, resumed or renewed.
  */
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { toId } from "../../src/ids.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { toId } from "../../src/base/ids.ts";
 import {
   generateApiKey,
   type IssuedKey,
@@ -14,7 +14,7 @@ import {
   revokeKey,
   rotateKey,
   suspendKey,
-} from "../../src/keys/mod.ts";
+} from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,

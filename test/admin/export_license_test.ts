@@ -1,9 +1,9 @@
 /** POST /admin/v1/keys/{id}/license: a signed license for a customer without a network. */
 
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { parseLicenseFile, toJwk, verifySignature } from "../../src/signed_licenses/mod.ts";
-import { listSigningKeys } from "../../src/signed_licenses/signing_keys.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { parseLicenseFile, toJwk, verifySignature } from "../../src/licensing/signed_licenses/mod.ts";
+import { listSigningKeys } from "../../src/licensing/signed_licenses/signing_keys.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { setPlaces } from "../support/machines.ts";

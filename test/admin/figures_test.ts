@@ -1,13 +1,13 @@
 /** Use by day, the stored figures, and the lists of keys that use them. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Database, Sql } from "../../src/database/mod.ts";
-import { computeFigures } from "../../src/figures/mod.ts";
-import { listKeys } from "../../src/keys/mod.ts";
+import { listKeys } from "../../src/licensing/keys/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
-import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { createTestClock } from "../support/clock.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
+import { makeRandomCustomers } from "../usage/figures/random_customers.ts";
 import { commandsOn } from "./commands_on.ts";
 import { readAll } from "./list_kit.ts";
 

@@ -1,10 +1,10 @@
 /** The rows that the page Health makes from findings, expiries and processes. */
 import { describe, expect, test } from "bun:test";
-import type { Unusual } from "../../src/activity/mod.ts";
 import { listExpiries, summarize } from "../../src/admin/health/health_rows.ts";
-import type { Finding } from "../../src/doctor/mod.ts";
+import type { ServingProcess } from "../../src/database/processes/mod.ts";
+import type { Finding } from "../../src/installation/doctor/mod.ts";
 import type { ListedToken } from "../../src/operators/mod.ts";
-import type { ServingProcess } from "../../src/processes/mod.ts";
+import type { Unusual } from "../../src/usage/activity/mod.ts";
 import { NOW } from "../support/issue.ts";
 
 const DAY_MS = 86_400_000;

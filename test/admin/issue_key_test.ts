@@ -1,10 +1,10 @@
 /** POST /admin/v1/keys: the key, the restriction of the token, and the answer to a repeated request. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { parseId } from "../../src/ids.ts";
-import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { findKey, hashApiKey, keyPattern } from "../../src/licensing/keys/mod.ts";
 import { changeLicense, createLicenseChanges, oneYearAfter } from "../../src/licensing/mod.ts";
 import { renewToken } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 

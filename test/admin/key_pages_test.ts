@@ -1,7 +1,7 @@
 /** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
 
 import { beforeAll, describe, expect, test } from "bun:test";
-import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/calendar.ts";
+import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/base/calendar.ts";
 import { dumpText } from "../support/dump.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";

@@ -1,7 +1,7 @@
 /** The list of keys as CSV: all keys that meet the conditions of the page, and nothing that a spreadsheet runs. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { computeFigures } from "../../src/figures/mod.ts";
-import { type IssuedKey, toHint } from "../../src/keys/mod.ts";
+import { type IssuedKey, toHint } from "../../src/licensing/keys/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 

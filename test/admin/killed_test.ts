@@ -1,7 +1,7 @@
 /** Requests that are repeated because the service was killed between the commit and the answer. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { findKey, hashApiKey } from "../../src/keys/mod.ts";
+import { findKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
 import { countRows } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";

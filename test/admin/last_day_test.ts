@@ -1,6 +1,6 @@
 /** A day alone as the end of something is its last second, UTC, at every door that reads an end, and may be today. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { generateApiKey } from "../../src/keys/mod.ts";
+import { generateApiKey } from "../../src/licensing/keys/mod.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin, useForAll } from "../support/use.ts";

@@ -1,8 +1,8 @@
 /** GET and PATCH /admin/v1/licenses/{id}. */
 
 import { describe, expect, test } from "bun:test";
-import { toId } from "../../src/ids.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import { toId } from "../../src/base/ids.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { useAdmin } from "../support/use.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 

@@ -1,7 +1,7 @@
 /** The filters of the lists: they find what the commands find, and a refusal names the filter. */
 
 import { describe, expect, test } from "bun:test";
-import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
+import { revokeKey, rotateKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";

@@ -1,6 +1,6 @@
 /** Functions that the tests of lists share: they read a list to its end, and make the rows that lists show. */
 import { expect } from "bun:test";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";

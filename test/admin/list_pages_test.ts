@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { renderPlace } from "../../src/admin/frame/console/components/list.tsx";
 import { countRows, MOST_COUNTED } from "../../src/database/mod.ts";
-import { computeFigures } from "../../src/figures/mod.ts";
-import { KEY_SORTS } from "../../src/keys/mod.ts";
+import { KEY_SORTS } from "../../src/licensing/keys/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";

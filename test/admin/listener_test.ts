@@ -1,10 +1,10 @@
 /** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFileSync } from "node:fs";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { openSession } from "../../src/database/mod.ts";
-import type { Finding } from "../../src/doctor/mod.ts";
+import type { Finding } from "../../src/installation/doctor/mod.ts";
 import { issueToken, SCOPES } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { ENDPOINTS } from "../support/endpoints.ts";
 import { inTransaction } from "../support/in_transaction.ts";

@@ -1,8 +1,8 @@
 /** The lists of the API: pages without gaps and repetitions, and bounds. */
 import { describe, expect, test } from "bun:test";
+import { parseId } from "../../src/base/ids.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges, updateAccount } from "../../src/licensing/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { uuidOf } from "../support/keys.ts";

@@ -1,7 +1,7 @@
 /** Every door shows the same states of machines, and each condition finds the machines that have its state in the list. */
 import { afterAll, expect, test } from "bun:test";
-import { toId } from "../../src/ids.ts";
-import { MACHINE_STATES, noteEnds, releaseByOperator } from "../../src/machines/mod.ts";
+import { toId } from "../../src/base/ids.ts";
+import { MACHINE_STATES, noteEnds, releaseByOperator } from "../../src/licensing/machines/mod.ts";
 import { ACTOR, NOW, orThrow } from "../support/issue.ts";
 import { licenseWith, placeMachine, setEnd } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";

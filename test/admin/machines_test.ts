@@ -1,6 +1,6 @@
 /** Machines by the API for operators: the list, one machine, and its release. */
 import { describe, expect, test } from "bun:test";
-import { toId } from "../../src/ids.ts";
+import { toId } from "../../src/base/ids.ts";
 import { licenseWith, placeMachine, setEnd } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { readAll } from "./list_kit.ts";

@@ -1,8 +1,14 @@
 /** An action on many keys first shows for each license what it is and what it becomes, and shortens none by mistake. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { type IssuedKey, type RotatedKey, revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import {
+  type IssuedKey,
+  type RotatedKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/licensing/keys/mod.ts";
 import { changeLicense, createLicenseChanges, type LicenseChange } from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";

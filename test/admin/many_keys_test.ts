@@ -1,10 +1,10 @@
 /** One action on many keys of the list: what is asked before, what is changed in which request, and what failed. */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type AuditRow, listAudit } from "../../src/audit/mod.ts";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { newUuid, toId } from "../../src/base/ids.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { newUuid, toId } from "../../src/ids.ts";
-import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
+import type { IssuedKey, IssueRequest } from "../../src/licensing/keys/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { accountOf, uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";

@@ -1,7 +1,7 @@
 /** Every list of Overview that has a link shows what the link finds: neither more customers nor fewer. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { computeFigures } from "../../src/figures/mod.ts";
-import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
+import type { IssuedKey, IssueRequest } from "../../src/licensing/keys/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { uuidOf } from "../support/keys.ts";
 import { placeMachine, setPlaces } from "../support/machines.ts";

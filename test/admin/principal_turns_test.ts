@@ -1,8 +1,8 @@
 /** No operator and no token takes the connections to the database away from the others. */
 import { expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { startAdmin } from "../support/admin.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { inTransaction } from "../support/in_transaction.ts";

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import Ajv2020 from "ajv/dist/2020";
 import { renderDocument } from "../../src/admin/frame/api/document.ts";
 import { ROUTES } from "../../src/admin/things.ts";
-import { createBrand } from "../../src/brand.ts";
+import { createBrand } from "../../src/licensing/mod.ts";
 import { BRAND } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { makeSample } from "./sample_requests.ts";

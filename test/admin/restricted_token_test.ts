@@ -1,8 +1,8 @@
 /** Restricted tokens: the accounts that they may join, the scopes that they can have, and the keys that they see. */
 import { describe, expect, test } from "bun:test";
 import { ROUTES } from "../../src/admin/things.ts";
-import { newUuid, toId } from "../../src/ids.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import { newUuid, toId } from "../../src/base/ids.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
 import { issueToken, renewToken, SCOPES, SCOPES_OF_RESTRICTED, type Scope } from "../../src/operators/mod.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";

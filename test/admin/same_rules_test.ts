@@ -1,9 +1,9 @@
 /** Each value has one rule: every door accepts the same texts, and refuses the others with the same sentence. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { readImportFile } from "../../src/cli/import_file.ts";
-import { generateApiKey } from "../../src/keys/mod.ts";
+import { generateApiKey } from "../../src/licensing/keys/mod.ts";
 import { generateToken } from "../../src/operators/tokens.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { dumpText } from "../support/dump.ts";
 import { BRAND } from "../support/issue.ts";
 import { useAdmin, useForAll } from "../support/use.ts";

@@ -1,13 +1,13 @@
 /** A sample request for each route of the API, which succeeds with a token of the route's scope. */
 
 import { hash, randomUUID } from "node:crypto";
-import { addActivity } from "../../src/activity/mod.ts";
 import { ROUTES } from "../../src/admin/things.ts";
-import { computeFigures } from "../../src/figures/mod.ts";
-import { toId } from "../../src/ids.ts";
-import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { toId } from "../../src/base/ids.ts";
+import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
+import { addActivity } from "../../src/usage/activity/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";

@@ -1,7 +1,7 @@
 /** A sample visit for each route of the console. */
 import { hash, randomUUID } from "node:crypto";
-import { parseId } from "../../src/ids.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { enter } from "../operators/login.ts";

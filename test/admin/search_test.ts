@@ -4,8 +4,8 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { toId } from "../../src/ids.ts";
-import { generateApiKey, type IssuedKey, toHint } from "../../src/keys/mod.ts";
+import { toId } from "../../src/base/ids.ts";
+import { generateApiKey, type IssuedKey, toHint } from "../../src/licensing/keys/mod.ts";
 import { ROLES } from "../../src/operators/mod.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";

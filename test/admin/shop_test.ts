@@ -1,6 +1,6 @@
 /** The shop of the manual: a script that issues keys with a token that can do nothing else, while both are killed. */
 import { beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { findKey, hashApiKey } from "../../src/keys/mod.ts";
+import { findKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { openShop } from "../support/shop.ts";

@@ -1,9 +1,9 @@
 /** `GET /status`: a short form of `doctor`, examined at most once a minute. */
 import { describe, expect, test } from "bun:test";
-import { addActivity } from "../../src/activity/mod.ts";
-import { readConfig } from "../../src/config/config.ts";
-import { examineBriefly } from "../../src/doctor/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { readConfig } from "../../src/installation/config/config.ts";
+import { examineBriefly } from "../../src/installation/doctor/mod.ts";
+import { addActivity } from "../../src/usage/activity/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { uuidOf } from "../support/keys.ts";

@@ -4,7 +4,8 @@ import { createHash, hash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
-import { parseId } from "../../src/ids.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { createFileDirectory, findRegistered, modelsFolderOf, pathOfFile } from "../../src/models/mod.ts";
 import { isTooSlow } from "../../src/models/receive_file.ts";
 import { deleteEnded } from "../../src/operators/delete_ended.ts";
@@ -17,7 +18,6 @@ import {
   revokeToken,
   setRole,
 } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestToken } from "../support/admin.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";

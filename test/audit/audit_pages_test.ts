@@ -8,7 +8,7 @@ import {
   type ListedAuditRow,
   listAudit,
 } from "../../src/audit/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { NOW } from "../support/issue.ts";
 import { countRowsRead } from "../support/rows_read.ts";

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { followAudit, listAudit } from "../../src/audit/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { hashApiKey, type IssuedKey, revokeKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use.ts";

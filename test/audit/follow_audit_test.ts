@@ -1,9 +1,9 @@
 /** Following the audit log: every row once, in the order of transactions, however late a transaction commits. */
 import { describe, expect, test } from "bun:test";
 import { type AuditFilter, type AuditPart, followAudit } from "../../src/audit/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { type DatabaseSession, openSession } from "../../src/database/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";

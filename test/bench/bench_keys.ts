@@ -5,7 +5,7 @@
 import { hash } from "node:crypto";
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import type { ImportLine } from "../../src/keys/mod.ts";
+import type { ImportLine } from "../../src/licensing/keys/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 
 /** Returns the key with that number. It looks random, as real keys do. */

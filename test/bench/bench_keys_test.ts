@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { createBrand } from "../../src/brand.ts";
-import { keyPattern } from "../../src/keys/mod.ts";
+import { keyPattern } from "../../src/licensing/keys/mod.ts";
+import { createBrand } from "../../src/licensing/mod.ts";
 import { benchKey, keyNumbers } from "./bench_keys.ts";
 
 const all = { first: 0, step: 1, count: 1_000 };

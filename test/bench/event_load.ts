@@ -1,5 +1,5 @@
 /** The load of events, and the checks of a service after such a load. */
-import type { Finding } from "../../src/doctor/mod.ts";
+import type { Finding } from "../../src/installation/doctor/mod.ts";
 import type { LoadJob, LoadResult } from "./load_job.ts";
 import type { Bench } from "./row_group.ts";
 import type { Server } from "./stage.ts";

@@ -3,11 +3,11 @@
  * group commits; `--plain` stores each event with its own statement, as many at a time as the service has
  * connections. `bun test/bench/event_service.ts DATA_DIR [--plain]`; settings by the environment.
  */
-import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config/config.ts";
-import { createLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { createLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { readConfig } from "../../src/installation/config/config.ts";
 import { startService } from "../../src/service/mod.ts";
 
 /** `openDatabase` opens at most this number of connections. */

@@ -3,13 +3,13 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { openEmbedded } from "../../src/database/embedded/mod.ts";
 import { migrate, migrations, openDatabase, openSession } from "../../src/database/mod.ts";
-import { computeFigures } from "../../src/figures/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 
 const [dataDir = "", keys = ""] = process.argv.slice(2);

@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from "../compiled/executable.ts";
 import { createOwnPostgres } from "../crash_test/postgres_process.ts";

@@ -5,13 +5,13 @@
  * input and prints its result. When its input ends, it stops PostgreSQL and ends.
  */
 import { createInterface } from "node:readline";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { type EmbeddedServer, openEmbedded } from "../../src/database/embedded/mod.ts";
 import { openDatabase, toTextArray } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { commitEvents, type UsageEvent } from "../../src/usage/mod.ts";
 import { postmasterOf } from "../compiled/executable.ts";
 import { readCounters } from "./generate_load.ts";

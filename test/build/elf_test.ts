@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { findPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
 import { glibcOfPostgres } from "../../src/build/compile.ts";
 import { glibcNeededBy, readElfNeeds } from "../../src/build/elf.ts";
-import { findPostgres } from "../../src/platform/bun/pack_postgres.ts";
 
 const machine = process.arch === "arm64" ? "arm64" : "x64";
 const folder = findPostgres()?.folder ?? "";

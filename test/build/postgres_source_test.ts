@@ -2,8 +2,8 @@
 import { afterEach, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { BUILT_POSTGRES } from "../../src/base/version.ts";
 import { fetchPostgresSource, POSTGRES_SOURCE } from "../../src/build/postgres_source.ts";
-import { BUILT_POSTGRES } from "../../src/version.ts";
 import { useFolder } from "../support/use_folder.ts";
 
 const folder = useFolder();

@@ -2,12 +2,12 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Ajv from "ajv";
+import { builtPostgres, packPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
 import { listDebianPackages } from "../../src/build/debian_packages.ts";
 import { readElfNeeds } from "../../src/build/elf.ts";
 import { BUN_CRATES, CHECKOUT, listPackages, POSTGRES } from "../../src/build/parts.ts";
 import { POSTGRES_SOURCE } from "../../src/build/postgres_source.ts";
 import { type ReleaseFile, renderSbom } from "../../src/build/sbom.ts";
-import { builtPostgres, packPostgres } from "../../src/platform/bun/pack_postgres.ts";
 import { useFolder } from "../support/use_folder.ts";
 
 const platform = process.arch === "arm64" ? "arm64" : "x64";

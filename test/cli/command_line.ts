@@ -5,9 +5,9 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { type Invocation, runCommandLine } from "../../src/cli/mod.ts";
-import { type Clock, systemClock } from "../../src/clock.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
 
 export interface Ended {

@@ -1,7 +1,7 @@
 /** Runs every command while a service runs: its output, its changes and its refusals. */
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { toHint } from "../../src/keys/mod.ts";
+import { toHint } from "../../src/licensing/keys/mod.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, createIssuer, refusalOf, usageErrorOf } from "./command_line.ts";

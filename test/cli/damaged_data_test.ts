@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { cleanUp, query, start } from "../database/embedded_test_kit.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, readFindings } from "./command_line.ts";

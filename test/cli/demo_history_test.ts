@@ -1,16 +1,9 @@
 import { beforeAll, describe, expect, test } from "bun:test";
-import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import { type Actor, listAudit } from "../../src/audit/mod.ts";
-import { monthOf } from "../../src/calendar.ts";
-import { systemClock } from "../../src/clock.ts";
+import { monthOf } from "../../src/base/calendar.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { parseId } from "../../src/base/ids.ts";
 import { type Database, openSession } from "../../src/database/mod.ts";
-import {
-  computeFigures,
-  findStoredLists,
-  MOST_DAYS_LEFT,
-  type StoredConditions,
-} from "../../src/figures/mod.ts";
-import { parseId } from "../../src/ids.ts";
 import {
   findKey,
   generateApiKey,
@@ -22,7 +15,7 @@ import {
   revokeKey,
   rotateKey,
   suspendKey,
-} from "../../src/keys/mod.ts";
+} from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
@@ -31,6 +24,13 @@ import {
   TIERS,
   type Tier,
 } from "../../src/licensing/mod.ts";
+import { deleteActivity, findActivity } from "../../src/usage/activity/mod.ts";
+import {
+  computeFigures,
+  findStoredLists,
+  MOST_DAYS_LEFT,
+  type StoredConditions,
+} from "../../src/usage/figures/mod.ts";
 import { countUse, importedUsageCte, readUsageDays } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";

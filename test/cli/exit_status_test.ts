@@ -16,9 +16,9 @@ import {
 } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { listenFailure } from "../../src/base/platform/listen_failure.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { listenFailure } from "../../src/platform/listen_failure.ts";
 import { listenOrRefuse } from "../../src/wire/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createExternalDatabase, type ExternalDatabase } from "../support/external_database.ts";

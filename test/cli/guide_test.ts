@@ -8,11 +8,11 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { lexer, type Token } from "marked";
+import type { ClientCode, Code } from "../../src/base/refusal.ts";
 import { PAGES } from "../../src/cli/guide/pages.ts";
 import { renderPage } from "../../src/cli/guide/render_page.ts";
 import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import type { ClientCode, Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { createCommandLine, createTestInvocation, type RunOptions } from "./command_line.ts";
 

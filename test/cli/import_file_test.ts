@@ -1,8 +1,8 @@
 /** The file of `claviger keys import`: JSON or CSV, read and checked as a whole. */
 import { describe, expect, test } from "bun:test";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { readImportFile } from "../../src/cli/import_file.ts";
 import type { Invocation } from "../../src/cli/invocation.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { BRAND } from "../support/issue.ts";
 
 const KEY = `svc_live_${"0a".repeat(24)}`;

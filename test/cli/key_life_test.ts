@@ -1,8 +1,8 @@
 /** Tests every change of a key by command while a service runs: each change is in force there within a second. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { toTimestamp } from "../../src/calendar.ts";
-import { toHint } from "../../src/keys/mod.ts";
+import { toTimestamp } from "../../src/base/calendar.ts";
+import { toHint } from "../../src/licensing/keys/mod.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, createIssuer, type Issued, type RunOptions, refusalOf } from "./command_line.ts";
 import { useServing } from "./use_command_line.ts";

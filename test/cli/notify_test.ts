@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Log } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { createNotifier } from "../../src/cli/notify.ts";
-import type { Log } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 
 import { until } from "../support/until.ts";

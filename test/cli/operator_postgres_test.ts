@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { VERSION } from "../../src/base/version.ts";
 import vex from "../../src/build/vex.json" with { type: "json" };
-import { KNOWN_MINORS } from "../../src/doctor/mod.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { VERSION } from "../../src/version.ts";
+import { KNOWN_MINORS } from "../../src/installation/doctor/mod.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_programs.ts";
 import { type CommandLine, createCommandLine, readFindings, refusalOf } from "./command_line.ts";
 
 const INSIDE = bunPlatform.postgresInside()?.version ?? "";
-const BACKUP = join(import.meta.dir, "../backup/fixtures/0.1.0.tar.zst");
+const BACKUP = join(import.meta.dir, "../installation/backup/fixtures/0.1.0.tar.zst");
 
 test("the known minor releases are those for which the faults of the PostgreSQL inside were reviewed", async () => {
   const archive = await bunPlatform.postgresArchive();

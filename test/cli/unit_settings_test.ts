@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "../../src/base/clock.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { checkFiles } from "../../src/cli/commands/config_command.ts";
 import { parseUnit, withUnitSettings } from "../../src/cli/unit_settings.ts";
-import { systemClock } from "../../src/clock.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { configOf } from "../support/config.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";

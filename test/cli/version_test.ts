@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { readOrigin } from "../../src/version.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { readOrigin } from "../../src/base/version.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { createCommandLine } from "./command_line.ts";
 

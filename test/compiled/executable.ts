@@ -1,7 +1,7 @@
 /** Runs the compiled executable in an empty folder with an empty environment, as an operator gets it. */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import type { Ended } from "../cli/command_line.ts";
 import { testFolder } from "../support/postgres.ts";

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { builtPostgres } from "../../src/platform/bun/pack_postgres.ts";
-import { BUILT_POSTGRES } from "../../src/version.ts";
+import { builtPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
+import { BUILT_POSTGRES } from "../../src/base/version.ts";
 import { until } from "../support/until.ts";
 import {
   builtExecutable,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readFindings } from "../cli/command_line.ts";
-import { createProviderBrowser } from "../identity/provider_browser.ts";
+import { createProviderBrowser } from "../operators/identity/provider_browser.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { CLIENT, startIdentityProvider, type TestProvider } from "../support/identity_provider.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";

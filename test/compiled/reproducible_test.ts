@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { cpSync, existsSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { builtPostgres } from "../../src/platform/bun/pack_postgres.ts";
+import { builtPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
 import { copyCheckout } from "../build/copy_checkout.ts";
 import { builtExecutable } from "./executable.ts";
 import { isBuilt } from "./installed.ts";

@@ -5,8 +5,8 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "../../src/base/clock.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
-import { systemClock } from "../../src/clock.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";

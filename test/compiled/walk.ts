@@ -23,7 +23,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { findSystemUser } from "../../src/host/system_users.ts";
+import { findSystemUser } from "../../src/base/host/system_users.ts";
 import { until } from "../support/until.ts";
 import { START_LIMIT_MS } from "./executable.ts";
 

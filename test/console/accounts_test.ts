@@ -1,8 +1,8 @@
 /** The list of accounts and the page of an account, in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { parseId } from "../../src/ids.ts";
-import { type IssuedKey, suspendKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { type IssuedKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges, listAccounts, renewAccount } from "../../src/licensing/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { useForAll } from "../support/use.ts";

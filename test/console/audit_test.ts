@@ -1,8 +1,8 @@
 /** The audit log, in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { parseId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { changeLicense, createLicenseChanges } from "../../src/licensing/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { useForAll } from "../support/use.ts";

@@ -6,7 +6,7 @@ import { serveAsset } from "../../src/admin/frame/console/assets.ts";
 import { Bars } from "../../src/admin/frame/console/components/charts.tsx";
 import { renderPage } from "../../src/admin/frame/console/page.tsx";
 import type { AdminEnv } from "../../src/admin/frame/options.ts";
-import { toTimestamp } from "../../src/calendar.ts";
+import { toTimestamp } from "../../src/base/calendar.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { type Browser, openBrowser, takeScreenshots } from "./support/browser.ts";

@@ -1,9 +1,9 @@
 /** The health of the service, in a real browser. */
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { addActivity } from "../../src/activity/mod.ts";
-import type { Finding } from "../../src/doctor/mod.ts";
-import { newUuid } from "../../src/ids.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import type { Finding } from "../../src/installation/doctor/mod.ts";
+import { addActivity } from "../../src/usage/activity/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";

@@ -1,7 +1,7 @@
 /** The form that issues a key, in a real browser. */
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { findKey, hashApiKey } from "../../src/keys/mod.ts";
+import { findKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";

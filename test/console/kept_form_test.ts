@@ -1,7 +1,7 @@
 /** What was typed into a form is still there after a login that the end of the session needed, and never otherwise. */
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import type { Role } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { useForAll } from "../support/use.ts";

@@ -3,15 +3,15 @@
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { findKey, hashApiKey, type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { findKey, hashApiKey, type IssuedKey, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import {
   listSigningKeys,
   parseLicenseFile,
   type Verified,
   verifySignature,
-} from "../../src/signed_licenses/mod.ts";
+} from "../../src/licensing/signed_licenses/mod.ts";
 import { setPlaces } from "../support/machines.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";

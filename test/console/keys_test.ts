@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import type { Database } from "../../src/database/mod.ts";
-import { computeFigures } from "../../src/figures/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";

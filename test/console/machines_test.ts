@@ -1,7 +1,7 @@
 /** The list of machines, the page of a machine, and the panels of keys and accounts, in a real browser. */
 import { describe, expect, test } from "bun:test";
-import { activateMachine, createMachineNames } from "../../src/machines/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { activateMachine, createMachineNames } from "../../src/licensing/machines/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { licenseWith, type TestLicense } from "../support/machines.ts";
 import { openSecrets } from "../support/secrets.ts";

@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { parseId } from "../../src/ids.ts";
+import { parseId } from "../../src/base/ids.ts";
 import { findRegistered, retireVersion } from "../../src/models/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";

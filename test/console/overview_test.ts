@@ -1,10 +1,10 @@
 /** The first page after the login, in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { addActivity } from "../../src/activity/mod.ts";
-import { computeFigures } from "../../src/figures/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { listKeys } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { listKeys } from "../../src/licensing/keys/mod.ts";
+import { addActivity } from "../../src/usage/activity/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";

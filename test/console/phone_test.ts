@@ -1,6 +1,6 @@
 /** The console on a phone: nothing is wider than the window, and the rows of lists begin near the top. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { computeFigures } from "../../src/figures/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { listKeys } from "../../src/keys/mod.ts";
+import { listKeys } from "../../src/licensing/keys/mod.ts";
 import { listTokens } from "../../src/operators/mod.ts";
 import { startConsoleWithProvider, startIdentityProvider } from "../support/identity_provider.ts";
 import { useForAll } from "../support/use.ts";

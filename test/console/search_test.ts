@@ -1,7 +1,7 @@
 /** The search box of every page, in a real browser. */
 import { beforeAll, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { add } from "../admin/list_kit.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";

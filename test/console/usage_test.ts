@@ -1,6 +1,6 @@
 /** The use of a month and of a year, in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { monthOf } from "../../src/calendar.ts";
+import { monthOf } from "../../src/base/calendar.ts";
 import { countUse, listUsage, readUsageCsv } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";

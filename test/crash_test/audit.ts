@@ -1,9 +1,9 @@
 /** Compares the answers that clients got with the rows in the database, while no request is open. */
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { type Database, openDatabase, toTextArray } from "../../src/database/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { hashApiKey } from "../../src/keys/mod.ts";
-import { silentLog } from "../../src/log.ts";
+import { hashApiKey } from "../../src/licensing/keys/mod.ts";
 import type { Ledger, Tally } from "./ledger.ts";
 import type { LoadKeys } from "./load.ts";
 import { addressOf, type Cluster } from "./postgres_process.ts";

@@ -7,12 +7,12 @@ import { closeSync, existsSync, openSync, readFileSync, statSync } from "node:fs
 import { connect } from "node:net";
 import { join } from "node:path";
 import postgres from "postgres";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
 import type { DatabaseAddress } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { testFolder } from "../support/postgres.ts";
 import { listPostmasters } from "./processes.ts";

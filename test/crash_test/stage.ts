@@ -4,11 +4,11 @@
  */
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { type Database, migrate, migrations } from "../../src/database/mod.ts";
-import type { IssueRequest } from "../../src/keys/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import type { IssueRequest } from "../../src/licensing/keys/mod.ts";
 import { issue } from "../support/issue.ts";
 import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
 import type { Random } from "../support/random.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { type Log, silentLog } from "../../src/base/log.ts";
 import { type Database, DatabaseUnavailable, openDatabase, type Sql } from "../../src/database/mod.ts";
-import { type Log, silentLog } from "../../src/log.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { shortest } from "../support/shortest.ts";

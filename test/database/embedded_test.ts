@@ -14,12 +14,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { hostMemoryBytes } from "../../src/base/host/mod.ts";
+import { type Log, silentLog } from "../../src/base/log.ts";
 import { readHolder } from "../../src/database/embedded/_holder.ts";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import { sharedBuffers } from "../../src/database/embedded/_settings.ts";
-import { hostMemoryBytes } from "../../src/host/mod.ts";
-import { type Log, silentLog } from "../../src/log.ts";
 import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
 import {
@@ -187,7 +187,7 @@ describe("openEmbedded() with an unusable folder", () => {
   });
 
   test("refuses a platform without an embedded PostgreSQL", async () => {
-    const { bunPlatform } = await import("../../src/platform/bun/mod.ts");
+    const { bunPlatform } = await import("../../src/base/platform/bun/mod.ts");
     const platform = { ...bunPlatform, postgresArchive: () => Promise.resolve(undefined) };
     expect(await open(makeFolder(), { platform })).toMatchObject({
       sentence: expect.stringContaining("DATABASE_URL"),

@@ -3,7 +3,10 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:
 import { connect } from "node:net";
 import { join } from "node:path";
 import postgres from "postgres";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal, type Refusal } from "../../src/base/refusal.ts";
 import { readPostmasterFile } from "../../src/database/embedded/_postmaster_file.ts";
 import {
   type EmbeddedAddress,
@@ -11,9 +14,6 @@ import {
   type EmbeddedServer,
   openEmbedded,
 } from "../../src/database/embedded/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { orThrow } from "../support/issue.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { silentLog } from "../../src/base/log.ts";
 import {
   constraintOf,
   DatabaseUnavailable,
@@ -6,7 +7,6 @@ import {
   openDatabase,
   type Sql,
 } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
 import { useTestDatabase } from "../support/use.ts";
 

@@ -2,8 +2,8 @@
 import { afterEach, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
-import { type Log, silentLog } from "../../src/log.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { type Log, silentLog } from "../../src/base/log.ts";
 import { until } from "../support/until.ts";
 import { cleanUp, isRunning, makeDataFolder, query, start } from "./embedded_test_kit.ts";
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createLookUpQueue, DatabaseUnavailable } from "../../src/database/mod.ts";
-import type { KeyRecord } from "../../src/keys/mod.ts";
+import type { KeyRecord } from "../../src/licensing/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
 import { shortest } from "../support/shortest.ts";

@@ -10,10 +10,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import type { Log } from "../../src/log.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import type { Log } from "../../src/base/log.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { cleanUp, makeDataFolder, makeFolder, open, query, start } from "./embedded_test_kit.ts";
 
 afterEach(cleanUp);

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type Log, silentLog } from "../../src/log.ts";
+import { type Log, silentLog } from "../../src/base/log.ts";
 import { cleanUp, makeDataFolder, query, start } from "./embedded_test_kit.ts";
 
 afterEach(cleanUp);

@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { readOperatorVersion } from "../../src/database/embedded/mod.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRoot } from "../support/is_root.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_programs.ts";

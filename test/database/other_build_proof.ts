@@ -6,12 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import postgres from "postgres";
-import { BUILT_POSTGRES } from "../../src/version.ts";
+import { BUILT_POSTGRES } from "../../src/base/version.ts";
 import { type CommandLine, createCommandLine } from "../cli/command_line.ts";
 import { connectionTo, examineCluster } from "../support/examine_cluster.ts";
 import { hasBoth, type OtherPostgres, unpackBuilt, unpackPackage } from "../support/postgres_programs.ts";
 
-const BACKUP = join(import.meta.dir, "../backup/fixtures/0.1.0.tar.zst");
+const BACKUP = join(import.meta.dir, "../installation/backup/fixtures/0.1.0.tar.zst");
 /** Orders that differ between C, the languages of glibc and ICU. */
 const NAMES = ["Zoë", "zoe", "ärger", "Ärger", "Arger", "I", "ı", "İ", "ß", "SS", "-a", "a b", "𝒳"];
 

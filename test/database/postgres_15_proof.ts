@@ -12,7 +12,13 @@ const isInstalled = existsSync(join(POSTGRES_15_BIN, "initdb"));
 if (!isInstalled) console.warn("No PostgreSQL 15 on this machine: the tests are not tried with it");
 
 const ROOT = join(import.meta.dir, "../..");
-const FILES = ["test/http/", "test/keys/", "test/usage/", "test/figures/", "test/shared_windows/"];
+const FILES = [
+  "test/clients/",
+  "test/licensing/keys/",
+  "test/usage/",
+  "test/usage/figures/",
+  "test/clients/shared_windows/",
+];
 const folder = mkdtempSync(join(tmpdir(), "claviger-postgres-15-"));
 const data = join(folder, "data");
 

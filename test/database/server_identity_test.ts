@@ -1,10 +1,10 @@
 /** Pulse and audit positions on a server that refuses the functions of the write-ahead log, as Aurora does. */
 import { expect, test } from "bun:test";
 import { followAudit } from "../../src/audit/mod.ts";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 

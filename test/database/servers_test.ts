@@ -1,9 +1,9 @@
 /** If an address names several servers, the client leaves one that does not answer after a second. */
 import { expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase, toDatabaseAddress } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { useTestDatabase } from "../support/use.ts";
 

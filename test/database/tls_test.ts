@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { PeerCertificate } from "node:tls";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { tlsOf } from "../../src/database/_tls.ts";
 import { parseDatabaseUrl } from "../../src/database/database_url.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { type OtherPostgres, unpackPackage } from "../support/postgres_programs.ts";
 import { until } from "../support/until.ts";
@@ -156,8 +156,8 @@ describe("sslmode", () => {
   test("verify-full trusts the authorities that the machine's administrator trusts", async () => {
     const script = `
       import { openDatabase } from "${join(import.meta.dir, "../../src/database/mod.ts")}";
-      import { systemClock } from "${join(import.meta.dir, "../../src/clock.ts")}";
-      import { silentLog } from "${join(import.meta.dir, "../../src/log.ts")}";
+      import { systemClock } from "${join(import.meta.dir, "../../src/base/clock.ts")}";
+      import { silentLog } from "${join(import.meta.dir, "../../src/base/log.ts")}";
       const database = openDatabase(
         { url: "postgres://claviger@${HOST}:5432/postgres?sslmode=verify-full" },
         { clock: systemClock, log: silentLog, maxConnections: 1, deadlineMs: 5_000 },

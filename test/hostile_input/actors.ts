@@ -3,8 +3,8 @@
  * installer's token. A request names each by its role, so that it means the same when it is sent again.
  */
 
-import type { IssuedKey } from "../../src/keys/mod.ts";
-import { clearInstallerToken } from "../../src/repository_token/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
+import { clearInstallerToken } from "../../src/models/repository_token/mod.ts";
 import { addHostedModel, type HostingService, PUBLIC_URL, testBytes } from "../support/hosted.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";

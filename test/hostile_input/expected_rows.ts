@@ -3,9 +3,9 @@
  * successful answers reported. The comparison finds a refused request that changed a row, and a success that
  * did not.
  */
-import type { Clock } from "../../src/clock.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { parseId } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { parseId } from "../../src/ids.ts";
 import type { Actors } from "./actors.ts";
 import type { RenderedRequest } from "./requests.ts";
 import type { WireAnswer } from "./wire.ts";

@@ -1,6 +1,6 @@
 /** Bodies and paths that no client library writes, each with its answer in the contract. */
 import { describe, expect, test } from "bun:test";
-import { generateApiKey } from "../../src/keys/mod.ts";
+import { generateApiKey } from "../../src/licensing/keys/mod.ts";
 import { ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import { addHostedModel, linkTo, testBytes } from "../support/hosted.ts";
 import { BRAND } from "../support/issue.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { newUuid, parseId, toId } from "../../src/ids.ts";
-import { revokeKey } from "../../src/keys/mod.ts";
+import { newUuid, parseId, toId } from "../../src/base/ids.ts";
+import { refuse } from "../../src/base/refusal.ts";
+import { revokeKey } from "../../src/licensing/keys/mod.ts";
 import {
   createLicenseChanges,
   eraseAccount,
@@ -11,7 +12,6 @@ import {
   searchAccounts,
   updateAccount,
 } from "../../src/licensing/mod.ts";
-import { refuse } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
 import { useForEach } from "../support/use.ts";

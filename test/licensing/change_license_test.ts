@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { endOfDay, NEVER_EXPIRES } from "../../src/calendar.ts";
-import { newUuid, parseId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
+import { endOfDay, NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { newUuid, parseId } from "../../src/base/ids.ts";
+import { type IssuedKey, revokeKey, rotateKey } from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,

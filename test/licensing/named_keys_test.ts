@@ -2,8 +2,8 @@
  * A text names keys by the start or end of the key, by ids, or by the external id. Every list understands the same texts.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { toId } from "../../src/ids.ts";
-import { type IssuedKey, listKeys, toHint } from "../../src/keys/mod.ts";
+import { toId } from "../../src/base/ids.ts";
+import { type IssuedKey, listKeys, toHint } from "../../src/licensing/keys/mod.ts";
 import { listAccounts, parseKeyParts, SEARCH_TEXT, searchAccounts } from "../../src/licensing/mod.ts";
 import { issue, NOW } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
-import { parseId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { type IssuedKey, revokeKey } from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,

@@ -1,4 +1,4 @@
-/** The tiers and their limits, copied literally from the contract. `http/validate_test.ts` has their features. */
+/** The tiers and their limits, copied literally from the contract. `test/clients/validate_test.ts` has their features. */
 import { expect, test } from "bun:test";
 import { effectiveLimit, includesTier, TIERS } from "../../src/licensing/mod.ts";
 import { useTestDatabase } from "../support/use.ts";

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { refusalOf } from "../cli/command_line.ts";
 import { useCommandLine } from "../cli/use_command_line.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";

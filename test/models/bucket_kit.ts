@@ -1,8 +1,8 @@
 /** A service whose model files are in a bucket, and another host that adds models to the same bucket. */
 import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { BucketSettings } from "../../src/bucket/mod.ts";
-import type { Config } from "../../src/config/mod.ts";
+import type { Config } from "../../src/installation/config/mod.ts";
+import type { BucketSettings } from "../../src/models/bucket/mod.ts";
 import { pathOfFile } from "../../src/models/mod.ts";
 import { type BucketStandIn, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";

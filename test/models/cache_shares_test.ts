@@ -4,8 +4,8 @@ import { hash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { HOUR_MS } from "../../src/calendar.ts";
-import { systemClock } from "../../src/clock.ts";
+import { HOUR_MS } from "../../src/base/calendar.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { deleteOldMarks, readHeld } from "../../src/models/_hold_marks.ts";
 import { createFileHolds, type FetchTurn } from "../../src/models/file_holds.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -336,7 +336,7 @@ describe("createFileHolds()", () => {
   test("does not count what a killed process held and fetched, 15 s after its last sign of life", async () => {
     const script = `
       import { createFileHolds } from ${JSON.stringify(join(import.meta.dir, "../../src/models/file_holds.ts"))};
-      import { systemClock } from ${JSON.stringify(join(import.meta.dir, "../../src/clock.ts"))};
+      import { systemClock } from ${JSON.stringify(join(import.meta.dir, "../../src/base/clock.ts"))};
       const holds = createFileHolds({ folder: process.argv[1], cacheBytes: 1_000, clock: systemClock });
       const file = ${JSON.stringify(one)};
       holds.take(file, { holder: "holder", bytes: 1, isOver: () => false });

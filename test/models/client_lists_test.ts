@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { type Database, DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
-import { silentLog } from "../../src/log.ts";
 import { addModel, createClientLists, parseNewModel } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";

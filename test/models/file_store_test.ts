@@ -17,8 +17,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isRefusal, type Refusal } from "../../src/base/refusal.ts";
 import { locateFile, modelsFolderOf, storeBytes, storeFile } from "../../src/models/mod.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { testBytes } from "../support/hosted.ts";
 import { isRoot } from "../support/is_root.ts";
 

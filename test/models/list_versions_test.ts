@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
-import { parseId } from "../../src/ids.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import {
   addModel,
   findRegistered,
@@ -9,7 +10,6 @@ import {
   removeModel,
   retireVersion,
 } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 import { useTestDatabase } from "../support/use.ts";

@@ -5,13 +5,13 @@ import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } f
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
-import { openBucket } from "../../src/bucket/mod.ts";
-import { HOUR_MS } from "../../src/calendar.ts";
+import { HOUR_MS } from "../../src/base/calendar.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { deleteMark, fetchingPathOf, holdPathOf, writeMark } from "../../src/models/_hold_marks.ts";
+import { openBucket } from "../../src/models/bucket/mod.ts";
 import { pathOfFile } from "../../src/models/file_store.ts";
 import { type StoredFile, storeBytes } from "../../src/models/mod.ts";
 import { makeRoom } from "../../src/models/model_files.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { objectOf } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";
 import { addTestModel } from "../support/models.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { createBrand } from "../../src/brand.ts";
-import { newUuid } from "../../src/ids.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { createBrand } from "../../src/licensing/mod.ts";
 import { MODEL_RULES, parseNewModel, toMegabytes } from "../../src/models/mod.ts";
 import { BRAND, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";

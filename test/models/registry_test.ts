@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
-import { newUuid, parseId } from "../../src/ids.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { newUuid, parseId } from "../../src/base/ids.ts";
+import { isRefusal, type Refusal } from "../../src/base/refusal.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import {
   addModel,
@@ -10,7 +11,6 @@ import {
   removeModel,
   retireVersion,
 } from "../../src/models/mod.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { databaseOf, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW, sentenceOf } from "../support/issue.ts";

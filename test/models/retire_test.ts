@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
 import { SHA256, useModelStage } from "./model_stage.ts";

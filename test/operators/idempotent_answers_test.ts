@@ -1,10 +1,10 @@
 /** A repeated request gets the stored answer; only the holder of the raw key can open it. */
 import { describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import type { StoreAnswer } from "../../src/keys/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../src/base/refusal.ts";
+import { generateRootSecret, type Secrets } from "../../src/base/secrets/mod.ts";
+import type { StoreAnswer } from "../../src/licensing/keys/mod.ts";
 import { answerOnce, issueToken, tokenPattern } from "../../src/operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../src/refusal.ts";
-import { generateRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";

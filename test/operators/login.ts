@@ -1,4 +1,6 @@
 /** Creates operators and sessions for tests that need a database but no service. */
+
+import { isRefusal } from "../../src/base/refusal.ts";
 import type { Database } from "../../src/database/mod.ts";
 import {
   type BegunSession,
@@ -7,7 +9,6 @@ import {
   type Role,
   redeemCode,
 } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 
 /** Creates a login code; with a role also the operator. */

@@ -1,9 +1,10 @@
 /** Operators are created by their first login, are never deleted, and one admin always remains. */
 import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import {
   issueToken,
   type LoginCode,
@@ -14,7 +15,6 @@ import {
   removeOperator,
   setRole,
 } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";

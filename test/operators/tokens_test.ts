@@ -1,7 +1,8 @@
 /** Tokens: the refusals at their issue, and the effects of renewing, revoking and resuming on the integration. */
 import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import {
   disableTokens,
   findTokens,
@@ -13,7 +14,6 @@ import {
   type Token,
   type TokenRequest,
 } from "../../src/operators/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { dumpText } from "../support/dump.ts";
 import { inTransaction, overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";

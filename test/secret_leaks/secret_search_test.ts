@@ -1,6 +1,6 @@
 /** The search finds secrets that are present. Otherwise a search without a result would show nothing. */
 import { describe, expect, test } from "bun:test";
-import { generateApiKey } from "../../src/keys/mod.ts";
+import { generateApiKey } from "../../src/licensing/keys/mod.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";

@@ -1,7 +1,7 @@
 /** Promise 8 for the database and the log: no key, token or secret is in a table or a log line. */
 import { expect, test } from "bun:test";
-import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
-import { listSigningKeys, openSigningKey } from "../../src/signed_licenses/mod.ts";
+import { generateApiKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
+import { listSigningKeys, openSigningKey } from "../../src/licensing/signed_licenses/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { warmUp } from "../../src/service/warm_up.ts";
 import { useDatabase } from "../support/use.ts";
 

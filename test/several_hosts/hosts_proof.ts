@@ -5,10 +5,10 @@
  * `HOSTS_SECONDS=600 make prove ARGS=test/several_hosts/hosts_proof.ts` goes on for ten minutes.
  */
 import { expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { type Database, openDatabase, toDatabaseAddress } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { type Admitted, type Emptied, tooMany } from "../shared_windows/history.ts";
+import { type Admitted, type Emptied, tooMany } from "../clients/shared_windows/history.ts";
 import { issue } from "../support/issue.ts";
 import { createRandom } from "../support/random.ts";
 import { useFolder } from "../support/use_folder.ts";

@@ -3,9 +3,9 @@
  * store none twice, a revoked key is refused within a second of the new primary's first answer, and no answer is late.
  */
 import { expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase, toDatabaseAddress } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { startTestService } from "../support/service.ts";
 import { expectStoredOnce } from "./expect_stored_once.ts";
 import { missingForPatroni, startPatroni } from "./patroni.ts";

@@ -3,7 +3,7 @@
  * process within a second. This holds while both are busy, and after a restart of their database.
  */
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { issue } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { until } from "../support/until.ts";

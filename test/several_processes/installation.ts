@@ -2,10 +2,10 @@
  * An installation of several processes: a PostgreSQL of its own that a test can restart, and any number of `serve`
  * processes, run as operators run them. Each process reaches the database through its own gate.
  */
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import type { EmbeddedAddress } from "../../src/database/embedded/mod.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { createCommandLine, type Ended } from "../cli/command_line.ts";
 import { cleanUp, makeDataFolder, start } from "../database/embedded_test_kit.ts";
 import { createTestClock } from "../support/clock.ts";

@@ -4,8 +4,8 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
+import { createLog } from "../../src/base/log.ts";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
-import { createLog } from "../../src/log.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { EXTENT } from "../evidence/extent.ts";
 import { createTestClock } from "../support/clock.ts";
 import { readSums } from "../support/events.ts";

@@ -1,6 +1,6 @@
 /** Checks in one place the form that the contract sets for every refusal. */
 import { expect } from "bun:test";
-import type { Code } from "../../src/refusal.ts";
+import type { Code } from "../../src/base/refusal.ts";
 import type { JsonResponse } from "./service.ts";
 
 /** Expects a refusal with that status and code: the body is `{error, code}` and contains no key. */

@@ -1,5 +1,5 @@
 /** A clock that runs like the real one and that a test can move, so that a test need not sleep. */
-import type { Clock } from "../../src/clock.ts";
+import type { Clock } from "../../src/base/clock.ts";
 
 export interface TestClock extends Clock {
   /** Moves both clocks ahead. */

@@ -1,4 +1,4 @@
-import { type Config, type ConfigSource, readConfig } from "../../src/config/mod.ts";
+import { type Config, type ConfigSource, readConfig } from "../../src/installation/config/mod.ts";
 import { orThrow } from "./issue.ts";
 
 /** Returns the configuration of an ordinary user with these variables. No file of this machine is read. */

@@ -4,7 +4,9 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import postgres from "postgres";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import {
   type Database,
   type DatabaseAddress,
@@ -12,8 +14,6 @@ import {
   migrations,
   openDatabase,
 } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { type TestServer, testServer } from "./postgres.ts";
 
 export interface TestDatabase {

@@ -4,12 +4,12 @@
  * writes one JSON line when it is ready, or when opening was refused.
  */
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { readPostmasterFile } from "../../src/database/embedded/_postmaster_file.ts";
 import { openEmbedded } from "../../src/database/embedded/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 
 const [dataDir = "", holder = "", binariesParent = ""] = process.argv.slice(2);
 const server = await openEmbedded({

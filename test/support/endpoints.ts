@@ -2,7 +2,7 @@
  * The endpoints with a limit, each with a right request, for tests that check the same rule for every
  * endpoint.
  */
-import type { LimitedEndpoint } from "../../src/endpoints.ts";
+import type { LimitedEndpoint } from "../../src/wire/mod.ts";
 import type { JsonResponse, TestService } from "./service.ts";
 
 export interface Endpoint {

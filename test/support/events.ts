@@ -1,6 +1,7 @@
 /** Makes usage events for tests that store them without HTTP. */
+
+import { newUuid } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
 import type { UsageEvent } from "../../src/usage/mod.ts";
 
 /** Makes an inference event of a license; `fields` replaces any field. */

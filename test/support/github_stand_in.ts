@@ -9,8 +9,8 @@ import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Clock } from "../../src/clock.ts";
-import type { GitHubAppSettings } from "../../src/repository_token/mod.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import type { GitHubAppSettings } from "../../src/models/repository_token/mod.ts";
 
 export type Behaviour =
   | { readonly kind: "grant"; readonly lifeMs?: number; readonly change?: object }

@@ -1,8 +1,8 @@
 /** Hosts models in a test's service, and follows the links to them. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { storeFile } from "../../src/models/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { addTestModel } from "./models.ts";
 import { testFolder } from "./postgres.ts";
 import { startTestService, type TestService, type TestServiceOptions } from "./service.ts";

@@ -1,9 +1,9 @@
 /** Starts the OpenID provider of `identity_provider_process.ts`, with a console whose operators log in there. */
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../../src/clock.ts";
-import { openProvider, type ProviderSettings } from "../../src/identity/mod.ts";
-import { createLog } from "../../src/log.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { createLog } from "../../src/base/log.ts";
+import { openProvider, type ProviderSettings } from "../../src/operators/identity/mod.ts";
 import { startAdmin, type TestAdmin } from "./admin.ts";
 import { createTestClock } from "./clock.ts";
 import { findFreePort } from "./find_free_port.ts";

@@ -1,5 +1,5 @@
 /** Sets the installer token of a test's service. */
-import { setInstallerToken } from "../../src/repository_token/mod.ts";
+import { setInstallerToken } from "../../src/models/repository_token/mod.ts";
 import { openSecrets } from "./secrets.ts";
 import type { TestService } from "./service.ts";
 

@@ -1,10 +1,10 @@
 /** Issues keys for tests that need a database but no service. */
 
-import { createBrand } from "../../src/brand.ts";
-import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
+import { isRefusal, type Refusal } from "../../src/base/refusal.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { type IssuedKey, type IssueRequest, issueKey } from "../../src/keys/mod.ts";
-import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { type IssuedKey, type IssueRequest, issueKey } from "../../src/licensing/keys/mod.ts";
+import { createBrand } from "../../src/licensing/mod.ts";
 
 export const BRAND = createBrand();
 export const NOW = new Date("2026-11-20T12:00:00Z");

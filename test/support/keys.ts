@@ -1,9 +1,9 @@
 /** Makes keys in every state that the contract knows. */
 
-import { parseId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges, type Tier } from "../../src/licensing/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import type { IssueOptions, TestService } from "./service.ts";
 
 /** A key in the right form that no test issues. */

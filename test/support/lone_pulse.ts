@@ -1,9 +1,9 @@
-import { type Clock, systemClock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
-import { createKeyCache } from "../../src/keys/key_cache.ts";
-import { createPulse } from "../../src/keys/pulse.ts";
-import { silentLog } from "../../src/log.ts";
+import { createKeyCache } from "../../src/licensing/keys/key_cache.ts";
+import { createPulse } from "../../src/licensing/keys/pulse.ts";
 
 /**
  * Makes a pulse and its cache without a service process. Until a test starts the pulse, it beats only when the test

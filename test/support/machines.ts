@@ -1,7 +1,8 @@
 /** Licenses with places for machines. */
+
+import { parseId } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { parseId } from "../../src/ids.ts";
-import { activateMachine, createMachineNames } from "../../src/machines/mod.ts";
+import { activateMachine, createMachineNames } from "../../src/licensing/machines/mod.ts";
 import { ACTOR, issue, NOW, orThrow } from "./issue.ts";
 import { openSecrets } from "./secrets.ts";
 

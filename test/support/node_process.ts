@@ -9,10 +9,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../../src/clock.ts";
-import type { Config } from "../../src/config/config.ts";
-import { SETTINGS } from "../../src/config/settings.ts";
+import type { Clock } from "../../src/base/clock.ts";
 import type { DatabaseAddress } from "../../src/database/mod.ts";
+import type { Config } from "../../src/installation/config/config.ts";
+import { SETTINGS } from "../../src/installation/config/settings.ts";
 import type { Service } from "../../src/service/mod.ts";
 import { startFaultyProxy } from "./faulty_proxy.ts";
 import type { Offsets } from "./moved_clock.ts";

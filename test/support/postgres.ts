@@ -25,13 +25,13 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import type { FileLock } from "../../src/base/platform/mod.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { type EmbeddedServer, openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { migrate, migrations } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import type { FileLock } from "../../src/platform/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 
 /** The address of a server, in one of two forms. */
 export type TestServer =

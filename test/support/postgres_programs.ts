@@ -1,7 +1,7 @@
 /** Unpacks the programs of another PostgreSQL 18 than the one inside, as an operator would install them. */
 import { chmodSync, copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { builtPostgres, packPostgres } from "../../src/platform/bun/pack_postgres.ts";
+import { builtPostgres, packPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
 import { testFolder } from "./postgres.ts";
 
 const modules = join(import.meta.dir, "../../node_modules");

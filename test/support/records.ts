@@ -1,7 +1,7 @@
 /** Makes key records without a database, for tests of the code that caches or passes on records. */
-import { newUuid } from "../../src/ids.ts";
-import { parseKeyHash } from "../../src/keys/key_hash.ts";
-import type { KeyRecord } from "../../src/keys/mod.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { parseKeyHash } from "../../src/licensing/keys/key_hash.ts";
+import type { KeyRecord } from "../../src/licensing/keys/mod.ts";
 
 /** Makes the record of an active research key; `fields` replaces any field. For a cache, set the hash. */
 export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {

@@ -14,7 +14,7 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { startRun, stopTestServer } from "./postgres.ts";
 
 /** Two files more than there are cores, since many tests wait. Several tests judge answers within a second. */

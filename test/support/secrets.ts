@@ -1,4 +1,4 @@
-import { createSecrets, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
+import { createSecrets, parseRootSecret, type Secrets } from "../../src/base/secrets/mod.ts";
 
 /** The root secret of the test services; it protects no data. */
 export const TEST_SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

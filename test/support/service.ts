@@ -2,15 +2,16 @@
  * Starts a service in this process on port 0, with its own database: real HTTP, real PostgreSQL. With
  * `TEST_PLATFORM=node` the service runs as a process on Node instead (see `node_process.ts`).
  */
-import type { Config } from "../../src/config/mod.ts";
+
+import { createLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import type { Platform } from "../../src/base/platform/mod.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
-import { LIMITED_ENDPOINTS } from "../../src/endpoints.ts";
-import { type IssuedKey, issueKey } from "../../src/keys/mod.ts";
+import type { Config } from "../../src/installation/config/mod.ts";
+import { type IssuedKey, issueKey } from "../../src/licensing/keys/mod.ts";
 import type { KeyMode, Tier } from "../../src/licensing/mod.ts";
-import { createLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import type { Platform } from "../../src/platform/mod.ts";
 import { type Service, startService } from "../../src/service/mod.ts";
+import { LIMITED_ENDPOINTS } from "../../src/wire/mod.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { configOf } from "./config.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";

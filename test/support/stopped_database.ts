@@ -1,8 +1,8 @@
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { openEmbedded } from "../../src/database/embedded/mod.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { orThrow } from "./issue.ts";
 
 /** Opens the database in a data folder while no service runs there. */

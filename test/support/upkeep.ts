@@ -1,7 +1,7 @@
-import type { Clock } from "../../src/clock.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import type { Log } from "../../src/base/log.ts";
 import type { DatabaseAddress } from "../../src/database/mod.ts";
-import type { Log } from "../../src/log.ts";
-import { createUpkeep, type Upkeep } from "../../src/upkeep/mod.ts";
+import { createUpkeep, type Upkeep } from "../../src/database/upkeep/mod.ts";
 import { createUsageUpkeep, type UsageUpkeep } from "../../src/usage/mod.ts";
 
 export interface UsageUpkeepOptions {

@@ -6,8 +6,8 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { builtPostgres } from "../../src/platform/bun/pack_postgres.ts";
-import { BUILT_POSTGRES } from "../../src/version.ts";
+import { builtPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
+import { BUILT_POSTGRES } from "../../src/base/version.ts";
 import { builtExecutable } from "../compiled/executable.ts";
 import { examineCluster } from "../support/examine_cluster.ts";
 import { copyAmcheck } from "../support/postgres_programs.ts";

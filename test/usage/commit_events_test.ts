@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
+import { newUuid } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
-import { silentLog } from "../../src/log.ts";
 import { commitEvents, type Grant, type UsageEvent } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { readSums, usageEvent } from "../support/events.ts";

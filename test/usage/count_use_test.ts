@@ -1,15 +1,15 @@
 /** The use per day of all licenses: the additions each minute, the exact days, and that they equal the export. */
 import { describe, expect, test } from "bun:test";
-import { newUuid } from "../../src/ids.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { changeLicense, createLicenseChanges, TIERS, type Tier } from "../../src/licensing/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
 import { commitEvents, countUse, readUsageDays, restartCount, type UsageEvent } from "../../src/usage/mod.ts";
-import { compareDays, compareWithExport, readDays, sumOf } from "../figures/compare_days.ts";
-import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
 import { useForEach } from "../support/use.ts";
+import { compareDays, compareWithExport, readDays, sumOf } from "./figures/compare_days.ts";
+import { makeRandomCustomers } from "./figures/random_customers.ts";
 
 const server = useForEach(createTestDatabase);
 let nowMs: number;

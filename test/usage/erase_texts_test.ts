@@ -3,10 +3,10 @@
  * except the reasons in the audit log.
  */
 import { beforeEach, describe, expect, test } from "bun:test";
-import { toMonth } from "../../src/calendar.ts";
-import { eraseWithKeys, type IssuedKey } from "../../src/keys/mod.ts";
+import { toMonth } from "../../src/base/calendar.ts";
+import { eraseWithKeys, type IssuedKey } from "../../src/licensing/keys/mod.ts";
+import { activateMachine, createMachineNames } from "../../src/licensing/machines/mod.ts";
 import { changeLicense, createLicenseChanges, findAccount, updateAccount } from "../../src/licensing/mod.ts";
-import { activateMachine, createMachineNames } from "../../src/machines/mod.ts";
 import { eraseTexts } from "../../src/usage/erase_texts.ts";
 import { attachPartition, findErasedMonth } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { monthOf } from "../../src/calendar.ts";
+import { monthOf } from "../../src/base/calendar.ts";
 import { listUsage } from "../../src/usage/mod.ts";
 import { countRowsRead } from "../support/rows_read.ts";
 import { useTestDatabase } from "../support/use.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { newUuid } from "../../src/ids.ts";
-import { silentLog } from "../../src/log.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { commitEvents } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";

@@ -1,6 +1,6 @@
 /** Promise 3 while the limit changes: the month's quota is never exceeded, however many clients send at once. */
 import { describe, expect, test } from "bun:test";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { readSums } from "../support/events.ts";
 import { updateLicense } from "../support/keys.ts";
 import { startTestService } from "../support/service.ts";

@@ -1,11 +1,11 @@
 /** The count of use continues in a restored database: with the events of the backup, and with those after it. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { monthOf } from "../../src/calendar.ts";
+import { monthOf } from "../../src/base/calendar.ts";
+import { newUuid } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
 import { commitEvents, countUse, listUsage, readUsageDays } from "../../src/usage/mod.ts";
-import { backUp, restore } from "../backup/backup_kit.ts";
+import { backUp, restore } from "../installation/backup/backup_kit.ts";
 import { usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";

@@ -1,10 +1,10 @@
 /** Upkeep drops whole months of events that are older than the setting allows. The counts of usage stay. */
 import { beforeEach, describe, expect, test } from "bun:test";
-import { createBrand } from "../../src/brand.ts";
-import { monthOf, toMonth } from "../../src/calendar.ts";
-import { issueKey } from "../../src/keys/mod.ts";
-import { createLog } from "../../src/log.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { monthOf, toMonth } from "../../src/base/calendar.ts";
+import { createLog } from "../../src/base/log.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
+import { issueKey } from "../../src/licensing/keys/mod.ts";
+import { createBrand } from "../../src/licensing/mod.ts";
 import { attachPartition } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { monthOf } from "../../src/calendar.ts";
-import { parseId } from "../../src/ids.ts";
-import type { IssuedKey } from "../../src/keys/mod.ts";
+import { monthOf } from "../../src/base/calendar.ts";
+import { parseId } from "../../src/base/ids.ts";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findUsageByMonth } from "../../src/usage/mod.ts";
 import { issue } from "../support/issue.ts";
 import { countRowsRead } from "../support/rows_read.ts";

@@ -1,14 +1,14 @@
 /** The upkeep of usage: old claims and changes to counts are deleted, and a stopped count lets others count. */
 import { describe, expect, test } from "bun:test";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
-import { makeRandomCustomers } from "../figures/random_customers.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { until } from "../support/until.ts";
 import { createTestUpkeep } from "../support/upkeep.ts";
 import { useForEach } from "../support/use.ts";
+import { makeRandomCustomers } from "./figures/random_customers.ts";
 
 const server = useForEach(createTestDatabase);
 const upkeep = useForEach(async () => {

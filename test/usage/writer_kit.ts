@@ -1,8 +1,8 @@
 /** What the tests of the event writer share: a writer on a database of the tests, and events with one claim. */
 import { hash } from "node:crypto";
+import { newUuid } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
-import { silentLog } from "../../src/log.ts";
 import {
   createEventWriter,
   type EventGathering,

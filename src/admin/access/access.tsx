@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import type { Context } from "hono";
+import { type Refusal, refuse } from "../../base/refusal.ts";
 import { endSession, listOperators, listSessions, listTokens } from "../../operators/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { logOut } from "../frame/console/log_in.ts";

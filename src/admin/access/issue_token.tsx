@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The form that issues a token. The answer shows the token; no other page ever does. */
 import * as v from "valibot";
-import { DAY_AS_END, END } from "../../calendar.ts";
+import { DAY_AS_END, END } from "../../base/calendar.ts";
+import { parsedField, someOf } from "../../base/rule.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
@@ -12,7 +13,6 @@ import {
   SOURCES_RULE,
   toRestriction,
 } from "../../operators/mod.ts";
-import { parsedField, someOf } from "../../rule.ts";
 import { MODE_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { CheckBoxes, choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";

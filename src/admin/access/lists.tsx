@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The parts that the pages of Access share. */
+
+import { renderCount } from "../../base/render_count.ts";
 import { type ListedSession, type ListedToken, limitsOfToken, type Operator } from "../../operators/mod.ts";
-import { renderCount } from "../../render_count.ts";
 import { type Column, numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
 import { Ago, Day, Foreign, Lines, NONE, Pill, type PillProps } from "../frame/console/components/values.tsx";
 

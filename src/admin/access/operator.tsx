@@ -1,6 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The page of an operator: the sessions and tokens, and what an admin can change. */
 import * as v from "valibot";
+import { refuse } from "../../base/refusal.ts";
+import { wordField } from "../../base/rule.ts";
 import {
   listOperators,
   listSessions,
@@ -9,8 +11,6 @@ import {
   removeOperator,
   setRole,
 } from "../../operators/mod.ts";
-import { refuse } from "../../refusal.ts";
-import { wordField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { optionsOf, Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";

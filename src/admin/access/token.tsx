@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a token: what it may do, and its renewal, resumption and revocation. */
 import * as v from "valibot";
-import { DAY_AS_END, toTimestamp } from "../../calendar.ts";
+import { DAY_AS_END, toTimestamp } from "../../base/calendar.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import {
   type ListedToken,
   limitsOfToken,
@@ -11,7 +12,6 @@ import {
   resumeToken,
   revokeToken,
 } from "../../operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { EXPIRY_FIELD } from "../frame/api/fields.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";

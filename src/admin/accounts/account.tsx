@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** One account: its facts, licenses, use and history, and what can be changed. */
-import { type Month, monthOf, toMonth } from "../../calendar.ts";
-import { type KeySummary, listKeys, sentenceOf } from "../../keys/mod.ts";
+import { type Month, monthOf, toMonth } from "../../base/calendar.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import { escapeControls } from "../../base/text/mod.ts";
+import { type KeySummary, listKeys, sentenceOf } from "../../licensing/keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
-import { escapeControls } from "../../text/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";

@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { idRule } from "../../ids.ts";
+import { idRule } from "../../base/ids.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
 import { type Account, countAccounts, listAccounts, searchAccounts, TOO_WIDE } from "../../licensing/mod.ts";
-import { renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { SEARCH_HINT, TextField } from "../frame/console/components/form.tsx";
 import { numeric } from "../frame/console/components/table.tsx";

@@ -1,8 +1,10 @@
 /** Accounts: list, look at, change, renew and erase. */
 import * as v from "valibot";
-import { monthOf } from "../../calendar.ts";
-import { toId } from "../../ids.ts";
-import { ERASURE_REQUEST_MS, eraseWithKeys } from "../../keys/mod.ts";
+import { monthOf } from "../../base/calendar.ts";
+import { toId } from "../../base/ids.ts";
+import { isRefusal, refuse } from "../../base/refusal.ts";
+import { parsedField } from "../../base/rule.ts";
+import { ERASURE_REQUEST_MS, eraseWithKeys } from "../../licensing/keys/mod.ts";
 import {
   findAccount,
   isRestricted,
@@ -13,8 +15,6 @@ import {
   TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
-import { isRefusal, refuse } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { count, described, identifier, timestamp } from "../../wire/mod.ts";
 import { changeOf, findSearch, MONTH_ENTRY, REASON, SEARCH_FIELD } from "../frame/api/fields.ts";

@@ -1,8 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of an account offers. */
 import * as v from "valibot";
-import { toDay } from "../../calendar.ts";
-import { toId } from "../../ids.ts";
+import { toDay } from "../../base/calendar.ts";
+import { toId } from "../../base/ids.ts";
+import { refuse } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
 import {
   type Account,
   isErased,
@@ -13,9 +16,6 @@ import {
   TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
-import { refuse } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Id } from "../frame/console/components/layout.tsx";

@@ -1,12 +1,17 @@
 /** @jsxImportSource hono/jsx */
 /** The erasure of an account: what it removes, what it keeps, and how far it is. */
 import type { Child } from "hono/jsx";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import { escapeControls } from "../../base/text/mod.ts";
 import { MOST_COUNTED } from "../../database/mod.ts";
-import { ERASURE_REQUEST_MS, type ErasureEffect, eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
+import {
+  ERASURE_REQUEST_MS,
+  type ErasureEffect,
+  eraseWithKeys,
+  findErasureEffect,
+} from "../../licensing/keys/mod.ts";
 import { type Account, findAccount, isErased } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
-import { escapeControls } from "../../text/mod.ts";
 import { findErasedMonth } from "../../usage/mod.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";

@@ -1,4 +1,9 @@
 /** @jsxImportSource hono/jsx */
+
+import { toTimestamp } from "../../base/calendar.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import type { Database } from "../../database/mod.ts";
 import {
   ACTIVITY_KEPT_DAYS,
   type ActivityCount,
@@ -12,11 +17,7 @@ import {
   MAX_LOST_SECONDS,
   stepsOf,
   type Unusual,
-} from "../../activity/mod.ts";
-import { toTimestamp } from "../../calendar.ts";
-import type { Database } from "../../database/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
+} from "../../usage/activity/mod.ts";
 import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";

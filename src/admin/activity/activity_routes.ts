@@ -1,5 +1,8 @@
 /** Counts the requests of clients by how they were answered. */
 import * as v from "valibot";
+import { DAY_AS_BOUND, TIMESTAMP } from "../../base/calendar.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { inJsonSchema, parsedField, wordField } from "../../base/rule.ts";
 import {
   ACTIVITY_KEPT_DAYS,
   ACTIVITY_NAMES,
@@ -8,10 +11,7 @@ import {
   findActivity,
   MAX_LOST_SECONDS,
   renderActivity,
-} from "../../activity/mod.ts";
-import { DAY_AS_BOUND, TIMESTAMP } from "../../calendar.ts";
-import { isRefusal } from "../../refusal.ts";
-import { inJsonSchema, parsedField, wordField } from "../../rule.ts";
+} from "../../usage/activity/mod.ts";
 import { count, described, timestamp } from "../../wire/mod.ts";
 import { route, titled } from "../frame/api/route.ts";
 

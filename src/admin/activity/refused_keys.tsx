@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** From a count of refusals to the keys that were refused. */
-import type { Unusual } from "../../activity/mod.ts";
-import { HOUR_MS } from "../../calendar.ts";
+
+import { HOUR_MS } from "../../base/calendar.ts";
+import type { Code, KeyFlaw } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
-import { findMostRefused, type RefusedKey } from "../../keys/mod.ts";
+import { findMostRefused, type RefusedKey } from "../../licensing/keys/mod.ts";
 import type { Reading } from "../../licensing/mod.ts";
-import type { Code, KeyFlaw } from "../../refusal.ts";
+import type { Unusual } from "../../usage/activity/mod.ts";
 import { AccountLink, KeyLink } from "../frame/console/components/values.tsx";
 
 export const TOO_MANY = "RATE_LIMIT_EXCEEDED" satisfies Code;

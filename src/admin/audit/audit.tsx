@@ -15,15 +15,15 @@ import {
   renderAuditRow,
   wordsOf,
 } from "../../audit/mod.ts";
-import { DAY, DAY_MS, parseTimestamp } from "../../calendar.ts";
+import { DAY, DAY_MS, parseTimestamp } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
+import { renderCsv } from "../../base/text/mod.ts";
 import { type Database, MOST_COUNTED } from "../../database/mod.ts";
-import { parseId } from "../../ids.ts";
-import { listKeys } from "../../keys/mod.ts";
+import { listKeys } from "../../licensing/keys/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { counted } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
-import { renderCsv } from "../../text/mod.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";

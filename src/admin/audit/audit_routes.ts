@@ -1,11 +1,11 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
 import { ACTIONS, ACTOR_TEXT, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
-import { DAY_AS_BOUND, TIMESTAMP } from "../../calendar.ts";
-import { idRule } from "../../ids.ts";
+import { DAY_AS_BOUND, TIMESTAMP } from "../../base/calendar.ts";
+import { idRule } from "../../base/ids.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { parsedField, wordField } from "../../base/rule.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { parsedField, wordField } from "../../rule.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { ACCOUNT_FIELD } from "../frame/api/fields.ts";

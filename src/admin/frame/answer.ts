@@ -1,7 +1,7 @@
 /** Renders refusals for programs: `{error, code}`, with `details` for wrong fields and `id` for a thing that exists. */
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { Refusal } from "../../refusal.ts";
+import type { Refusal } from "../../base/refusal.ts";
 import { statusOf, toWireCode } from "../../wire/mod.ts";
 import type { AdminEnv } from "./options.ts";
 

@@ -1,6 +1,6 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Database } from "../../database/mod.ts";
-import type { Finding } from "../../doctor/mod.ts";
+import type { Finding } from "../../installation/doctor/mod.ts";
 
 /** For this time, requests get the findings of the last examination. */
 const KEPT_MS = 60_000;

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { redactKeys } from "../../base/secrets/mod.ts";
 import { DatabaseUnavailable, isStopped } from "../../database/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
-import { redactKeys } from "../../secrets/mod.ts";
 import { statusOf, toFailure } from "../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";
 

@@ -1,9 +1,9 @@
 /** Gives each request its identifier and its headers, and logs changes, refusals, failures and slow requests. */
 import type { MiddlewareHandler } from "hono";
 import { type Actor, nameOfActor } from "../../audit/mod.ts";
-import { newRequestId } from "../../ids.ts";
-import { toClientAddress, toClientGroup } from "../../limits/mod.ts";
-import { redactQuery } from "../../secrets/mod.ts";
+import { newRequestId } from "../../base/ids.ts";
+import { toClientAddress, toClientGroup } from "../../base/limits/mod.ts";
+import { redactQuery } from "../../base/secrets/mod.ts";
 import { targetOf } from "../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";
 

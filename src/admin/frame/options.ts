@@ -1,18 +1,17 @@
 /** The options of the listener for operators, and the facts about a request that its middleware finds out. */
 import type { Actor } from "../../audit/mod.ts";
-import type { Brand } from "../../brand.ts";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { InFlight, TrustedProxies } from "../../base/limits/mod.ts";
+import type { Log } from "../../base/log.ts";
+import type { Peer } from "../../base/platform/mod.ts";
+import type { Secrets, Signer } from "../../base/secrets/mod.ts";
 import type { Database } from "../../database/mod.ts";
-import type { Provider } from "../../identity/mod.ts";
-import type { KeyDirectory } from "../../keys/mod.ts";
-import type { LicenseChanges } from "../../licensing/mod.ts";
-import type { InFlight, TrustedProxies } from "../../limits/mod.ts";
-import type { Log } from "../../log.ts";
+import type { KeyDirectory } from "../../licensing/keys/mod.ts";
+import type { Brand, LicenseChanges } from "../../licensing/mod.ts";
+import type { LicenseSigner } from "../../licensing/signed_licenses/mod.ts";
 import type { Uploads } from "../../models/mod.ts";
+import type { Provider } from "../../operators/identity/mod.ts";
 import type { FailedLogins, Right, Scope, Session, Token } from "../../operators/mod.ts";
-import type { Peer } from "../../platform/mod.ts";
-import type { Secrets, Signer } from "../../secrets/mod.ts";
-import type { LicenseSigner } from "../../signed_licenses/mod.ts";
 import type { Examination, ExaminationOptions } from "./examination.ts";
 
 /** The options of the app, which makes {@linkcode AdminOptions} of them. */

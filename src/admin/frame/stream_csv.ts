@@ -1,8 +1,8 @@
 import { type Actor, nameOfActor } from "../../audit/mod.ts";
-import { InFlight } from "../../limits/mod.ts";
+import { InFlight } from "../../base/limits/mod.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { reasonOf } from "../../base/system_error.ts";
 import { isHeld, type Right } from "../../operators/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
-import { reasonOf } from "../../system_error.ts";
 import type { AdminOptions } from "./options.ts";
 
 /** The most answers at once: each holds rows in memory until its client has received them. */

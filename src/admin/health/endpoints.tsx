@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
-import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../activity/mod.ts";
-import { toTimestamp } from "../../calendar.ts";
-import { renderCount } from "../../render_count.ts";
+
+import { toTimestamp } from "../../base/calendar.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../usage/activity/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 

@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { completeQuery, findEndpointHours, findHours, goBack } from "../../activity/mod.ts";
-import { type Finding, measureDatabase } from "../../doctor/mod.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { COMMIT, VERSION } from "../../base/version.ts";
+import { listProcesses, type ServingProcess } from "../../database/processes/mod.ts";
+import { type Finding, measureDatabase } from "../../installation/doctor/mod.ts";
 import { listTokens } from "../../operators/mod.ts";
-import { listProcesses, type ServingProcess } from "../../processes/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { COMMIT, VERSION } from "../../version.ts";
+import { completeQuery, findEndpointHours, findHours, goBack } from "../../usage/activity/mod.ts";
 import { FAILURE_CODES } from "../../wire/mod.ts";
 import { type Column, Facts, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, Foreign, Lines, Pill, type PillProps, Size } from "../frame/console/components/values.tsx";

@@ -1,9 +1,10 @@
 /** The rows that the page Health makes from its facts. */
-import type { Unusual } from "../../activity/mod.ts";
-import { DAY_MS, toTimestamp } from "../../calendar.ts";
-import type { Finding } from "../../doctor/mod.ts";
+
+import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import type { ServingProcess } from "../../database/processes/mod.ts";
+import type { Finding } from "../../installation/doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
-import type { ServingProcess } from "../../processes/mod.ts";
+import type { Unusual } from "../../usage/activity/mod.ts";
 
 /** A thing that stops working at a time that is known. */
 export interface Expiry {

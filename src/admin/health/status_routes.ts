@@ -1,9 +1,9 @@
 /** The state of the service, for monitoring. */
 import * as v from "valibot";
-import { completeQuery, findEndpointHours, findHours } from "../../activity/mod.ts";
-import { toTimestamp } from "../../calendar.ts";
-import { listProcesses } from "../../processes/mod.ts";
-import { VERSION } from "../../version.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { VERSION } from "../../base/version.ts";
+import { listProcesses } from "../../database/processes/mod.ts";
+import { completeQuery, findEndpointHours, findHours } from "../../usage/activity/mod.ts";
 import { count, described, FAILURE_CODES, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { findKeysOfHours } from "../activity/refused_keys.tsx";
 import { route, titled } from "../frame/api/route.ts";

@@ -1,8 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of a key offers. */
 import * as v from "valibot";
-import { NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../keys/mod.ts";
+import { NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../licensing/keys/mod.ts";
 import {
   changedValues,
   changeLicense,
@@ -19,8 +21,6 @@ import {
   renewedByYear,
   TIERS,
 } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";

@@ -1,10 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** The export of a signed license. Its answer is a file. */
 import * as v from "valibot";
-import { DAY_MS, NEVER_EXPIRES, toDay } from "../../calendar.ts";
-import { isRefusal } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
+import { DAY_MS, NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
 import {
   EXPORT_DAYS,
   MOST_EXPORT_DAYS,
@@ -12,7 +12,7 @@ import {
   renderExport,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
-} from "../../signed_licenses/mod.ts";
+} from "../../licensing/signed_licenses/mod.ts";
 import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";

@@ -1,13 +1,13 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { toDay } from "../../calendar.ts";
-import { parseId } from "../../ids.ts";
-import { type IssueRequest, issueKey, listKeys } from "../../keys/mod.ts";
+import { toDay } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
+import { type IssueRequest, issueKey, listKeys } from "../../licensing/keys/mod.ts";
 import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
 import { refuseOldProof } from "../../operators/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";

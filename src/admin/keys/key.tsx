@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a key: what it is, why it works or does not, its use and its history, and what an operator can change. */
-import { type Month, monthOf, toMonth, toMonthText } from "../../calendar.ts";
-import { parseId } from "../../ids.ts";
-import { explainKey, type KeyExplanation, type KeySummary } from "../../keys/mod.ts";
+import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
 import { describePlaces, refuseUnknownKey } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
 import { findUsageByDay, type UsageByDay } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";

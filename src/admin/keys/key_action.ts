@@ -1,6 +1,6 @@
 /** What the actions of a key share: how they name the key, and in which states they are offered. */
-import { parseId } from "../../ids.ts";
-import type { KeyExplanation } from "../../keys/mod.ts";
+import { parseId } from "../../base/ids.ts";
+import type { KeyExplanation } from "../../licensing/keys/mod.ts";
 import { isErased, type LicenseValues } from "../../licensing/mod.ts";
 import type { Action } from "../frame/console/action.ts";
 

@@ -1,14 +1,15 @@
 /** @jsxImportSource hono/jsx */
 /** What the customer sees: what validate answers for the key now, and why requests were refused. */
+
+import { renderCount } from "../../base/render_count.ts";
 import {
   CLIENT_REFUSALS,
   type KeyExplanation,
   type KeySummary,
   MUST_WAIT,
   type RefusalCount,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import { featuresOf } from "../../licensing/mod.ts";
-import { renderCount } from "../../render_count.ts";
 import { statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";

@@ -1,7 +1,9 @@
 /** Changes keys: suspend, resume, rotate, replace, revoke. */
 import * as v from "valibot";
-import { SPAN, toTimestamp } from "../../calendar.ts";
-import { toId } from "../../ids.ts";
+import { SPAN, toTimestamp } from "../../base/calendar.ts";
+import { toId } from "../../base/ids.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { parsedField } from "../../base/rule.ts";
 import {
   findKey,
   type RotatedKey,
@@ -12,11 +14,9 @@ import {
   rotateKey,
   suspendKey,
   USUAL_OVERLAP,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import { type LicenseChanges, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Scope } from "../../operators/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { type Call, type Route, route } from "../frame/api/route.ts";

@@ -1,14 +1,9 @@
 /** The list of keys. */
 import * as v from "valibot";
-import { toTimestamp } from "../../calendar.ts";
-import {
-  findStoredLists,
-  MOST_DAYS_LEFT,
-  MOST_SORTED,
-  NEAR_QUOTA_PERCENT,
-  UNUSED_DAYS,
-} from "../../figures/mod.ts";
-import { parseId } from "../../ids.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { parsedField, wholeNumber, wordField } from "../../base/rule.ts";
 import {
   CURSOR_POSITION,
   DAYS_OF_FILTER,
@@ -18,10 +13,15 @@ import {
   positionOf,
   renderKey,
   toOrder,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import { findAccountNamed, isRestricted, LISTED_STATES } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { parsedField, wholeNumber, wordField } from "../../rule.ts";
+import {
+  findStoredLists,
+  MOST_DAYS_LEFT,
+  MOST_SORTED,
+  NEAR_QUOTA_PERCENT,
+  UNUSED_DAYS,
+} from "../../usage/figures/mod.ts";
 import { described, timestamp } from "../../wire/mod.ts";
 import {
   ACCOUNT_FIELD,

@@ -3,11 +3,11 @@
  * calls `perform`, whose statement makes the key and stores the answer; if an equal request was faster, the statement
  * takes no effect and `answerOnce` looks again. A stored answer goes through `repeat`, and is checked for this token.
  */
-import { parseId } from "../../ids.ts";
-import { findKey, type StoreAnswer, type StoredAnswer } from "../../keys/mod.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { findKey, type StoreAnswer, type StoredAnswer } from "../../licensing/keys/mod.ts";
 import { refuseRestricted } from "../../licensing/mod.ts";
 import { answerOnce } from "../../operators/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
 import { pathOf } from "../../wire/mod.ts";
 import type { Call } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";

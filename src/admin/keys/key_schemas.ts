@@ -1,7 +1,7 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
 
 import * as v from "valibot";
-import { MOST_PLACES, OBSTACLES } from "../../keys/mod.ts";
+import { MOST_PLACES, OBSTACLES } from "../../licensing/keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
 import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { PLACES } from "../frame/api/fields.ts";

@@ -2,8 +2,8 @@
 /** Why a key works or does not, with a way out of each obstacle. */
 import type { Child } from "hono/jsx";
 import { describeActor } from "../../audit/mod.ts";
-import { toDay } from "../../calendar.ts";
-import { type KeyExplanation, type Obstacle, sentenceOf } from "../../keys/mod.ts";
+import { toDay } from "../../base/calendar.ts";
+import { type KeyExplanation, type Obstacle, sentenceOf } from "../../licensing/keys/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, daysUntil, Foreign } from "../frame/console/components/values.tsx";

@@ -1,7 +1,9 @@
 /** @jsxImportSource hono/jsx */
 import type { Child } from "hono/jsx";
 import * as v from "valibot";
-import { MOST_DAYS_LEFT, MOST_SORTED, UNUSED_DAYS } from "../../figures/mod.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
 import {
   countListed,
   KEY_POSITION,
@@ -12,7 +14,7 @@ import {
   MOST_PLACES,
   positionOf,
   renderKeysCsv,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import {
   findAccountNamed,
   LISTED_STATES,
@@ -21,9 +23,7 @@ import {
   TIERS,
   TOO_WIDE,
 } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
+import { MOST_DAYS_LEFT, MOST_SORTED, UNUSED_DAYS } from "../../usage/figures/mod.ts";
 import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { renderOrder } from "../frame/console/components/list.tsx";

@@ -1,7 +1,9 @@
 /** Issues and reads keys. `key_changes_routes.ts` changes them. */
 import * as v from "valibot";
-import { monthOf, toTimestamp } from "../../calendar.ts";
-import { parseId, toId } from "../../ids.ts";
+import { monthOf, toTimestamp } from "../../base/calendar.ts";
+import { parseId, toId } from "../../base/ids.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { parsedField } from "../../base/rule.ts";
 import {
   explainKey,
   findKey,
@@ -13,10 +15,8 @@ import {
   renderExplanation,
   renderKey,
   repeatIssue,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import { oneYearAfter, refuseNewKey, refuseUnknownKey, TEXTS } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
   EXPIRY_FIELD,

@@ -1,7 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP } from "../../calendar.ts";
+import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP } from "../../base/calendar.ts";
+import type { Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { parsedField, wordField } from "../../base/rule.ts";
 import {
   MAX_MACHINES,
   MONTHLY_LIMIT,
@@ -10,9 +13,6 @@ import {
   SEAT_MINUTES,
   TIERS,
 } from "../../licensing/mod.ts";
-import type { Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { parsedField, wordField } from "../../rule.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { Choice, FieldError, TextField } from "../frame/console/components/form.tsx";
 import { type FieldsOf, refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";

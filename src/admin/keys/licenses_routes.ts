@@ -1,5 +1,7 @@
 /** Reads and changes licenses, and signs them for customers without a network. */
 import * as v from "valibot";
+import { isRefusal } from "../../base/refusal.ts";
+import { inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
   changeLicense,
   findLicense,
@@ -7,15 +9,13 @@ import {
   renderBefore,
   renderLicense,
 } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { inJsonSchema, numberField, parsedField } from "../../rule.ts";
 import {
   EXPORT_DAYS,
   NONCE,
   renderExport,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
-} from "../../signed_licenses/mod.ts";
+} from "../../licensing/signed_licenses/mod.ts";
 import { described, identifier, timestamp } from "../../wire/mod.ts";
 import {
   changeOf,

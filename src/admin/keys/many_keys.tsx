@@ -3,13 +3,13 @@
  * The page of many keys has their common actions, each made from the action on one key. Its forms keep the ids, so what
  * was counted is what is changed.
  */
-import { toDay } from "../../calendar.ts";
-import { parseId } from "../../ids.ts";
-import { listKeys, renderKeysCsv } from "../../keys/mod.ts";
+import { toDay } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import { redactKeys } from "../../base/secrets/mod.ts";
+import { listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
 import { refuseEndedKeys } from "../../operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
-import { redactKeys } from "../../secrets/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";

@@ -1,8 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** What the pages about many keys share: the selection, what one change is made to, and how keys and changes are shown. */
-import type { KeySummary } from "../../keys/mod.ts";
+
+import { counted, renderCount } from "../../base/render_count.ts";
+import type { KeySummary } from "../../licensing/keys/mod.ts";
 import { type Effect, type LicenseValues, TIERS } from "../../licensing/mod.ts";
-import { counted, renderCount } from "../../render_count.ts";
 import { Table } from "../frame/console/components/table.tsx";
 import { Customer, Foreign, KeyLink, Lines, Pill } from "../frame/console/components/values.tsx";
 import type { Visit } from "../frame/console/visit.ts";

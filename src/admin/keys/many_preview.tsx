@@ -3,10 +3,10 @@
  * The page between the form of an action on many keys and the change: a row for each key or license with what it is and
  * what it becomes. Its form carries what it shows, so that nothing else is done.
  */
-import { toTimestamp } from "../../calendar.ts";
-import type { KeySummary } from "../../keys/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { counted } from "../../render_count.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
+import type { KeySummary } from "../../licensing/keys/mod.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";

@@ -4,12 +4,12 @@
  * the action makes it counts as done, so a request that is sent again does nothing twice.
  */
 import { listAudit, nameOfActor } from "../../audit/mod.ts";
-import { toDay } from "../../calendar.ts";
+import { toDay } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { isStopped } from "../../database/mod.ts";
-import { parseId } from "../../ids.ts";
-import { listKeys } from "../../keys/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
+import { listKeys } from "../../licensing/keys/mod.ts";
 import { toAddress } from "../frame/console/components/list.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** A new key, which only the answer to its form shows, and a message with which an operator hands it over. */
-import { NEVER_EXPIRES, toDay, toTimestamp } from "../../calendar.ts";
-import type { KeySummary } from "../../keys/mod.ts";
+import { NEVER_EXPIRES, toDay, toTimestamp } from "../../base/calendar.ts";
+import type { KeySummary } from "../../licensing/keys/mod.ts";
 import { Copyable, Notice, Secret } from "../frame/console/components/layout.tsx";
 import { SHOWN } from "../frame/console/last_change.tsx";
 

@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** The rotation and the replacement of a key. The answer shows the new key; no other page ever does. */
 import * as v from "valibot";
-import { DAY_MS, MOST_SPAN_DAYS, SPAN, toDay } from "../../calendar.ts";
-import { replaceKey, rotateKey, USUAL_OVERLAP } from "../../keys/mod.ts";
+import { DAY_MS, MOST_SPAN_DAYS, SPAN, toDay } from "../../base/calendar.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { parsedField, wholeNumber } from "../../base/rule.ts";
+import { replaceKey, rotateKey, USUAL_OVERLAP } from "../../licensing/keys/mod.ts";
 import { isErased } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { parsedField, wholeNumber } from "../../rule.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Id, Notice } from "../frame/console/components/layout.tsx";

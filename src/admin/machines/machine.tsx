@@ -1,14 +1,14 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a machine: whose it is, since when, until when its place is taken, and its release. */
-import { parseId } from "../../ids.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal } from "../../base/refusal.ts";
 import {
   findMachine,
   type MachineSummary,
   refuseUnknownMachine,
   releaseByOperator,
   STATE_MEANINGS,
-} from "../../machines/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+} from "../../licensing/machines/mod.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Id } from "../frame/console/components/layout.tsx";

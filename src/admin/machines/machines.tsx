@@ -1,7 +1,9 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { idRule, parseId } from "../../ids.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
+import { idRule, parseId } from "../../base/ids.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { oneOf, parsedField } from "../../base/rule.ts";
 import {
   countMachines,
   countTaken,
@@ -10,10 +12,8 @@ import {
   MACHINE_STATES,
   type MachineState,
   type MachineSummary,
-} from "../../machines/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { oneOf, parsedField } from "../../rule.ts";
+} from "../../licensing/machines/mod.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
 import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";

@@ -1,8 +1,9 @@
 /** Machines: list, look at and release. */
 import * as v from "valibot";
-import { toTimestamp } from "../../calendar.ts";
-import { idRule, parseId } from "../../ids.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { idRule, parseId } from "../../base/ids.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { parsedField, wordField } from "../../base/rule.ts";
 import {
   findMachine,
   listMachines,
@@ -11,9 +12,8 @@ import {
   releaseByOperator,
   renderMachine,
   STATE_MEANINGS,
-} from "../../machines/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { parsedField, wordField } from "../../rule.ts";
+} from "../../licensing/machines/mod.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
 import { described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT_FIELD, REASON } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";

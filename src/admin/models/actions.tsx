@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The actions that the page of a model offers. */
 import * as v from "valibot";
-import { parseId } from "../../ids.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import {
   addModel,
   type FoundModel,
@@ -10,7 +11,6 @@ import {
   removeModel,
   retireVersion,
 } from "../../models/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
 import { type Action, action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";

@@ -1,5 +1,5 @@
 /** The commands that put a model into the registry, to copy. */
-import type { Brand } from "../../brand.ts";
+import type { Brand } from "../../licensing/mod.ts";
 
 /** The place of the file in the commands. */
 export const FILE = "./model.bin";

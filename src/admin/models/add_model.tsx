@@ -2,10 +2,10 @@
 /** The form that adds a model: its first version waits for a file, which is uploaded on the page of the model. */
 import type { Context } from "hono";
 import * as v from "valibot";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { parsedField } from "../../base/rule.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { MODEL_RULES } from "../../models/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { parsedField } from "../../rule.ts";
 import { TIER_FIELD } from "../frame/api/fields.ts";
 import { Field, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { Copyable } from "../frame/console/components/layout.tsx";

@@ -1,9 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** One model: its versions, and how they are taken away. */
+
+import { refuse } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { escapeControls } from "../../base/text/mod.ts";
 import { type FoundModel, findRegistered, toBytes } from "../../models/mod.ts";
-import { refuse } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { escapeControls } from "../../text/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Day, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";

@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { idRule, toId } from "../../ids.ts";
+import { idRule, toId } from "../../base/ids.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
 import { countRegistered, listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
-import { renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
 import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { List } from "../frame/console/list_page.tsx";

@@ -1,7 +1,9 @@
 /** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
 import * as v from "valibot";
+import { idRule } from "../../base/ids.ts";
+import { isRefusal, refuse } from "../../base/refusal.ts";
+import { type NumberRule, numberField, parsedField } from "../../base/rule.ts";
 import { metadataField } from "../../database/mod.ts";
-import { idRule } from "../../ids.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import {
   addModel,
@@ -15,8 +17,6 @@ import {
   renderRegistered,
   retireVersion,
 } from "../../models/mod.ts";
-import { isRefusal, refuse } from "../../refusal.ts";
-import { type NumberRule, numberField, parsedField } from "../../rule.ts";
 import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";

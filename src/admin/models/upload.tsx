@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** How the API and the page of a model take the file of a version that waits for it. */
+
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { isSha256, MODEL_RULES, NO_PUBLIC_URL, type Upload } from "../../models/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { refuseEncoded } from "../../wire/mod.ts";
 import { answerRefusal } from "../frame/answer.ts";
 import { modelVersionFor } from "../frame/api/path_ids.ts";

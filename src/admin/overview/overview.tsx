@@ -1,10 +1,11 @@
 /** @jsxImportSource hono/jsx */
-import { completeQuery, findHours } from "../../activity/mod.ts";
-import { DAY_MS, toDay } from "../../calendar.ts";
-import { readFigures } from "../../figures/mod.ts";
-import { findMostRefused, listKeys } from "../../keys/mod.ts";
+
+import { DAY_MS, toDay } from "../../base/calendar.ts";
+import { listProcesses } from "../../database/processes/mod.ts";
+import { findMostRefused, listKeys } from "../../licensing/keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
-import { listProcesses } from "../../processes/mod.ts";
+import { completeQuery, findHours } from "../../usage/activity/mod.ts";
+import { readFigures } from "../../usage/figures/mod.ts";
 import { readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { TOO_MANY } from "../activity/refused_keys.tsx";
 import { Bars } from "../frame/console/components/charts.tsx";

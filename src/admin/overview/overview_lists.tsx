@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { Child } from "hono/jsx";
-import { monthOf, toDay } from "../../calendar.ts";
-import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../figures/mod.ts";
-import type { RefusedKey } from "../../keys/mod.ts";
+import { monthOf, toDay } from "../../base/calendar.ts";
+import type { Code } from "../../base/refusal.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import type { RefusedKey } from "../../licensing/keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
-import type { Code } from "../../refusal.ts";
-import { counted, renderCount } from "../../render_count.ts";
+import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../usage/figures/mod.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";

@@ -6,7 +6,10 @@
  */
 import type { Context } from "hono";
 import * as v from "valibot";
-import { findKey, findKeysIn, hashApiKey, listKeys } from "../../keys/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { mayBeSecret, redactKeys } from "../../base/secrets/mod.ts";
+import { escapeControls } from "../../base/text/mod.ts";
+import { findKey, findKeysIn, hashApiKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
   findAccountNamed,
   listAccounts,
@@ -20,9 +23,6 @@ import {
 } from "../../licensing/mod.ts";
 import { listRegistered } from "../../models/mod.ts";
 import { listOperators, type Operator } from "../../operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { mayBeSecret, redactKeys } from "../../secrets/mod.ts";
-import { escapeControls } from "../../text/mod.ts";
 import { operatorColumns } from "../access/lists.tsx";
 import { ACCOUNTS } from "../accounts/accounts.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";

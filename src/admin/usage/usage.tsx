@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { type Month, monthOf, toDay, toMonth, toMonthText } from "../../calendar.ts";
-import { idRule } from "../../ids.ts";
+import { type Month, monthOf, toDay, toMonth, toMonthText } from "../../base/calendar.ts";
+import { idRule } from "../../base/ids.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { parsedField } from "../../base/rule.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { parsedField } from "../../rule.ts";
 import { countUsage, listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { Bars } from "../frame/console/components/charts.tsx";

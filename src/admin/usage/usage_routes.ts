@@ -1,11 +1,11 @@
 /** The use of a month, for accounting, and the use by day. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
-import { DAY, type Month, monthOf, toMonthText } from "../../calendar.ts";
+import { DAY, type Month, monthOf, toMonthText } from "../../base/calendar.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { parsedField, wordField } from "../../base/rule.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import type { Right } from "../../operators/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
-import { parsedField, wordField } from "../../rule.ts";
 import {
   completePeriod,
   listUsage,

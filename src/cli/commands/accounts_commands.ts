@@ -1,8 +1,9 @@
 /** `claviger accounts …`: list, usage, update, renew and erase. */
 import { REASON_TEXT } from "../../audit/mod.ts";
-import { MONTH, monthOf } from "../../calendar.ts";
+import { MONTH, monthOf } from "../../base/calendar.ts";
+import { counted } from "../../base/render_count.ts";
 import { MOST_COUNTED } from "../../database/mod.ts";
-import { eraseWithKeys, findErasureEffect } from "../../keys/mod.ts";
+import { eraseWithKeys, findErasureEffect } from "../../licensing/keys/mod.ts";
 import {
   createLicenseChanges,
   eraseAccount,
@@ -14,7 +15,6 @@ import {
   TEXTS,
   updateAccount,
 } from "../../licensing/mod.ts";
-import { counted } from "../../render_count.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { databaseCommand, group } from "../command.ts";
 import { demandAccount } from "../find_named.ts";

@@ -1,12 +1,13 @@
 /** `claviger activity`: counts the answered requests by endpoint, code or reason. */
+
+import { TIMESTAMP } from "../../base/calendar.ts";
 import {
   ACTIVITY_NAMES,
   ACTIVITY_STEPS,
   completeQuery,
   findActivity,
   renderActivity,
-} from "../../activity/mod.ts";
-import { TIMESTAMP } from "../../calendar.ts";
+} from "../../usage/activity/mod.ts";
 import { databaseCommand } from "../command.ts";
 import { option } from "../parameter.ts";
 import { orRefuse } from "../run.ts";

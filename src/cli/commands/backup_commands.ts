@@ -1,6 +1,9 @@
 /** `claviger backup` and `claviger restore`. */
 import { dirname, join, resolve } from "node:path";
 import packageJson from "../../../package.json" with { type: "json" };
+import { counted } from "../../base/render_count.ts";
+import { announceRestore } from "../../database/embedded/mod.ts";
+import { migrations, nameOfDatabase } from "../../database/mod.ts";
 import {
   addBackup,
   type Backup,
@@ -11,13 +14,10 @@ import {
   restoreBackup,
   verifyBackup,
   writeBackup,
-} from "../../backup/mod.ts";
-import type { Config } from "../../config/mod.ts";
-import { announceRestore } from "../../database/embedded/mod.ts";
-import { migrations, nameOfDatabase } from "../../database/mod.ts";
+} from "../../installation/backup/mod.ts";
+import type { Config } from "../../installation/config/mod.ts";
 import { keepSecret } from "../../installation/mod.ts";
 import { modelsFolderOf } from "../../models/mod.ts";
-import { counted } from "../../render_count.ts";
 import {
   createProgressLine,
   describe,

@@ -1,12 +1,13 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
-import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
-import { isReadable } from "../../doctor/mod.ts";
-import { openProvider } from "../../identity/mod.ts";
+
+import { silentLog } from "../../base/log.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { readTlsIdentity, tlsWarning } from "../../base/tls/mod.ts";
+import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
+import { isReadable } from "../../installation/doctor/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
-import { silentLog } from "../../log.ts";
-import { isRefusal } from "../../refusal.ts";
-import { openGitHubApp } from "../../repository_token/mod.ts";
-import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
+import { openGitHubApp } from "../../models/repository_token/mod.ts";
+import { openProvider } from "../../operators/identity/mod.ts";
 import { command, group } from "../command.ts";
 import { explainConfig } from "../explain_config.ts";
 import type { Invocation } from "../invocation.ts";

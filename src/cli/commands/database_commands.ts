@@ -8,9 +8,9 @@ import {
   listAudit,
   renderAuditRow,
 } from "../../audit/mod.ts";
-import { DAY_AS_BOUND, TIMESTAMP, toTimestamp } from "../../calendar.ts";
+import { DAY_AS_BOUND, TIMESTAMP, toTimestamp } from "../../base/calendar.ts";
+import { idRule } from "../../base/ids.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
-import { idRule } from "../../ids.ts";
 import { ACCOUNT } from "../../licensing/mod.ts";
 import { command, databaseCommand } from "../command.ts";
 import { demandAccount } from "../find_named.ts";

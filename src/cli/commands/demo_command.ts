@@ -1,5 +1,5 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
-import { counted } from "../../render_count.ts";
+import { counted } from "../../base/render_count.ts";
 import { databaseCommand, group } from "../command.ts";
 import { removeDemoOperator } from "../demo/console.ts";
 import { hasDemo, removeDemo } from "../demo/remove_demo.ts";

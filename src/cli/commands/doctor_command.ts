@@ -1,7 +1,10 @@
 /** `claviger doctor`: examines the installation and says what to repair. */
 import { resolve } from "node:path";
-import { type Config, type ConfigSource, readConfig } from "../../config/mod.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { escapeControls } from "../../base/text/mod.ts";
+import { ORIGINS, readOrigin, VERSION } from "../../base/version.ts";
 import { openDatabase } from "../../database/mod.ts";
+import { type Config, type ConfigSource, readConfig } from "../../installation/config/mod.ts";
 import {
   type CheckResult,
   examineDatabase,
@@ -14,11 +17,8 @@ import {
   ok,
   skip,
   warn,
-} from "../../doctor/mod.ts";
+} from "../../installation/doctor/mod.ts";
 import { findServing } from "../../installation/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { escapeControls } from "../../text/mod.ts";
-import { ORIGINS, readOrigin, VERSION } from "../../version.ts";
 import { command } from "../command.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import { renderFailure } from "../failures.ts";

@@ -1,6 +1,6 @@
 /** `claviger guide`: the manual that comes with the executable. */
 import { spawnSync } from "node:child_process";
-import { findNearest, findSetting } from "../../config/mod.ts";
+import { findNearest, findSetting } from "../../installation/config/mod.ts";
 import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };

@@ -2,10 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { InvalidArgumentError } from "commander";
-import { DAY_MS, HOUR_MS } from "../../calendar.ts";
-import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
-import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../read_regular_file.ts";
-import { FILE_REASONS } from "../../system_error.ts";
+import { DAY_MS, HOUR_MS } from "../../base/calendar.ts";
+import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../base/read_regular_file.ts";
+import { FILE_REASONS } from "../../base/system_error.ts";
+import { askHealth, type HealthAnswer, toHealthUrl } from "../../installation/doctor/mod.ts";
 import { command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";

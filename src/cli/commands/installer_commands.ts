@@ -1,6 +1,10 @@
 /** `claviger installer …`: set and clear the repository token. */
-import { END, toTimestamp } from "../../calendar.ts";
-import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
+import { END, toTimestamp } from "../../base/calendar.ts";
+import {
+  clearInstallerToken,
+  parseInstallerToken,
+  setInstallerToken,
+} from "../../models/repository_token/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { option } from "../parameter.ts";

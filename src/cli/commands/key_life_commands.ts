@@ -1,7 +1,15 @@
 /** `claviger keys …`: the commands that change an issued key, and usage. */
-import { MONTH, monthOf, SPAN, toTimestamp } from "../../calendar.ts";
-import { parseId } from "../../ids.ts";
-import { findKey, replaceKey, resumeKey, rotateKey, suspendKey, USUAL_OVERLAP } from "../../keys/mod.ts";
+import { MONTH, monthOf, SPAN, toTimestamp } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import type { NumberRule, ParsingRule } from "../../base/rule.ts";
+import {
+  findKey,
+  replaceKey,
+  resumeKey,
+  rotateKey,
+  suspendKey,
+  USUAL_OVERLAP,
+} from "../../licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
@@ -16,7 +24,6 @@ import {
   SEAT_MINUTES,
   TIERS,
 } from "../../licensing/mod.ts";
-import type { NumberRule, ParsingRule } from "../../rule.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { demandKey } from "../find_named.ts";

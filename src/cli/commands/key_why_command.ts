@@ -1,6 +1,9 @@
 /** `claviger keys why`: explains why a key works or does not, for the operator who answers the customer. */
-import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
-import type { Config } from "../../config/mod.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
+import type { Code } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { escapeControls } from "../../base/text/mod.ts";
+import type { Config } from "../../installation/config/mod.ts";
 import {
   describeRefused,
   explainKey,
@@ -9,11 +12,8 @@ import {
   MUST_WAIT,
   type Obstacle,
   renderExplanation,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import { describePlaces, ERASED, isErased, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
-import type { Code } from "../../refusal.ts";
-import { renderCount } from "../../render_count.ts";
-import { escapeControls } from "../../text/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";

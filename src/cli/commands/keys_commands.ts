@@ -1,8 +1,9 @@
 /** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
-import { monthOf, toTimestamp } from "../../calendar.ts";
+import { monthOf, toTimestamp } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
+import { counted } from "../../base/render_count.ts";
+import { wholeNumber } from "../../base/rule.ts";
 import { openSession } from "../../database/mod.ts";
-import { findStoredLists, MOST_DAYS_LEFT } from "../../figures/mod.ts";
-import { parseId } from "../../ids.ts";
 import {
   DAYS_OF_FILTER,
   findKey,
@@ -20,7 +21,7 @@ import {
   renderObstacles,
   revokeKey,
   toOrder,
-} from "../../keys/mod.ts";
+} from "../../licensing/keys/mod.ts";
 import {
   ACCOUNT,
   createLicenseChanges,
@@ -34,8 +35,7 @@ import {
   TEXTS,
   TIERS,
 } from "../../licensing/mod.ts";
-import { counted } from "../../render_count.ts";
-import { wholeNumber } from "../../rule.ts";
+import { findStoredLists, MOST_DAYS_LEFT } from "../../usage/figures/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { demandAccount, demandKey } from "../find_named.ts";

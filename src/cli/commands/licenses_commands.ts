@@ -1,8 +1,8 @@
 /** `claviger licenses …`: signed licenses for clients without a network. `signing_keys_commands.ts` has their keys. */
 import { resolve } from "node:path";
-import { toTimestamp } from "../../calendar.ts";
-import { idRule } from "../../ids.ts";
-import { readNamedFile } from "../../read_regular_file.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { idRule } from "../../base/ids.ts";
+import { readNamedFile } from "../../base/read_regular_file.ts";
 import {
   checkLicense,
   createLicenseSigner,
@@ -17,7 +17,7 @@ import {
   renderExport,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
-} from "../../signed_licenses/mod.ts";
+} from "../../licensing/signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";

@@ -1,7 +1,6 @@
 /** `claviger machines …`: list, show and release the machines that hold places of licenses. */
-import { toTimestamp } from "../../calendar.ts";
-import { idRule, parseId } from "../../ids.ts";
-import { ACCOUNT } from "../../licensing/mod.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { idRule, parseId } from "../../base/ids.ts";
 import {
   findMachine,
   findReleasable,
@@ -11,7 +10,8 @@ import {
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
-} from "../../machines/mod.ts";
+} from "../../licensing/machines/mod.ts";
+import { ACCOUNT } from "../../licensing/mod.ts";
 import { databaseCommand, group } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
 import { listOptions, printList } from "../list_options.ts";

@@ -1,9 +1,10 @@
 /** `claviger models add`. */
 import { basename, resolve } from "node:path";
-import { BucketFailure } from "../../bucket/mod.ts";
-import type { Config } from "../../config/mod.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
+import type { Config } from "../../installation/config/mod.ts";
 import { ACCOUNT, TIERS } from "../../licensing/mod.ts";
+import { BucketFailure } from "../../models/bucket/mod.ts";
 import {
   addModel,
   checkNewModel,
@@ -19,7 +20,6 @@ import {
   storeFile,
   toMegabytes,
 } from "../../models/mod.ts";
-import { isRefusal, type Refusal } from "../../refusal.ts";
 import { type CommandCall, command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import { InputRefused, readWholeInput } from "../file_input.ts";

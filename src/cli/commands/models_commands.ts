@@ -1,4 +1,7 @@
 /** `claviger models …`: list, show, verify, remove, retire, purge and move; `models_add_command.ts` has `add`. */
+
+import { counted } from "../../base/render_count.ts";
+import { oneOf } from "../../base/rule.ts";
 import {
   findRegistered,
   listAllModels,
@@ -11,8 +14,6 @@ import {
   retireVersion,
   verifyFiles,
 } from "../../models/mod.ts";
-import { counted } from "../../render_count.ts";
-import { oneOf } from "../../rule.ts";
 import { databaseCommand, group } from "../command.ts";
 import { CONFIRMATION } from "../options.ts";
 import { anyText, required } from "../parameter.ts";

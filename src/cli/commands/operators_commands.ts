@@ -1,5 +1,6 @@
 /** `claviger operators …`: create login codes, list, give another role, and remove. */
-import { toTimestamp } from "../../calendar.ts";
+import { toTimestamp } from "../../base/calendar.ts";
+import { counted } from "../../base/render_count.ts";
 import {
   listOperators,
   loginOperator,
@@ -8,7 +9,6 @@ import {
   removeOperator,
   setRole,
 } from "../../operators/mod.ts";
-import { counted } from "../../render_count.ts";
 import { databaseCommand, group } from "../command.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
 import { CONFIRMATION, REASON } from "../options.ts";

@@ -1,11 +1,12 @@
 /** `claviger serve`: starts the service, prints its address, and stops it in order at a signal. */
-import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
+
+import { originOf, toReachedHost } from "../../base/listener_url.ts";
+import { createLog, type Log, type LogFields } from "../../base/log.ts";
+import { quoteShellWord } from "../../base/quote_shell_word.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
-import { originOf, toReachedHost } from "../../endpoints.ts";
+import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
-import { countKeys } from "../../keys/mod.ts";
-import { createLog, type Log, type LogFields } from "../../log.ts";
-import { quoteShellWord } from "../../quote_shell_word.ts";
+import { countKeys } from "../../licensing/keys/mod.ts";
 import { type OpenInstallation, type Service, startService } from "../../service/mod.ts";
 import { command } from "../command.ts";
 import { addDemo, completeDemo } from "../demo/add_demo.ts";

@@ -1,8 +1,9 @@
 /** `claviger licenses public-keys` and `rotate-signing-key`: the keys that sign licenses. */
+
+import { counted } from "../../base/render_count.ts";
+import { matching } from "../../base/rule.ts";
+import type { Secrets } from "../../base/secrets/mod.ts";
 import { openSession } from "../../database/mod.ts";
-import { counted } from "../../render_count.ts";
-import { matching } from "../../rule.ts";
-import type { Secrets } from "../../secrets/mod.ts";
 import {
   listSigningKeys,
   prepareSigningKeys,
@@ -10,7 +11,7 @@ import {
   rotateSigningKey,
   toJwk,
   toPem,
-} from "../../signed_licenses/mod.ts";
+} from "../../licensing/signed_licenses/mod.ts";
 import { databaseCommand } from "../command.ts";
 import { flag, option } from "../parameter.ts";
 import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse } from "../run.ts";

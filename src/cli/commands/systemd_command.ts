@@ -1,10 +1,15 @@
 /** `claviger systemd`: prints the units with which systemd runs the service and its backup. */
 import { InvalidArgumentError } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
-import { parseSetting, refuseSameAddress, type SettingName, settingOf } from "../../config/mod.ts";
-import { findSystemUser } from "../../host/mod.ts";
-import { matching, wholeNumber } from "../../rule.ts";
-import { readOrigin } from "../../version.ts";
+import { findSystemUser } from "../../base/host/mod.ts";
+import { matching, wholeNumber } from "../../base/rule.ts";
+import { readOrigin } from "../../base/version.ts";
+import {
+  parseSetting,
+  refuseSameAddress,
+  type SettingName,
+  settingOf,
+} from "../../installation/config/mod.ts";
 import { command } from "../command.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
 import { settingText } from "../options.ts";

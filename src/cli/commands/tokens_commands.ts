@@ -1,6 +1,7 @@
 /** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
 import { InvalidArgumentError } from "commander";
-import { END, toTimestamp } from "../../calendar.ts";
+import { END, toTimestamp } from "../../base/calendar.ts";
+import { type ParsingRule, someOf } from "../../base/rule.ts";
 import { EXPIRY, MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
@@ -18,7 +19,6 @@ import {
   SOURCES_RULE,
   toRestriction,
 } from "../../operators/mod.ts";
-import { type ParsingRule, someOf } from "../../rule.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { CONFIRMATION, JSON_OPTIONS, REASON, SHORTEN } from "../options.ts";
 import { option, required } from "../parameter.ts";

@@ -1,6 +1,6 @@
 /** `claviger usage …`: the use of each license in a month, for accounting, and the use of all licenses by day. */
-import { DAY, MONTH } from "../../calendar.ts";
-import { renderCount } from "../../render_count.ts";
+import { DAY, MONTH } from "../../base/calendar.ts";
+import { renderCount } from "../../base/render_count.ts";
 import {
   completePeriod,
   type MonthOfUse,

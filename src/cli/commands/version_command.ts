@@ -1,6 +1,7 @@
 /** `claviger version`: prints the versions of this program and of its parts. */
+
+import { COMMIT, ORIGINS, readOrigin, VERSION } from "../../base/version.ts";
 import { migrations } from "../../database/mod.ts";
-import { COMMIT, ORIGINS, readOrigin, VERSION } from "../../version.ts";
 import { command } from "../command.ts";
 import { JSON_FLAG } from "../options.ts";
 

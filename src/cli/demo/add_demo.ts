@@ -1,18 +1,18 @@
 /** Adds the data of `serve --demo` to an empty database. */
 import { Readable } from "node:stream";
 import { type Actor, type By, nameOfActor } from "../../audit/mod.ts";
-import type { Brand } from "../../brand.ts";
-import type { Clock } from "../../clock.ts";
-import type { Config } from "../../config/mod.ts";
+import type { Clock } from "../../base/clock.ts";
+import { newUuid } from "../../base/ids.ts";
+import { silentLog } from "../../base/log.ts";
 import { type DatabaseSession, openDatabase, openSession } from "../../database/mod.ts";
-import { computeFigures } from "../../figures/mod.ts";
-import { newUuid } from "../../ids.ts";
-import { countKeys, generateApiKey } from "../../keys/mod.ts";
+import type { Config } from "../../installation/config/mod.ts";
+import { countKeys, generateApiKey } from "../../licensing/keys/mod.ts";
+import type { Brand } from "../../licensing/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
-import { silentLog } from "../../log.ts";
 import { addModel, parseNewModel, storeBytes, toMegabytes } from "../../models/mod.ts";
-import { setInstallerToken } from "../../repository_token/mod.ts";
+import { setInstallerToken } from "../../models/repository_token/mod.ts";
 import type { OpenInstallation } from "../../service/mod.ts";
+import { computeFigures } from "../../usage/figures/mod.ts";
 import { countUse } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import history from "./history.sql" with { type: "text" };

@@ -5,12 +5,12 @@
  * so it must reach no journal and no other machine.
  */
 import type { Actor, By } from "../../audit/mod.ts";
-import type { Config, ListenAddress } from "../../config/mod.ts";
+import { isLoopback } from "../../base/listener_url.ts";
+import { isRefusal } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
-import { isLoopback } from "../../endpoints.ts";
-import { countKeys } from "../../keys/mod.ts";
+import type { Config, ListenAddress } from "../../installation/config/mod.ts";
+import { countKeys } from "../../licensing/keys/mod.ts";
 import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../../operators/mod.ts";
-import { isRefusal } from "../../refusal.ts";
 import type { Service } from "../../service/mod.ts";
 import type { Invocation } from "../invocation.ts";
 import { hasDemo } from "./remove_demo.ts";

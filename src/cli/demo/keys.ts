@@ -2,11 +2,12 @@
  * The keys that people can try in a demo. They are derived from the root secret, so that every start can show them. As
  * of every key, only their hashes are stored.
  */
-import type { Brand } from "../../brand.ts";
-import type { Config } from "../../config/mod.ts";
-import { findKey, generateApiKey, type KeySummary, type NewApiKey } from "../../keys/mod.ts";
+
+import type { Secrets } from "../../base/secrets/mod.ts";
+import type { Config } from "../../installation/config/mod.ts";
+import { findKey, generateApiKey, type KeySummary, type NewApiKey } from "../../licensing/keys/mod.ts";
+import type { Brand } from "../../licensing/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
-import type { Secrets } from "../../secrets/mod.ts";
 import type { OpenInstallation } from "../../service/mod.ts";
 import text from "./try.txt" with { type: "text" };
 

@@ -3,7 +3,7 @@
  * are the same on every machine.
  */
 import { createHash } from "node:crypto";
-import type { Brand } from "../../brand.ts";
+import type { Brand } from "../../licensing/mod.ts";
 import models from "./models.json" with { type: "json" };
 
 /**

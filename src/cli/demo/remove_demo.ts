@@ -1,15 +1,16 @@
 /** Removes the data of `serve --demo`. */
-import { deleteActivity } from "../../activity/mod.ts";
+
 import type { By } from "../../audit/mod.ts";
-import { systemClock } from "../../clock.ts";
+import { systemClock } from "../../base/clock.ts";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Database } from "../../database/mod.ts";
-import { parseId } from "../../ids.ts";
-import { deleteRefusals, listKeys, revokeKey } from "../../keys/mod.ts";
+import { deleteRefusals, listKeys, revokeKey } from "../../licensing/keys/mod.ts";
 import { createLicenseChanges, eraseAccount, findAccount, hasAccount } from "../../licensing/mod.ts";
 import { listAllModels, retireVersion } from "../../models/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { clearInstallerToken, createTokenSource } from "../../repository_token/mod.ts";
-import type { Secrets } from "../../secrets/mod.ts";
+import { clearInstallerToken, createTokenSource } from "../../models/repository_token/mod.ts";
+import { deleteActivity } from "../../usage/activity/mod.ts";
 import { deleteUsage, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import { DEMO_REASON, DEMO_TOKEN } from "./add_demo.ts";

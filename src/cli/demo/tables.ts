@@ -6,7 +6,7 @@
  * A change without `by` is by the user who adds the demo. The names in `by` are invented, because the audit log keeps
  * them for ever. `per_hour` are the refusals of a busy hour; those without an e-mail had no key, or an unknown one.
  */
-import { parseCsvLine } from "../../text/mod.ts";
+import { parseCsvLine } from "../../base/text/mod.ts";
 import changes from "./changes.csv" with { type: "text" };
 import customers from "./customers.csv" with { type: "text" };
 import refusals from "./refusals.csv" with { type: "text" };

@@ -2,8 +2,8 @@
  * Renders the manual page of man(1), in the macros of man(7), from the definitions of commands and settings.
  */
 import type { Command } from "commander";
-import { SETTINGS } from "../../config/mod.ts";
-import { VERSION } from "../../version.ts";
+import { VERSION } from "../../base/version.ts";
+import { SETTINGS } from "../../installation/config/mod.ts";
 import { PAGES } from "./pages.ts";
 import { leavesOf } from "./write_tables.ts";
 

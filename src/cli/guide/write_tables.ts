@@ -1,6 +1,6 @@
 /** Writes the pages that are made from tables in the code: the settings and the commands. */
 import type { Command, Option } from "commander";
-import { SETTINGS } from "../../config/mod.ts";
+import { SETTINGS } from "../../installation/config/mod.ts";
 
 /** Returns the Markdown of the page `settings`. */
 export function writeSettingsPage(): string {

@@ -4,9 +4,15 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { existsSystemGroup, findSystemUser, findTool, nameOfUser, TOOL_FOLDERS } from "../../host/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
-import { reasonOf } from "../../system_error.ts";
+import {
+  existsSystemGroup,
+  findSystemUser,
+  findTool,
+  nameOfUser,
+  TOOL_FOLDERS,
+} from "../../base/host/mod.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { reasonOf } from "../../base/system_error.ts";
 import type { Layout } from "./_layout.ts";
 
 /** The owner of the cluster's processes and files. */

@@ -7,8 +7,8 @@
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { PostgresArchive } from "../../platform/mod.ts";
-import { syncPath } from "../../sync_path.ts";
+import type { PostgresArchive } from "../../base/platform/mod.ts";
+import { syncPath } from "../../base/sync_path.ts";
 import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 

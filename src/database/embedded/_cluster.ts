@@ -2,9 +2,9 @@
 import { spawn } from "node:child_process";
 import { chownSync, constants, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { readRegularFile } from "../../read_regular_file.ts";
-import { syncPath } from "../../sync_path.ts";
-import { hasCode } from "../../system_error.ts";
+import { readRegularFile } from "../../base/read_regular_file.ts";
+import { syncPath } from "../../base/sync_path.ts";
+import { hasCode } from "../../base/system_error.ts";
 import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { makeUnfinished } from "./_layout.ts";

@@ -1,8 +1,8 @@
 /** Opens the data folder to the user of the cluster, and removes it after a start that was refused. */
 import { chmodSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findClosedFolder, nameOfUser } from "../../host/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
+import { findClosedFolder, nameOfUser } from "../../base/host/mod.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
 import type { ClusterUser } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
 

@@ -4,7 +4,7 @@
  */
 import { lstat, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { Refusal } from "../../refusal.ts";
+import type { Refusal } from "../../base/refusal.ts";
 
 /** Thrown if PostgreSQL does not start because its data is damaged. */
 export class DamagedData extends Error {

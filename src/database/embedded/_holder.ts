@@ -5,7 +5,7 @@
  * not count as a holder.
  */
 import { constants, existsSync } from "node:fs";
-import { readRegularFile } from "../../read_regular_file.ts";
+import { readRegularFile } from "../../base/read_regular_file.ts";
 
 const LIMIT_BYTES = 256;
 

@@ -5,9 +5,9 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { type ChangeableStep, followPath, nameOfUser } from "../../host/mod.ts";
-import { type Refusal, refuse } from "../../refusal.ts";
-import { codeOf, reasonOf } from "../../system_error.ts";
+import { type ChangeableStep, followPath, nameOfUser } from "../../base/host/mod.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { codeOf, reasonOf } from "../../base/system_error.ts";
 import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";

@@ -1,8 +1,8 @@
 /** Reads `postmaster.pid`, in which a PostgreSQL server writes its process id and, on line 8, its status. */
 import { constants } from "node:fs";
 import { join } from "node:path";
-import { openRegularFile, readRegularFile } from "../../read_regular_file.ts";
-import { hasCode } from "../../system_error.ts";
+import { openRegularFile, readRegularFile } from "../../base/read_regular_file.ts";
+import { hasCode } from "../../base/system_error.ts";
 
 const LIMIT_BYTES = 64 * 1024;
 

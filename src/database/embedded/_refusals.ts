@@ -1,6 +1,6 @@
 /** Says why a data folder is not opened, in sentences for the operator. */
-import { type Refusal, refuse } from "../../refusal.ts";
-import { codeOf, hasCode, type Reasons, reasonOf } from "../../system_error.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { codeOf, hasCode, type Reasons, reasonOf } from "../../base/system_error.ts";
 import { DamagedData } from "./_data_fault.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";

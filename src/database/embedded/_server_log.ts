@@ -6,8 +6,8 @@
  * Continuation lines and the lines of an ordinary start and stop are left out, too.
  */
 import type { Readable } from "node:stream";
-import type { Log } from "../../log.ts";
-import { reasonOf } from "../../system_error.ts";
+import type { Log } from "../../base/log.ts";
+import { reasonOf } from "../../base/system_error.ts";
 import { isDamageCode, isPathOfData } from "../errors.ts";
 
 const KEPT_LINES = 12;

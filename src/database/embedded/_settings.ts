@@ -1,8 +1,8 @@
 /** The settings of the PostgreSQL inside: fixed settings, and those that an operator may change. */
 import { constants } from "node:fs";
 import { join } from "node:path";
-import { hostMemoryBytes } from "../../host/mod.ts";
-import { readRegularFile } from "../../read_regular_file.ts";
+import { hostMemoryBytes } from "../../base/host/mod.ts";
+import { readRegularFile } from "../../base/read_regular_file.ts";
 
 /**
  * The fixed settings: no TCP, the socket in the server's own folder, and logs without the text and the values of

@@ -7,8 +7,8 @@
  * not come back, or the data is damaged, no further start can help, and the service has to end.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Refusal } from "../../refusal.ts";
-import { reasonOf } from "../../system_error.ts";
+import type { Refusal } from "../../base/refusal.ts";
+import { reasonOf } from "../../base/system_error.ts";
 import { DamagedData, type DataFault, watchFolder } from "./_data_fault.ts";
 import type { Layout } from "./_layout.ts";
 import { type PostmasterOptions, startPostmaster } from "./_postmaster.ts";

@@ -9,8 +9,8 @@
 import { lstatSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Platform } from "../../platform/mod.ts";
-import { syncPath } from "../../sync_path.ts";
+import type { Platform } from "../../base/platform/mod.ts";
+import { syncPath } from "../../base/sync_path.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 
 /** A file or folder that only an installation leaves. */

@@ -10,8 +10,8 @@
 import { readdirSync, readFileSync, readlinkSync, rmSync, type Stats, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../clock.ts";
-import { hasCode } from "../../system_error.ts";
+import type { Clock } from "../../base/clock.ts";
+import { hasCode } from "../../base/system_error.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 
 export interface StopLeftoversOptions {

@@ -8,12 +8,12 @@
  */
 import { rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../clock.ts";
-import { makeDataFolder, refuseForeignFolder } from "../../host/mod.ts";
-import type { Log } from "../../log.ts";
-import type { FileLock, Platform } from "../../platform/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { reasonOf } from "../../system_error.ts";
+import type { Clock } from "../../base/clock.ts";
+import { makeDataFolder, refuseForeignFolder } from "../../base/host/mod.ts";
+import type { Log } from "../../base/log.ts";
+import type { FileLock, Platform } from "../../base/platform/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { reasonOf } from "../../base/system_error.ts";
 import { type ClusterUser, findAccount } from "./_account.ts";
 import {
   type Binaries,

@@ -1,6 +1,6 @@
 /** Mounts the routes of the API. Each request is authenticated and counted, then the route checks scope and fields. */
 import { type Context, Hono } from "hono";
-import { isRefusal, refuse } from "../../../refusal.ts";
+import { isRefusal, refuse } from "../../../base/refusal.ts";
 import { NO_BODY, readJson, readQuery, toBodyRefusal, toJsonObject } from "../../../wire/mod.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";

@@ -7,10 +7,10 @@
  * full are gathered (see `database/look_up_queue.ts`).
  */
 import { createMiddleware } from "hono/factory";
+import { isInNetworks, parseTrustedProxies, toResetAt, WindowTable } from "../../../base/limits/mod.ts";
+import { refuse, refuseTooMany } from "../../../base/refusal.ts";
 import { createLookUpQueue } from "../../../database/mod.ts";
-import { isInNetworks, parseTrustedProxies, toResetAt, WindowTable } from "../../../limits/mod.ts";
 import { findTokens, rightOfToken, type Token, tokenPattern } from "../../../operators/mod.ts";
-import { refuse, refuseTooMany } from "../../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { createTurns, TURNS } from "../turns.ts";

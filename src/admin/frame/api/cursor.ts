@@ -8,7 +8,7 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import * as v from "valibot";
-import { type Refusal, refuse } from "../../../refusal.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
 
 /** The values that all pages of one list share. */
 interface List {

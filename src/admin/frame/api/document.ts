@@ -3,7 +3,7 @@
  * `document_facts.ts` has the other facts of the document.
  */
 import * as v from "valibot";
-import type { Brand } from "../../../brand.ts";
+import type { Brand } from "../../../licensing/mod.ts";
 import {
   type DescribedOperation,
   isKnown,

@@ -1,6 +1,6 @@
 /** The facts that the OpenAPI document states about all operations, such as their codes and their headers. */
 import * as v from "valibot";
-import type { Code } from "../../../refusal.ts";
+import type { Code } from "../../../base/refusal.ts";
 import {
   COMMON_CONDITIONS,
   COMMON_HEADERS,

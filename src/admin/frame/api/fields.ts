@@ -1,7 +1,9 @@
 /** Fields of requests: of bodies, which have JSON values, and of lists, whose texts the schema turns into values. */
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
-import { MONTH } from "../../../calendar.ts";
+import { MONTH } from "../../../base/calendar.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
+import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../base/rule.ts";
 import type { Database } from "../../../database/mod.ts";
 import {
   ACCOUNT,
@@ -18,8 +20,6 @@ import {
   TIERS,
   TOO_MANY_MATCH,
 } from "../../../licensing/mod.ts";
-import { type Refusal, refuse } from "../../../refusal.ts";
-import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../rule.ts";
 import { described } from "../../../wire/mod.ts";
 
 /** The reason of a change, for the audit log. */

@@ -1,7 +1,7 @@
 /** Pages of a list: the fields `limit` and `after` of a request, and the answer `{data, next}`. */
 import * as v from "valibot";
-import { isRefusal, type Refusal } from "../../../refusal.ts";
-import { inJsonSchema, parsedField, wholeNumber } from "../../../rule.ts";
+import { isRefusal, type Refusal } from "../../../base/refusal.ts";
+import { inJsonSchema, parsedField, wholeNumber } from "../../../base/rule.ts";
 import { type Cursor, MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "./cursor.ts";
 
 /** The rows of a page without `limit`. */

@@ -1,7 +1,7 @@
 /** Checks the fields that a request sent, for the API and for the lists of the console. Unknown fields are refused. */
 import * as v from "valibot";
-import { type Refusal, refuse, type WrongField } from "../../../refusal.ts";
-import { redactKeys } from "../../../secrets/mod.ts";
+import { type Refusal, refuse, type WrongField } from "../../../base/refusal.ts";
+import { redactKeys } from "../../../base/secrets/mod.ts";
 import type { JsonObject } from "../../../wire/mod.ts";
 
 /** A schema of the fields of a query or a body. */

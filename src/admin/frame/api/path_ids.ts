@@ -1,7 +1,7 @@
 /** Reads the identifiers in paths. An identifier that cannot exist is refused like one that does not exist. */
-import { type IdKind, idForm, idRule } from "../../../ids.ts";
+import { type IdKind, idForm, idRule } from "../../../base/ids.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { MODEL_RULES } from "../../../models/mod.ts";
-import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Json } from "../../../wire/mod.ts";
 
 /** The parts of a path that are not fixed, as they were sent. */

@@ -4,10 +4,9 @@
  */
 import * as v from "valibot";
 import type { Actor } from "../../../audit/mod.ts";
-import type { Brand } from "../../../brand.ts";
-import type { Restriction } from "../../../licensing/mod.ts";
+import { type Code, isRefusal, type Refusal } from "../../../base/refusal.ts";
+import type { Brand, Restriction } from "../../../licensing/mod.ts";
 import type { Right, Scope, Token } from "../../../operators/mod.ts";
-import { type Code, isRefusal, type Refusal } from "../../../refusal.ts";
 import type { DescribedAnswer, DescribedOperation, Json } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";

@@ -6,9 +6,9 @@
 import type { Child } from "hono/jsx";
 import type * as v from "valibot";
 import type { AuditAction, By } from "../../../audit/mod.ts";
+import { isRefusal, type Refusal } from "../../../base/refusal.ts";
 import type { Effect } from "../../../licensing/mod.ts";
 import { noteEndedKeys, refuseOldProof } from "../../../operators/mod.ts";
-import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { type FieldsOf, parseForm, repeatEntry } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";

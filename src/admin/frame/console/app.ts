@@ -6,8 +6,8 @@
  * Each thing has its pages. A page is a function that takes a visit and returns a title and a body.
  */
 import { type Context, Hono } from "hono";
+import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
 import type { Session } from "../../../operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { statusOf, toWireCode } from "../../../wire/mod.ts";
 import { logFailure } from "../log_failure.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import type { Context } from "hono";
-import { refuse } from "../../../refusal.ts";
+import { refuse } from "../../../base/refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv } from "../options.ts";
 import action from "./browser/action.client.js" with { type: "text" };

@@ -4,8 +4,8 @@
  * the texts, so that people can correct them.
  */
 import * as v from "valibot";
-import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
-import { redactKeys } from "../../../secrets/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
+import { redactKeys } from "../../../base/secrets/mod.ts";
 import { parseSent, toQuery } from "../api/parse_sent.ts";
 import type { FieldsOf } from "./form_fields.ts";
 import { hintOf, MOST_ENTERED } from "./refused_form.ts";

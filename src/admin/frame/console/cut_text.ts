@@ -1,5 +1,5 @@
 /** Cuts long texts by others, so that a page of 50 rows stays small. */
-import { escapeControls } from "../../../text/mod.ts";
+import { escapeControls } from "../../../base/text/mod.ts";
 
 /** The bytes of a name in a list. The page of the thing shows the whole name. */
 export const MOST_OF_NAME = 200;

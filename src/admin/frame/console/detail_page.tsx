@@ -5,7 +5,7 @@
  */
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { isRefusal, type Refusal } from "../../../base/refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
 import type { Script } from "./assets.ts";

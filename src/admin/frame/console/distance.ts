@@ -1,5 +1,5 @@
-import { DAY_MS, HOUR_MS } from "../../../calendar.ts";
-import { counted } from "../../../render_count.ts";
+import { DAY_MS, HOUR_MS } from "../../../base/calendar.ts";
+import { counted } from "../../../base/render_count.ts";
 
 const MINUTE_MS = 60_000;
 const YEAR_MONTHS = 12;

@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
-import type { Provider } from "../../../identity/mod.ts";
+
+import type { Refusal } from "../../../base/refusal.ts";
+import type { Provider } from "../../../operators/identity/mod.ts";
 import { MOST_OF_CODE } from "../../../operators/mod.ts";
-import type { Refusal } from "../../../refusal.ts";
 import { describe, Field } from "./components/form.tsx";
 import { Notice } from "./components/layout.tsx";
 import type { Page } from "./page.tsx";

@@ -1,5 +1,5 @@
 /** Reads forms of the console. Browsers send them with a length, so a body without one is refused unread. */
-import { type Refusal, refuse } from "../../../refusal.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { BODY_LIMIT_BYTES, toBodyRefusal } from "../../../wire/mod.ts";
 
 const TYPE = /^application\/x-www-form-urlencoded\s*(;|$)/i;

@@ -1,7 +1,7 @@
 /** The fields of forms. A form sends text only; an empty text means that a field was left empty. */
 import * as v from "valibot";
 import type { By } from "../../../audit/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
 import { REASON } from "../api/fields.ts";
 import { parseSent } from "../api/parse_sent.ts";
 import { enteredIn } from "./refused_form.ts";

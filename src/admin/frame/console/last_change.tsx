@@ -6,7 +6,7 @@
  */
 import type { Child } from "hono/jsx";
 import { type AuditRow, listAudit, nameOfActor } from "../../../audit/mod.ts";
-import { HOUR_MS } from "../../../calendar.ts";
+import { HOUR_MS } from "../../../base/calendar.ts";
 import { type Action, isOffered, type Sentence } from "./action.ts";
 import { changesOf } from "./components/changes.tsx";
 import { Foreign } from "./components/values.tsx";

@@ -5,9 +5,9 @@
  */
 import type { Child } from "hono/jsx";
 import * as v from "valibot";
-import { toDay } from "../../../calendar.ts";
+import { toDay } from "../../../base/calendar.ts";
+import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
 import { readPages } from "../../../database/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { splitMark, streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
 import { Notice } from "./components/layout.tsx";

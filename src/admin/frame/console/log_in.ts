@@ -3,9 +3,9 @@
  * every address. Wrong codes must still be cheap, so the look-ups of an address with too many failures are gathered.
  */
 import type { Context, Handler } from "hono";
+import { isRefusal, refuse } from "../../../base/refusal.ts";
 import { createLookUpQueue } from "../../../database/mod.ts";
 import { endSession, findOperatorsOfCodes, parseCode, redeemCode } from "../../../operators/mod.ts";
-import { isRefusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";

@@ -1,5 +1,5 @@
-import { WindowTable } from "../../../limits/mod.ts";
-import { type Refusal, refuse } from "../../../refusal.ts";
+import { WindowTable } from "../../../base/limits/mod.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
 import type { AdminOptions } from "../options.ts";
 
 /** Failed logins a minute from one group of addresses. */

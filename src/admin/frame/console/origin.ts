@@ -1,6 +1,6 @@
 /** The origin of the console, and the check that one of its pages sent the form. */
 import type { Context, MiddlewareHandler } from "hono";
-import { type Refusal, refuse } from "../../../refusal.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 
 type Show = (c: Context<AdminEnv>, refusal: Refusal) => Response | Promise<Response>;

@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The frame of every page: head, menu, and who is logged in. */
 import type { Child } from "hono/jsx";
+import type { Code } from "../../../base/refusal.ts";
 import type { Session } from "../../../operators/mod.ts";
-import type { Code } from "../../../refusal.ts";
 import { type Script, scriptPath, stylePath } from "./assets.ts";
 import { mayUse, type Need } from "./may.ts";
 

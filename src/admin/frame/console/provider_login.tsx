@@ -7,10 +7,10 @@
  */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
-import type { LoginState, Provider } from "../../../identity/mod.ts";
-import { WindowTable } from "../../../limits/mod.ts";
+import { WindowTable } from "../../../base/limits/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
+import type { LoginState, Provider } from "../../../operators/identity/mod.ts";
 import { endSessionsOf, loginIdentity } from "../../../operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import type { LoginFailures } from "./login_failures.ts";

@@ -1,5 +1,5 @@
 /** A form that was refused. The page shows it again with the entered texts, and says what is wrong. */
-import type { Refusal } from "../../../refusal.ts";
+import type { Refusal } from "../../../base/refusal.ts";
 
 /** An entered text is shown again up to this length, so that a page stays small. */
 export const MOST_ENTERED = 2_000;

@@ -3,8 +3,8 @@
  * How pages say why something was refused. A remedy is a link: to a page, or to a form that is open there.
  */
 import type { Child } from "hono/jsx";
-import type { Refusal } from "../../../refusal.ts";
-import type { RemedyName } from "../../../remedy.ts";
+import type { Refusal } from "../../../base/refusal.ts";
+import type { RemedyName } from "../../../base/remedy.ts";
 import { Notice, type NoticeProps } from "./components/layout.tsx";
 import { Foreign } from "./components/values.tsx";
 import type { Need } from "./may.ts";

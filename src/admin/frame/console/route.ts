@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { Refusal } from "../../../refusal.ts";
+import type { Refusal } from "../../../base/refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";

@@ -2,9 +2,9 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { Actor } from "../../../audit/mod.ts";
-import { WindowTable } from "../../../limits/mod.ts";
+import { WindowTable } from "../../../base/limits/mod.ts";
+import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { endSession, findSession, type Login, type Session } from "../../../operators/mod.ts";
-import { type Refusal, refuse } from "../../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { createTurns, TURNS } from "../turns.ts";
 import { consoleOriginOf } from "./origin.ts";

@@ -1,6 +1,6 @@
 /** The page to which a login leads: the one that asked for it. */
 import type { Context } from "hono";
-import { redactKeys } from "../../../secrets/mod.ts";
+import { redactKeys } from "../../../base/secrets/mod.ts";
 import { targetOf } from "../../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { consoleOriginOf } from "./origin.ts";

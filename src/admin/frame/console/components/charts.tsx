@@ -9,7 +9,7 @@
  * The style shows the values of the column at the pointer, and while a chart has the focus those of its newest column.
  * The script moves the latter.
  */
-import { renderCount } from "../../../../render_count.ts";
+import { renderCount } from "../../../../base/render_count.ts";
 import { scriptPath } from "../assets.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { numeric, Table } from "./table.tsx";

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The end of a license or a token becomes earlier only if its form says so. */
 import * as v from "valibot";
-import { isRefusal, type Refusal } from "../../../../refusal.ts";
+import { isRefusal, type Refusal } from "../../../../base/refusal.ts";
 import type { FormProps } from "../action.ts";
 import { refuseFields } from "../form_fields.ts";
 import { Choice, FieldError } from "./form.tsx";

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields of forms. */
 import type { Child } from "hono/jsx";
-import { NO_KEY_PATTERN } from "../../../../secrets/mod.ts";
+import { NO_KEY_PATTERN } from "../../../../base/secrets/mod.ts";
 
 interface FieldProps {
   readonly label: string;

@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 import { type AuditFilter, type AuditRow, describeActor, listAudit, wordsOf } from "../../../../audit/mod.ts";
+import { parseId } from "../../../../base/ids.ts";
 import type { Database } from "../../../../database/mod.ts";
-import { parseId } from "../../../../ids.ts";
-import { findHints } from "../../../../keys/mod.ts";
+import { findHints } from "../../../../licensing/keys/mod.ts";
 import { findEmails } from "../../../../licensing/mod.ts";
 import { Changes, REASON_COLUMN } from "./changes.tsx";
 import { Table } from "./table.tsx";

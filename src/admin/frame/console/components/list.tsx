@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a list: some of the rows, how many there are, and links to the other pages. */
 import type { Child } from "hono/jsx";
+import { counted, renderCount } from "../../../../base/render_count.ts";
 import { MOST_COUNTED } from "../../../../database/mod.ts";
-import { counted, renderCount } from "../../../../render_count.ts";
 
 /** Rows of a page. */
 export const ROWS = 50;

@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** Values as people read them. */
 import type { Child } from "hono/jsx";
-import { DAY_MS, NEVER_EXPIRES, toDay, toTimestamp } from "../../../../calendar.ts";
-import { NEAR_QUOTA_PERCENT } from "../../../../figures/mod.ts";
-import { describeObstacles, type KeySummary, type Obstacle } from "../../../../keys/mod.ts";
+import { DAY_MS, NEVER_EXPIRES, toDay, toTimestamp } from "../../../../base/calendar.ts";
+import { renderCount } from "../../../../base/render_count.ts";
+import { escapeControls } from "../../../../base/text/mod.ts";
+import { describeObstacles, type KeySummary, type Obstacle } from "../../../../licensing/keys/mod.ts";
 import { percentUsed } from "../../../../licensing/mod.ts";
-import { renderCount } from "../../../../render_count.ts";
-import { escapeControls } from "../../../../text/mod.ts";
+import { NEAR_QUOTA_PERCENT } from "../../../../usage/figures/mod.ts";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import { distanceOf } from "../distance.ts";
 

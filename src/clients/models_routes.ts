@@ -1,0 +1,41 @@
+/** The handler of the list of models that a key may load. */
+
+import { isRefusal, refuse } from "../base/refusal.ts";
+import { isStorableText } from "../database/mod.ts";
+import type { KeyRecord } from "../licensing/keys/mod.ts";
+import { createClientLists, type ListedFile } from "../models/mod.ts";
+import { readQuery } from "../wire/mod.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
+
+/** Creates the handler that lists the models that a key may load. */
+export function modelsList({ authenticator, database, clock, links, publicUrl, log }: HandlerDeps): Handler {
+  const lists = createClientLists(database, clock);
+  let isWarned = publicUrl !== undefined;
+
+  function linkFor(file: ListedFile, record: KeyRecord): string {
+    if (!isWarned) {
+      log.warn("Hosted models are listed without a download address: set CLAVIGER_PUBLIC_URL and restart", {
+        model: file.name,
+      });
+      isWarned = true;
+    }
+    return links.linkTo(file, record);
+  }
+
+  return async (exchange, body) => {
+    const record = await authenticator.authenticate(exchange, "models", body);
+    if (isRefusal(record)) return record;
+    const query = readQuery(exchange.request);
+    for (const [name, value] of query) {
+      if (isStorableText(name) && isStorableText(value)) continue;
+      return refuse("INVALID_REQUEST", "The query must not hold NUL or bytes that are not UTF-8");
+    }
+    // An empty filter counts as no filter. Of a repeated parameter the last value counts, as in JSON.
+    const filterBy = (name: string) => query.getAll(name).at(-1) || undefined;
+    const models = await lists.listFor(
+      { ...record, paradigm: filterBy("paradigm"), type: filterBy("type") },
+      (file) => linkFor(file, record),
+    );
+    return { status: 200, body: `{"models":[${models.join(",")}],"total":${models.length}}` };
+  };
+}

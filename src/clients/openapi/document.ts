@@ -1,0 +1,142 @@
+/**
+ * Describes the interface for clients as an OpenAPI document.
+ *
+ * Bodies come from the schemas that check them (`schemas.ts`), statuses from the table of codes, names from the brand,
+ * and numbers from the limits in the settings. Facts that the program states nowhere else, such as the codes that an
+ * endpoint may answer, are in `operations.ts`.
+ */
+import type { ClientCode } from "../../base/refusal.ts";
+import {
+  COMMON_CONDITIONS,
+  COMMON_HEADERS,
+  type DescribedOperation,
+  header,
+  type Json,
+  optionalNumber,
+  renderOpenApi,
+} from "../../wire/mod.ts";
+import type { AppOptions } from "../app_options.ts";
+import { API_VERSION } from "../health_routes.ts";
+import type { EndpointOperation } from "./operation.ts";
+import { operations } from "./operations.ts";
+import { createSchemas } from "./schemas.ts";
+
+/** The limits are requests a minute; 0 means no limit. */
+export type DocumentOptions = Pick<AppOptions, "brand" | "publicUrl" | "limits">;
+
+/** The condition under which each code is answered. */
+const CONDITIONS: Readonly<Record<ClientCode, string>> = {
+  ...COMMON_CONDITIONS,
+  MISSING_KEY: "The request carries no key",
+  INVALID_FORMAT: "The key is malformed",
+  MISSING_EVENT_TYPE: "The event has no type",
+  INVALID_REQUEST:
+    "The body is not a JSON object, a field has a value that is not allowed, or the request carries two different keys",
+  INVALID_KEY: "The key is unknown, suspended or revoked",
+  INVALID_LINK: "The download link has expired or was altered: list the models again for a new one",
+  KEY_EXPIRED: "The key's license has expired",
+  LICENSE_REQUIRED: "The model requires a higher tier, which the error names",
+  OFFLINE_NOT_ALLOWED: "Licenses of this tier are not signed for use without a network",
+  MACHINE_LIMIT_REACHED:
+    "Every place of the license is taken; `Retry-After` says when the next one can become free by itself",
+  MACHINE_NOT_FOUND: "The machine is not active: it was released, or its seat ended",
+  KEY_NOT_FOUND: "The key is unknown or already revoked",
+  NOT_FOUND: "There is nothing at this path, or no such model",
+  CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event; the error names the field that differs",
+  RANGE_NOT_SATISFIABLE: "The range lies beyond the file's end",
+  QUOTA_EXCEEDED: "The monthly quota is used up",
+  NOT_CONFIGURED:
+    "The service has no repository token at present; without `Retry-After`, the operator must act first",
+};
+
+/** The description of each header of answers, by its name. */
+const HEADERS = {
+  ...COMMON_HEADERS,
+  "Retry-After": optionalNumber(
+    "Whole seconds to wait; never with `QUOTA_EXCEEDED`; with `NOT_CONFIGURED` only if waiting can help",
+    1,
+  ),
+  "Accept-Ranges": header("Tells that ranges of bytes can be requested", { const: "bytes" }),
+  "Content-Range": header(
+    "The range of bytes in this answer and the size of the file; with a 416, only the size",
+    { pattern: "^bytes (\\d+-\\d+|\\*)/\\d+$" },
+  ),
+  "Content-Disposition": header("The name to save the file under"),
+};
+
+/** The groups of operations, by the second segment of the path; operations without a limit are in `service`. */
+const TAGS = {
+  auth: "A key and its license",
+  installer: "The token of the package repository",
+  models: "The list of models and their files",
+  machines: "The machines on which a license runs",
+  analytics: "Usage events",
+  service: "The service itself: these operations need no key",
+};
+
+/** The codes that every endpoint may answer. */
+const EVERYWHERE: readonly ClientCode[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
+
+/** Renders the document. It depends only on the options, and holds no key. */
+export function renderDocument({ brand, limits, publicUrl }: DocumentOptions): string {
+  const all = operations(brand).map((operation) => toOperation(operation, limits));
+  return renderOpenApi(all, {
+    info: {
+      title: "Licensing and model registry",
+      version: API_VERSION,
+      description:
+        "Validates API keys, lists models, issues the installer's repository token and takes usage events. " +
+        "If you do not know the `code` of an error, use the status. A path that is not listed here gets 404 " +
+        "`NOT_FOUND`.",
+    },
+    servers: [{ url: publicUrl ?? "/" }],
+    tags: TAGS,
+    schemas: createSchemas(brand),
+    headers: HEADERS,
+    conditions: CONDITIONS,
+    uncounted: [405],
+    securitySchemes: {
+      ApiKeyHeader: {
+        type: "apiKey",
+        in: "header",
+        name: "X-API-Key",
+        description:
+          "Accepted by every endpoint. A POST may carry the key in the field `api_key` of its body instead; " +
+          "therefore its security may also be empty.",
+      },
+      ApiKeyQuery: {
+        type: "apiKey",
+        in: "query",
+        name: "api_key",
+        description: "Accepted by GET; discouraged, because addresses are logged",
+      },
+    },
+  });
+}
+
+/** Adds what follows from the path, the method and the limit of an endpoint. */
+function toOperation(operation: EndpointOperation, limits: DocumentOptions["limits"]): DescribedOperation {
+  const { path, summary, description, limit, codes } = operation;
+  const perMinute = limit === undefined ? 0 : limits[limit];
+  const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
+  return {
+    ...operation,
+    about: {
+      summary,
+      tags: [limit === undefined ? "service" : (path.split("/")[2] ?? "")],
+      description: sentences.filter((sentence) => sentence !== undefined).join(" ") || undefined,
+      security: securityOf(operation),
+    },
+    // The headers are listed also if the limit is off: a client that is generated now must handle a limit set later.
+    isCounted: limit !== undefined,
+    codes: [...codes, ...EVERYWHERE],
+  };
+}
+
+/** Returns the places where the key may be; an empty place means the body, or a signed address. */
+function securityOf({ limit, method, isLink }: EndpointOperation): Json[] {
+  if (limit === undefined) return [];
+  const inQuery = method === "get" ? [{ ApiKeyQuery: [] }] : [];
+  const elsewhere = method === "post" || isLink === true ? [{}] : [];
+  return [{ ApiKeyHeader: [] }, ...inQuery, ...elsewhere];
+}

@@ -1,0 +1,168 @@
+/**
+ * The rate windows of keys that all processes of a database share: never more than the limit in any 60 s, whatever the
+ * number of processes, by the clock of the database.
+ *
+ * One statement counts and answers all requests that wait; the next is sent when it returns or misses its deadline. So an
+ * idle service answers at once, and a busy one asks for many keys together. A key whose window is known to be full is
+ * refused without a statement until the second that the statement named.
+ *
+ * A request whose statement has an unknown outcome is not admitted, and may stay counted for a minute. The same is true
+ * for a request that should be taken back.
+ */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../base/clock.ts";
+import type { KeyWindows, Verdict } from "../../base/limits/mod.ts";
+import { type Database, DatabaseUnavailable } from "../../database/mod.ts";
+import { type Counted, countBatch, type WindowRequests } from "./count_batch.ts";
+
+/** The most requests that wait at one endpoint, and the most windows that wait. */
+const MAX_WAITING = 20_000;
+const MAX_WINDOWS_IN_BATCH = 1_000;
+/** Requests that have waited this long are turned away, because their statement would take more time after that. */
+const MAX_WAIT_MS = 1_000;
+const DEADLINE_MS = 1_000;
+const MAX_FULL = 100_000;
+
+/** The requests of one key at one endpoint that wait together. */
+interface Line extends WindowRequests {
+  readonly sinceMs: number;
+  readonly counted: PromiseWithResolvers<Counted>;
+}
+
+/**
+ * Returns a function that makes the windows of an endpoint with `limit` requests in any 60 s, 1 or more. The windows of
+ * all endpoints wait together.
+ *
+ * One long function, because its closures share the lines and what is known of full windows.
+ */
+export function createSharedWindows(database: Database, clock: Clock) {
+  const lines = new Map<string, Line>();
+  /** The full windows, each with the monotonic time at which its statement returned. */
+  const full = new LRUCache<string, Counted & { readonly answeredMs: number }>({ max: MAX_FULL });
+  let isRunning = false;
+
+  /** Returns the line of a window, whose statement is sent when the statement before has returned. */
+  function lineOf(window: Pick<Line, "keyUuid" | "endpoint" | "limit">): Line {
+    const known = lines.get(nameOf(window));
+    if (known !== undefined) return known;
+    const line = {
+      ...window,
+      wanted: 0,
+      takenBack: [],
+      sinceMs: clock.monotonicMs(),
+      counted: Promise.withResolvers<Counted>(),
+    };
+    // Nobody waits for a line that only takes requests back.
+    line.counted.promise.catch(() => {});
+    lines.set(nameOf(window), line);
+    // Requests that this turn of the event loop has already read join the same statement.
+    if (!isRunning) setImmediate(run);
+    isRunning = true;
+    return line;
+  }
+
+  async function run() {
+    while (lines.size > 0) await send(takeLines());
+    isRunning = false;
+  }
+
+  function takeLines(): Line[] {
+    const taken: Line[] = [];
+    const nowMs = clock.monotonicMs();
+    for (const [name, line] of lines) {
+      lines.delete(name);
+      if (nowMs - line.sinceMs < MAX_WAIT_MS) taken.push(line);
+      else line.counted.reject(new DatabaseUnavailable("waited too long to be counted"));
+      if (taken.length === MAX_WINDOWS_IN_BATCH) break;
+    }
+    return taken;
+  }
+
+  async function send(batch: readonly Line[]) {
+    if (batch.length === 0) return;
+    const asked = batch.map(({ counted, sinceMs, ...requests }) => requests);
+    try {
+      const windows = await countBatch(database, asked, DEADLINE_MS);
+      const answeredMs = clock.monotonicMs();
+      const byName = new Map(windows.map((window) => [nameOf(window), window]));
+      for (const line of batch) {
+        const name = nameOf(line);
+        const window = byName.get(name);
+        if (window === undefined) throw new Error("The statement returns each window");
+        if (window.roomSecond === null) full.delete(name);
+        else full.set(name, { ...window, answeredMs });
+        line.counted.resolve(window);
+      }
+    } catch (error) {
+      for (const { counted } of batch) counted.reject(error);
+    }
+  }
+
+  return (endpoint: string, limit: number): KeyWindows => {
+    let refused = 0;
+    let waiting = 0;
+
+    /** Returns the refusal of a window that is known to be full. */
+    function refusalOf(keyUuid: string, nowMs: number): Verdict | undefined {
+      const known = full.get(nameOf({ endpoint, keyUuid }));
+      if (known === undefined) return undefined;
+      const now = { ...known, nowMs: known.nowMs + nowMs - known.answeredMs };
+      return now.nowMs < toMs(known.roomSecond ?? 0) ? toRefusal(now, limit) : undefined;
+    }
+
+    async function ask(keyUuid: string, wanted: 0 | 1): Promise<Verdict> {
+      if (waiting >= MAX_WAITING) throw new DatabaseUnavailable("too many requests wait to be counted");
+      const line = lineOf({ keyUuid, endpoint, limit });
+      line.wanted += wanted;
+      const place = line.wanted;
+      waiting++;
+      const window = await line.counted.promise.finally(() => waiting--);
+      // The first of the granted requests sees more room than the last.
+      const remaining = limit - window.total + Math.max(0, window.granted - place);
+      const isCounted = wanted > 0 && place <= window.granted;
+      if (isCounted || (wanted === 0 && remaining > 0)) {
+        const countedSecond = isCounted ? window.second : undefined;
+        return { ...toRefusal(window, limit), allowed: true, remaining, retryAfterSeconds: 0, countedSecond };
+      }
+      refused += wanted;
+      return toRefusal(window, limit);
+    }
+
+    return {
+      take({ uuid }, nowMs) {
+        const refusal = refusalOf(uuid, nowMs);
+        if (refusal === undefined) return ask(uuid, 1);
+        refused++;
+        return refusal;
+      },
+      peek: ({ uuid }, nowMs) => refusalOf(uuid, nowMs) ?? ask(uuid, 0),
+      takeBack({ uuid }, verdict) {
+        const { countedSecond, remaining } = verdict;
+        if (countedSecond === undefined) return verdict;
+        const window = { keyUuid: uuid, endpoint, limit };
+        full.delete(nameOf(window));
+        if (lines.size < MAX_WAITING) lineOf(window).takenBack.push(countedSecond);
+        return { ...verdict, allowed: true, remaining: remaining + 1, countedSecond: undefined };
+      },
+      stats: () => ({ refused, waiting }),
+    };
+  };
+}
+
+function nameOf({ endpoint, keyUuid }: Pick<Line, "endpoint" | "keyUuid">): string {
+  return `${endpoint}/${keyUuid}`;
+}
+
+function toRefusal({ second, lastSecond, roomSecond, nowMs }: Counted, limit: number): Verdict {
+  const waitSeconds = Math.ceil((toMs(roomSecond ?? second) - nowMs) / 1_000);
+  return {
+    allowed: false,
+    limit,
+    remaining: 0,
+    retryAfterSeconds: Math.min(61, Math.max(1, waitSeconds)),
+    countedSecond: undefined,
+    resetAfterMs: lastSecond === null ? 0 : toMs(lastSecond + 61) - nowMs,
+  };
+}
+
+const toMs = (seconds: number) => seconds * 1_000;

@@ -1,0 +1,216 @@
+/** The checks that need the database: those of the server, then secret, token, files and public address. */
+
+import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
+import { opensCanary } from "../../base/secrets/mod.ts";
+import { listProcesses } from "../../database/processes/mod.ts";
+import { listSigningKeys, openSigningKey } from "../../licensing/signed_licenses/mod.ts";
+import { openGitHubApp } from "../../models/repository_token/mod.ts";
+import { isTooWide, listTokens } from "../../operators/mod.ts";
+import { findLastBackup } from "../backup/mod.ts";
+import { openSecrets } from "../mod.ts";
+import { APP_REMEDY, examineDisk } from "./examine_host.ts";
+import { modelFilesCheck } from "./examine_model_files.ts";
+import { examineServer, type ServerContext } from "./examine_server.ts";
+import {
+  type Check,
+  type CheckResult,
+  examine,
+  type Finding,
+  type FindingState,
+  type FoundDamage,
+  fail,
+  ok,
+  requireReadable,
+  skipUnseen,
+  warn,
+} from "./finding.ts";
+
+export interface DatabaseContext extends ServerContext {
+  /** The state that the check of the GitHub App found; `ok` by default. */
+  readonly app?: FindingState | undefined;
+}
+
+const SOON_DAYS = 14;
+
+/**
+ * Examines the server, the schema and then the content. Without the right schema the content cannot be read, so
+ * the findings then end with the schema. `found` gets the name of the check that met damaged data.
+ */
+export async function examineDatabase(
+  context: DatabaseContext,
+  more: readonly Check<DatabaseContext>[] = [],
+  found: FoundDamage = {},
+): Promise<Finding[]> {
+  const server = await examineServer(context, found);
+  if (server.at(-1)?.state === "fail" || server.at(-1)?.state === "skip") return server;
+  const checks = [
+    { name: "secret", examine: examineSecret },
+    { name: "signing keys", examine: examineSigningKeys },
+    { name: "installer token", examine: examineToken },
+    { name: "tokens", examine: examineTokens },
+    modelFilesCheck,
+    { name: "public address", examine: examinePublicUrl },
+    rateLimitsCheck,
+    backupCheck,
+    ...more,
+  ];
+  return [...server, ...(await examine(context, checks, found))];
+}
+
+/**
+ * Examines the disk, the database server, the schema, the model files, the rate limits and the last backup. The running
+ * service can do this without further rights, and without requests to other hosts but that of the bucket.
+ */
+export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
+  const found: FoundDamage = {};
+  const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);
+  const server = await examineServer(context, found);
+  return [
+    ...disk,
+    ...server,
+    ...(await examine(context, [modelFilesCheck, rateLimitsCheck, backupCheck], found)),
+  ];
+}
+
+async function examineTokens({ database, clock }: DatabaseContext): Promise<CheckResult> {
+  const tokens = await listTokens(database, { now: clock.now() });
+  const usable = tokens.filter(({ state }) => state === "active" || state === "disabled");
+  const tooWide = usable.filter(({ restriction, scopes }) => isTooWide(restriction, scopes));
+  if (tooWide.length === 0)
+    return ok(`${usable.length} usable, none has a scope that its restriction excludes`);
+  return warn(
+    `restricted to tiers or to a mode, but with scopes beyond keys: ${tooWide.map(({ name }) => name).join(", ")}`,
+    "issue a token with another name and fewer scopes for each, then `claviger tokens revoke` the old one",
+  );
+}
+
+async function examineSecret({ database, config }: DatabaseContext): Promise<CheckResult> {
+  const [row] = await database.query<{ sealed: string }>((sql) => sql`select sealed from secret_canary`);
+  const isSealed = row !== undefined;
+  const opened = openSecrets(config, { create: false, isSealed });
+  if (isRefusal(opened)) {
+    const unseen = config.secret === undefined ? skipUnseen(config) : undefined;
+    if (unseen !== undefined) return unseen;
+    const isKept = isSealed && config.secret === undefined && config.databaseUrl === undefined;
+    const remedy = isKept
+      ? "put the file back, or name it in CLAVIGER_SECRET_FILE"
+      : "give the secret of the first start";
+    return fail(opened.sentence, remedy);
+  }
+  if (row === undefined) return warn("it has not sealed any data yet", "start the service once");
+  return opensCanary(opened.secrets, row.sealed)
+    ? ok("the secret that sealed this database")
+    : fail(
+        "another secret sealed this database",
+        "give the secret of the first start in CLAVIGER_SECRET_FILE, or put the file `secret` back",
+      );
+}
+
+/** Checks that each private key that can still sign opens, and fits its public key. */
+async function examineSigningKeys({ database, config }: DatabaseContext): Promise<CheckResult> {
+  const keys = await listSigningKeys(database);
+  if (keys.length === 0) return warn("there are none yet", "start the service once");
+  const opened = openSecrets(config, { create: false, isSealed: true });
+  if (isRefusal(opened)) return skipUnseen(config) ?? fail("they cannot be opened", "see secret above");
+  const broken = keys.filter((key) => openSigningKey(opened.secrets, key) === undefined);
+  return broken.length === 0
+    ? ok(`${keys.length}, all open and fit their public keys`)
+    : fail(
+        `${broken.length} of ${keys.length} cannot be opened, or do not fit their public keys: ${broken[0]?.kid}`,
+        "give the secret of the first start, or restore the last backup: `claviger restore FILE`",
+      );
+}
+
+async function examineToken({ database, config, clock, app = "ok" }: DatabaseContext): Promise<CheckResult> {
+  const unseen = config.gitHubApp?.privateKeyFile === undefined ? skipUnseen(config) : undefined;
+  if (unseen !== undefined) return unseen;
+  if (config.gitHubApp !== undefined) {
+    if (config.gitHubApp.privateKeyFile !== undefined) requireReadable(config.gitHubApp.privateKeyFile);
+    if (isRefusal(openGitHubApp(config.gitHubApp)))
+      return fail("the GitHub App that should mint it cannot be used", APP_REMEDY);
+    if (app === "ok") return ok("minted by the GitHub App");
+    const message = "minted by the GitHub App, which gives no token now";
+    return { state: app, message, remedy: "see github app above" };
+  }
+  const remedy = "`claviger installer set-token < FILE`";
+  const [row] = await database.query<{ expiresAt: Date | null }>(
+    (sql) => sql`select expires_at as "expiresAt" from installer_token`,
+  );
+  if (row === undefined) return warn("no token is set: installers are told that none is configured", remedy);
+  if (row.expiresAt === null) return ok("set, without an expiry");
+  const leftMs = row.expiresAt.getTime() - clock.now().getTime();
+  const at = toTimestamp(row.expiresAt);
+  if (leftMs <= 0) return fail(`expired at ${at}`, remedy);
+  return leftMs < SOON_DAYS * DAY_MS ? warn(`expires at ${at}`, remedy) : ok(`good until ${at}`);
+}
+
+/** Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. */
+async function examinePublicUrl({ database, config }: DatabaseContext): Promise<CheckResult> {
+  const { publicUrl } = config;
+  if (publicUrl !== undefined) return ok(`${publicUrl}, as set: not called from here`);
+  const unseen = skipUnseen(config);
+  if (unseen !== undefined) return unseen;
+  const [row] = await database.query<{ hosted: number }>(
+    (sql) => sql`select count(distinct file) as hosted from model_versions where retired_at is null`,
+  );
+  return row?.hosted
+    ? warn(
+        `none is set: clients get no address to download the hosted model files from (${row.hosted} so far)`,
+        "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
+      )
+    : ok("none, and none is needed: no model files are hosted here");
+}
+
+/** Examines how the serving processes count the requests of a key: each for itself, or together in the database. */
+const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
+  name: "rate limits",
+  async examine({ database }) {
+    const serving = (await listProcesses(database)).filter(({ isLost }) => !isLost);
+    const alone = serving.filter(({ rateLimits }) => rateLimits === "process").length;
+    if (serving.length <= 1) return ok("no second process serves");
+    if (alone === 0) return ok(`${serving.length} processes count the requests of each key together`);
+    if (alone < serving.length) {
+      const message = `${alone} of ${serving.length} processes count the requests of a key alone, the others together`;
+      return warn(message, "give all processes the same CLAVIGER_RATE_LIMITS");
+    }
+    const rule = "the balancer must send each key to one of them (`claviger guide replicas`)";
+    return ok(`${alone} processes count alone: ${rule}`);
+  },
+};
+
+const BACKUP_REMEDY = "`claviger backup FOLDER/`; `claviger guide service` has a timer for every hour";
+
+const MISSING_REMEDY =
+  "the backup named the files (`journalctl -u claviger-backup`), and `claviger models verify` does; put them back, or " +
+  "add the models again under another version";
+
+/** Examines when the last backup of this database was taken, and whether it has every model file. */
+const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> = {
+  name: "backup",
+  async examine({ config, database, clock }) {
+    const now = clock.now();
+    const { takenAt, verifiedAt, missingModels, since, dueAt, isOverdue } = await findLastBackup(database, {
+      now,
+      overdueHours: config.backupOverdueHours,
+    });
+    const isVerified = takenAt?.getTime() === verifiedAt?.getTime();
+    const lastVerified = verifiedAt === null ? "" : `; the last verified one at ${toTimestamp(verifiedAt)}`;
+    const taken =
+      takenAt === null
+        ? `none since this database was made at ${toTimestamp(since)}`
+        : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
+    const due = `due by ${toTimestamp(dueAt)}`;
+    const next = takenAt === null ? "the first" : "the next";
+    const lacks = missingModels
+      ? `; the database is saved, ${counted(missingModels, "model file")} ${missingModels === 1 ? "is" : "are"} not`
+      : "";
+    if (!isOverdue) {
+      const message = `${taken}${lacks}; ${next} is ${due}`;
+      return lacks === "" ? ok(message) : warn(message, MISSING_REMEDY);
+    }
+    const why = since > now ? "that is in the future, so a clock was wrong" : `${next} was ${due}`;
+    return warn(`${taken}${lacks}; ${why}`, BACKUP_REMEDY);
+  },
+};

@@ -1,0 +1,43 @@
+import { quoteShellWord } from "../../base/quote_shell_word.ts";
+import { counted } from "../../base/render_count.ts";
+import { hasCode } from "../../base/system_error.ts";
+import { findEarlierKeys, listBackups, selectBackupSource } from "../backup/mod.ts";
+import type { DatabaseContext } from "./examine_database.ts";
+import { type Check, fail, ok, warn } from "./finding.ts";
+
+/**
+ * Returns the check that an installation without keys is a new one, and not one that lost its data: it looks at the backups
+ * in a folder. Keys are never deleted, not even when they are revoked. Without a folder, none is known.
+ */
+export function keysCheck(folder: string | undefined): Check<Pick<DatabaseContext, "database">> {
+  return {
+    name: "keys",
+    async examine({ database }) {
+      const [source] = await database.read(selectBackupSource);
+      const { installation = null, keys = 0 } = source ?? {};
+      if (keys > 0) return ok(counted(keys, "key"));
+      const none = "none in this database";
+      if (folder === undefined) return ok(`${none}; compare its backups with --backups FOLDER`);
+      try {
+        const earlier = await findEarlierKeys(folder, installation);
+        if (earlier === undefined) {
+          const [unreadable] = (await listBackups(folder)).unreadable;
+          if (unreadable === undefined) return ok(`${none}, and none in the backups in ${folder}`);
+          return warn(
+            `${none}, and the backup ${unreadable.name} in ${folder} cannot be read: ${unreadable.why}`,
+            "if the data was lost, restore another copy of the backup; otherwise move the file away",
+          );
+        }
+        const { head, name, count } = earlier;
+        const had = count === undefined ? "may have keys" : `has ${counted(count, "key")}`;
+        return fail(
+          `${none}, and the backup ${name} in ${folder} of ${head.made_at.slice(0, 10)} ${had}`,
+          `if the data was lost, \`claviger restore ${quoteShellWord(folder)}\` lists the backups; otherwise see \`claviger guide backups\``,
+        );
+      } catch (error) {
+        if (hasCode(error, "ENOENT")) return ok(`${none}; there is no folder ${folder}`);
+        throw error;
+      }
+    },
+  };
+}

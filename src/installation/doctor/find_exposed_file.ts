@@ -1,0 +1,30 @@
+import { statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { findClosedFolder } from "../../base/host/mod.ts";
+import { type ConfigSource, createLookup } from "../config/mod.ts";
+
+const SECRET_FILES = ["CLAVIGER_SECRET_FILE", "CLAVIGER_TLS_KEY", "CLAVIGER_GITHUB_PRIVATE_KEY_FILE"];
+const PASSWORD = /:\/\/[^/@]*:[^@]|[?&]password=/;
+const ANYBODY = { uid: -1, gid: -1 };
+
+/**
+ * Finds the file of a secret, or the settings with a secret in them, that every user of the host may read; undefined
+ * if there is none. It can be the unit, because systemd tells its `Environment=` to every user.
+ */
+export function findExposedFile(source: ConfigSource): string | undefined {
+  const find = createLookup(source);
+  const secret = find("CLAVIGER_SECRET").source;
+  const url = find("DATABASE_URL");
+  const places = [secret, PASSWORD.test(url.value) ? url.source : "default"];
+  if (source.unit !== undefined && places.includes(source.unit.name)) return source.unit.name;
+  return [...places.filter((place) => place.startsWith("/")), ...SECRET_FILES.map((name) => find(name).value)]
+    .filter((path) => path !== "")
+    .map((path) => resolve(source.workingFolder, path))
+    .find(isOpenToAll);
+}
+
+function isOpenToAll(path: string): boolean {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat?.isFile() !== true || (stat.mode & 0o004) === 0) return false;
+  return findClosedFolder(dirname(path), ANYBODY) === undefined;
+}

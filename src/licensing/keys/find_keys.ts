@@ -1,0 +1,78 @@
+import { monthOf } from "../../base/calendar.ts";
+import { type Database, toTextArray } from "../../database/mod.ts";
+import { keyEnd, monthlyLimitOf } from "../mod.ts";
+import { parseKeyHash } from "./key_hash.ts";
+import type { AccountNames, KeyRecord } from "./key_record.ts";
+
+interface Row
+  extends AccountNames,
+    Pick<KeyRecord, "uuid" | "licenseUuid" | "accountUuid" | "state" | "tier" | "monthlyLimit"> {
+  readonly hash: string;
+  readonly expiresAt: Date;
+  readonly used: number;
+}
+
+/**
+ * Finds keys by their hashes (64 hexadecimal digits each) in one statement, with the use of the month of
+ * `nowMs`. Returns the keys that exist, by hash.
+ */
+export async function findKeysByHash(
+  database: Database,
+  hashes: readonly string[],
+  nowMs: number,
+): Promise<Map<string, KeyRecord>> {
+  const month = monthOf(nowMs);
+  const rows = await database.read<Row>(
+    (sql) => sql`
+      select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
+             a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
+             l.monthly_limit as "monthlyLimit", ${keyEnd(sql)} as "expiresAt",
+             coalesce(u.used, 0) as used
+        from keys k
+        join licenses l on l.id = k.license_id
+        join accounts a on a.id = l.account_id
+        left join usage u on u.license_id = l.id and u.month = ${month.firstDay}::date
+       where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::bytea[])`,
+  );
+  return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
+}
+
+/** Returns one shared string for equal texts: the driver creates a new string for each row. */
+function intern<Text extends string>(text: Text): Text {
+  const known = words.get(text);
+  if (known !== undefined) return known as Text;
+  words.set(text, text);
+  return text;
+}
+
+/** The shared strings: the seven states and tiers. */
+const words = new Map<string, string>();
+
+function toRecord(row: Row, monthIndex: number): KeyRecord {
+  const { hash0, hash1, hash2, hash3, hash4, hash5 } = parseKeyHash(row.hash);
+  return {
+    // The fields that every request reads come first, so that they are adjacent in memory.
+    hash1,
+    hash2,
+    hash3,
+    hash4,
+    hash5,
+    state: intern(row.state),
+    expiresAtMs: row.expiresAt.getTime(),
+    usage: { monthIndex, used: row.used },
+    window: undefined,
+    movedAtMs: 0,
+    isUseNoted: false,
+    answer: "",
+    answeredUsage: undefined,
+    answeredMonth: undefined,
+    monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
+    hash0,
+    quotaAt: 0,
+    uuid: row.uuid,
+    licenseUuid: row.licenseUuid,
+    accountUuid: row.accountUuid,
+    account: { email: row.email, name: row.name, organization: row.organization },
+    tier: intern(row.tier),
+  };
+}

@@ -1,0 +1,44 @@
+import { renderCsv } from "../../base/text/mod.ts";
+import { percentUsed } from "../mod.ts";
+import type { KeySummary } from "./list_keys.ts";
+import { renderObstacles } from "./obstacles.ts";
+import { renderKey } from "./render_key.ts";
+
+const COLUMNS = [
+  "id",
+  "key",
+  "user_id",
+  "email",
+  "name",
+  "organization",
+  "license_id",
+  "external_id",
+  "tier",
+  "mode",
+  "state",
+  "monthly_limit",
+  "used",
+  "expires_at",
+  "created_at",
+  "last_used_at",
+  "replaced_by",
+  "max_machines",
+  "seat_minutes",
+  "places_taken",
+  "refused_now",
+  "runs_out_on",
+  "used_percent",
+] as const;
+
+/** Renders pages of a list of keys as CSV. No line contains a key itself. */
+export function renderKeysCsv(pages: Parameters<typeof renderCsv<KeySummary, string>>[0]) {
+  return renderCsv(pages, {
+    columns: COLUMNS,
+    toCells: (key) => ({
+      ...renderKey(key),
+      monthly_limit: key.monthlyLimit ?? "unlimited",
+      refused_now: renderObstacles(key),
+      used_percent: percentUsed(key.used, key.monthlyLimit),
+    }),
+  });
+}

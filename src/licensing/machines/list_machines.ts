@@ -1,0 +1,197 @@
+import { toTimestamp } from "../../base/calendar.ts";
+import { toId } from "../../base/ids.ts";
+import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../../database/mod.ts";
+import { allowsRow, isRestricted, type ListPart, type Restriction, UNRESTRICTED } from "../mod.ts";
+
+/**
+ * The states of a machine. `active`: it holds a place. `offline`: it is not active, and a license that was signed for it
+ * holds its place, because that license works without a network. `released`: it holds no place, because it was released.
+ * `ended`: it holds no place for another reason.
+ */
+export const MACHINE_STATES = ["active", "offline", "released", "ended"] as const;
+export type MachineState = (typeof MACHINE_STATES)[number];
+
+/** What each state means, in the words of operators. */
+export const STATE_MEANINGS: Readonly<Record<MachineState, string>> = {
+  active: "it holds a place until its seat ends or, node-locked, until it is released",
+  offline: "it is not active, but holds a place until the last license that was signed for it has ended",
+  released: "it holds no place: it was released",
+  ended:
+    "it holds no place: its seat or the license that was signed for it ended, or machines are not counted any more",
+};
+
+/** The data of a machine for operators. */
+export interface MachineSummary {
+  readonly id: string;
+  readonly userId: string;
+  readonly licenseId: string;
+  readonly email: string;
+  /** Null if the client gave none, or if the account was erased. */
+  readonly name: string | null;
+  readonly platform: string | null;
+  /** By the clock of the database, like every end of a place. */
+  readonly state: MachineState;
+  /** Since when it holds its place, or held its last one. */
+  readonly activatedAt: Date;
+  /** The last activation or heartbeat. */
+  readonly lastSeenAt: Date;
+  /** When the seat ends without another heartbeat; null if only a release ends the activation, or if it is not active. */
+  readonly activeUntil: Date | null;
+  /** When its place becomes free by itself; null if only a release frees the place, or if it holds none. */
+  readonly takenUntil: Date | null;
+}
+
+/** The conditions of a list: it contains the machines that meet all given conditions. */
+export interface MachineFilter extends Omit<ListPart, "search"> {
+  readonly accountUuid?: string | undefined;
+  readonly licenseUuid?: string | undefined;
+  /** Machines of the license of this key. */
+  readonly keyUuid?: string | undefined;
+  readonly state?: MachineState | undefined;
+  /** Only machines of licenses with a key that it allows. */
+  readonly restriction?: Restriction | undefined;
+  /** Lists the newest machines first; `afterUuid` then selects older machines. By default the oldest come first. */
+  readonly newestFirst?: boolean | undefined;
+}
+
+/**
+ * Lists machines in the order of their first activation; all machines without a filter. A machine whose place ended by
+ * itself is missing in the lists of every state until the upkeep has noted the end.
+ */
+export async function listMachines(
+  database: Database,
+  { filter = {} }: { readonly filter?: MachineFilter } = {},
+): Promise<MachineSummary[]> {
+  return await select(database, filter, (sql) => sql`m.id = any(array(${selectPage(sql, filter)}))`);
+}
+
+/** Counts the machines of a list up to a number, and those after a position. */
+export async function countMachines(database: Database, filter: MachineFilter): Promise<number> {
+  return await countRows(database, (sql) => selectPage(sql, { ...filter, limit: MOST_COUNTED + 1 }));
+}
+
+/** Finds a machine by its UUID; undefined if there is none, or none that the restriction allows. */
+export async function findMachine(
+  database: Database,
+  uuid: string,
+  { restriction }: Pick<MachineFilter, "restriction"> = {},
+): Promise<MachineSummary | undefined> {
+  const [machine] = await select(
+    database,
+    {},
+    (sql) => sql`m.id = ${uuid}::uuid and ${allowsMachine(sql, restriction)}`,
+  );
+  return machine;
+}
+
+/** Returns the condition, as SQL, that the machine `m` holds a place now, by the clock of the database. */
+export function isTaken(sql: Sql): Fragment {
+  return sql`m.ended_at is null and greatest(m.active_until, m.signed_until) > statement_timestamp()`;
+}
+
+/** Tells whether a machine holds a place. */
+export function isHolding({ state }: Pick<MachineSummary, "state">): boolean {
+  return state === "active" || state === "offline";
+}
+
+/** Counts the places of a license that are taken. */
+export async function countTaken(database: Database, licenseUuid: string): Promise<number> {
+  const [row] = await database.read<{ taken: number }>(
+    (sql) => sql`
+      select count(*)::integer as taken from machines m
+       where m.license_id = ${licenseUuid}::uuid and ${isTaken(sql)}`,
+  );
+  return row?.taken ?? 0;
+}
+
+/** Renders a machine as JSON, for `--json` of the commands and for the API. */
+export function renderMachine(machine: MachineSummary) {
+  return {
+    id: machine.id,
+    user_id: machine.userId,
+    license_id: machine.licenseId,
+    email: machine.email,
+    name: machine.name,
+    platform: machine.platform,
+    state: machine.state,
+    activated_at: toTimestamp(machine.activatedAt),
+    last_seen_at: toTimestamp(machine.lastSeenAt),
+    active_until: machine.activeUntil && toTimestamp(machine.activeUntil),
+    taken_until: machine.takenUntil && toTimestamp(machine.takenUntil),
+  };
+}
+
+/** Returns the condition, as SQL, that the restriction allows the license of the machine `m`. */
+export function allowsMachine(sql: Sql, restriction: Restriction = UNRESTRICTED): Fragment {
+  if (!isRestricted(restriction)) return sql`true`;
+  return sql`exists (
+    select from licenses l join keys k on k.license_id = l.id
+     where l.id = m.license_id and ${allowsRow(sql, restriction)})`;
+}
+
+/** Returns the condition of a state, as SQL, beside the stored one: a place ends by itself before the upkeep notes it. */
+function isStill(sql: Sql, state: MachineState): Fragment {
+  if (state === "active") return sql`m.active_until > statement_timestamp()`;
+  return state === "offline" ? sql`m.signed_until > statement_timestamp()` : sql`true`;
+}
+
+/** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */
+function selectPage(sql: Sql, filter: MachineFilter): Fragment {
+  const { accountUuid, licenseUuid, keyUuid, state, afterUuid, restriction, newestFirst } = filter;
+  const conditions = [
+    allowsMachine(sql, restriction),
+    ...(afterUuid ? [sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
+    ...(accountUuid ? [sql`m.account_id = ${accountUuid}::uuid`] : []),
+    ...(licenseUuid ? [sql`m.license_id = ${licenseUuid}::uuid`] : []),
+    ...(keyUuid ? [sql`m.license_id = (select license_id from keys where id = ${keyUuid}::uuid)`] : []),
+    ...(state ? [isStill(sql, state)] : []),
+  ].reduce((all, condition) => sql`${all} and ${condition}`);
+  const firsts = (state ? [state] : MACHINE_STATES)
+    .map(
+      (stored) => sql`
+        (select m.id from machines m where m.stored_state = ${stored}::text and ${conditions} ${inOrder(sql, filter)})`,
+    )
+    .reduce((all, part) => sql`${all} union all ${part}`);
+  return sql`select m.id from (${firsts}) as m ${inOrder(sql, filter)}`;
+}
+
+/** Identifiers sort by the time at which they were made. */
+function inOrder(sql: Sql, { newestFirst, limit }: MachineFilter): Fragment {
+  return sql`order by m.id ${newestFirst ? sql`desc` : sql``} limit ${limit ?? null}::bigint`;
+}
+
+interface Row extends Omit<MachineSummary, "id" | "userId" | "licenseId"> {
+  readonly uuid: string;
+  readonly accountUuid: string;
+  readonly licenseUuid: string;
+}
+
+async function select(
+  database: Database,
+  filter: MachineFilter,
+  isSelected: (sql: Sql) => Fragment,
+): Promise<MachineSummary[]> {
+  const rows = await database.read<Row>(
+    (sql) => sql`
+      select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, state,
+             m.activated_at as "activatedAt", m.last_seen_at as "lastSeenAt",
+             case when state = 'active' then nullif(m.active_until, 'infinity') end as "activeUntil",
+             case when state in ('active', 'offline') then nullif(greatest(m.active_until, m.signed_until), 'infinity') end
+               as "takenUntil"
+        from machines m
+        join licenses l on l.id = m.license_id
+        join accounts a on a.id = l.account_id
+        cross join lateral (
+          select case when not (${isTaken(sql)}) then case when m.released_at is null then 'ended' else 'released' end
+                      when m.active_until > statement_timestamp() then 'active'
+                      else 'offline' end as state) s
+       where ${isSelected(sql)}
+       order by m.id ${filter.newestFirst ? sql`desc` : sql``}`,
+  );
+  return rows.map(({ uuid, accountUuid, licenseUuid, ...rest }) => ({
+    id: toId("mch", uuid),
+    userId: toId("usr", accountUuid),
+    licenseId: toId("lic", licenseUuid),
+    ...rest,
+  }));
+}

@@ -1,0 +1,64 @@
+import { auditCte } from "../../audit/mod.ts";
+import { toId } from "../../base/ids.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import type { Database } from "../../database/mod.ts";
+import type { RestrictedBy, Restriction } from "../mod.ts";
+import { allowsMachine, findMachine, isHolding, type MachineSummary } from "./list_machines.ts";
+
+/**
+ * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has
+ * ended: no release frees such a place earlier; until then the machine is `offline`. Nothing changes for a machine that is
+ * offline already. Refuses an unknown machine, and a machine that holds no place.
+ */
+export async function releaseByOperator(
+  database: Database,
+  uuid: string,
+  { actor, now, restriction }: RestrictedBy,
+) {
+  const [row] = await database.query<Pick<MachineSummary, "state" | "takenUntil">>(
+    (sql) => sql`
+      with allowed as materialized (
+        select m.license_id, m.fingerprint from machines m
+         where m.id = ${uuid}::uuid and ${allowsMachine(sql, restriction)}
+      ),
+      released as materialized (
+        select r.*, case when r.ended_at is null then 'offline' else 'released' end as state
+          from allowed a cross join lateral release_place(a.license_id, a.fingerprint) r
+      ),
+      noted as (
+        select l.account_id, l.id as license_id,
+               (select k.id from keys k where k.license_id = l.id order by k.id desc limit 1) as key_id,
+               jsonb_build_object('machine', ${toId("mch", uuid)}::text, 'state', 'active') as before,
+               jsonb_build_object('machine', ${toId("mch", uuid)}::text, 'state', r.state)
+                 || case when r.state = 'offline' then jsonb_build_object('taken_until', r.signed_until) else '{}' end
+                 as after
+          from released r join licenses l on l.id = r.license_id
+      ),
+      logged as (${auditCte(sql, { action: "machine.release", actor, at: now, from: sql`noted` })})
+      select state, case when state = 'offline' then signed_until end as "takenUntil" from released`,
+  );
+  if (row !== undefined) return { id: toId("mch", uuid), ...row, isChanged: true };
+  const machine = await findReleasable(database, uuid, { restriction });
+  if (isRefusal(machine)) return machine;
+  const { id, state, takenUntil } = machine;
+  if (state === "offline") return { id, state, takenUntil, isChanged: false };
+  return refuse("CONFLICT", `${CANNOT}: somebody changed it at the same moment; try again`);
+}
+
+/** Finds the machine that {@linkcode releaseByOperator} would release. Refuses the machines that it would refuse. */
+export async function findReleasable(
+  database: Database,
+  uuid: string,
+  { restriction }: { readonly restriction?: Restriction | undefined } = {},
+): Promise<MachineSummary | Refusal> {
+  const machine = await findMachine(database, uuid, { restriction });
+  if (machine === undefined) return refuseUnknownMachine("release machine", uuid);
+  return isHolding(machine) ? machine : refuse("CONFLICT", `${CANNOT}: it holds no place`);
+}
+
+const CANNOT = "Cannot release machine";
+
+/** Returns the refusal for an unknown machine; `what` is what cannot be done, such as `show machine`. */
+export function refuseUnknownMachine(what: string, uuid: string): Refusal {
+  return refuse("NOT_FOUND", `Cannot ${what}: there is no machine ${toId("mch", uuid)}`);
+}

@@ -1,0 +1,253 @@
+/**
+ * Signs licenses. One statement reads key, license, quota and signing key, and notes what will be signed; the signature
+ * is made after it. So every license that exists is noted, and none is signed with a key that was retired.
+ */
+import type { KeyObject } from "node:crypto";
+import { monthOf, NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
+import { newUuid, toId } from "../../base/ids.ts";
+import { type Refusal, refuse } from "../../base/refusal.ts";
+import { printableAscii, wholeNumber } from "../../base/rule.ts";
+import type { Secrets } from "../../base/secrets/mod.ts";
+import type { Database, Sql } from "../../database/mod.ts";
+import {
+  createMachineNames,
+  FINGERPRINT,
+  MACHINE_NOT_ACTIVE,
+  type MachineName,
+  type NameMachine,
+} from "../machines/mod.ts";
+import type { Brand } from "../mod.ts";
+import {
+  featuresOf,
+  isRestricted,
+  type OfflineDays,
+  oneYearAfter,
+  refuseRestricted,
+  refuseUnknownKey,
+  revokedReason,
+  UNRESTRICTED,
+} from "../mod.ts";
+import { signClaims } from "./jws.ts";
+import {
+  type ExportRequest,
+  type Named,
+  type Noted,
+  type Noting,
+  noteExported,
+  noteFetched,
+  noteLicense,
+  type SigningRequest,
+} from "./note_license.ts";
+import { openSigningKey, type SigningKey } from "./signing_keys.ts";
+
+export const MOST_EXPORT_DAYS = 3_650;
+/** The rule for the number of days for which an export is valid. */
+export const EXPORT_DAYS = wholeNumber(1, MOST_EXPORT_DAYS);
+export const USUAL_EXPORT_DAYS = 365;
+
+/** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */
+export const NONCE = printableAscii(1, 128);
+/**
+ * The rule for the fingerprint that a license repeats. If the license counts machines, the fingerprint must also follow
+ * {@linkcode FINGERPRINT}, which has a larger minimum length.
+ */
+export const SIGNED_FINGERPRINT = printableAscii(1, 200);
+
+export interface SignedLicense {
+  /** A compact JWS. */
+  readonly license: string;
+  readonly claims: LicenseClaims;
+  readonly kid: string;
+}
+
+export type LicenseSigner = ReturnType<typeof createLicenseSigner>;
+
+export interface LicenseSignerOptions {
+  readonly database: Database;
+  readonly brand: Brand;
+  /** The address at which clients reach the service; undefined if it is not set. */
+  readonly publicUrl: string | undefined;
+  readonly offlineDays: OfflineDays;
+  readonly secrets: Secrets;
+}
+
+const DAY_S = 86_400;
+
+const NOT_ACTIVE = refuse("INVALID_KEY", "The API key is invalid or inactive");
+const EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
+/** The refusal for a tier whose licenses are not signed. */
+export const NOT_OFFLINE = refuse(
+  "OFFLINE_NOT_ALLOWED",
+  "Licenses of this tier are not signed for use without a network",
+);
+/** Happens only at the moment of a rotation or a retirement. */
+const NO_SIGNING_KEY = refuse("SERVICE_UNAVAILABLE", "No key can sign the license now; try again");
+
+/** Creates the signer. It keeps the private keys that it has opened. */
+export function createLicenseSigner(options: LicenseSignerOptions) {
+  const { database, secrets, offlineDays } = options;
+  const nameMachine = createMachineNames(secrets);
+  const opened = new Map<string, KeyObject>();
+
+  function keyOf(row: Pick<SigningKey, "kid" | "publicKey" | "sealed">): KeyObject {
+    const kept = opened.get(row.kid);
+    if (kept !== undefined) return kept;
+    const key = openSigningKey(secrets, row);
+    if (key === undefined)
+      throw new Error(`The signing key ${row.kid} cannot be opened with this root secret`);
+    opened.set(row.kid, key);
+    return key;
+  }
+
+  async function signNoted<Request extends SigningRequest>(
+    request: Request,
+    {
+      refuseRow,
+      note,
+    }: {
+      readonly refuseRow: (row: Noted | undefined, named: Named<Request>) => Refusal | undefined;
+      readonly note: (sql: Sql, named: Named<Request>) => Noting;
+    },
+  ): Promise<SignedLicense | Refusal> {
+    const jti = newUuid();
+    const named = { ...request, jti, machine: await findMachineName(database, request, nameMachine) };
+    const [row] = await database.query<Noted>((sql) => noteLicense(sql, named, note(sql, named)));
+    const refused = refuseRow(row, named);
+    if (refused !== undefined) return refused;
+    if (row?.kid === null) return NO_SIGNING_KEY;
+    if (row?.exp == null) return EXPIRED;
+    const signer = { kid: row.kid, publicKey: row.publicKey ?? "", sealed: row.sealed ?? "" };
+    const claims = toClaims({ ...row, exp: row.exp, jti }, request, options);
+    return { license: signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) }), claims, kid: row.kid };
+  }
+
+  return {
+    /** For how many days a client of each tier gets a license. */
+    offlineDays,
+    /**
+     * Signs the license of an active key for as many days as its tier allows, but not beyond the end of the key or its
+     * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no
+     * license (`OFFLINE_NOT_ALLOWED`). A license that counts machines needs the fingerprint of an active one
+     * (`INVALID_REQUEST`, `MACHINE_NOT_FOUND`), whose place is then taken until the signed license ends.
+     */
+    sign: (request: SigningRequest) =>
+      signNoted(request, {
+        refuseRow: refuseClient,
+        note: (sql, named) => noteFetched(sql, { ...named, offlineDays }),
+      }),
+    /**
+     * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
+     * restricted actor may not choose more than a year. A machine that is not active gets a place until the file ends.
+     */
+    export: async (request: ExportRequest) =>
+      refuseDays(request) ?? (await signNoted(request, { refuseRow: refuseExport, note: noteExported })),
+  };
+}
+
+/** Names the machine of a request; undefined if there is none, or if its fingerprint cannot name a machine. */
+async function findMachineName(
+  database: Database,
+  { keyUuid, licenseUuid, fingerprint = "" }: SigningRequest,
+  nameMachine: NameMachine,
+): Promise<MachineName | undefined> {
+  if (FINGERPRINT.parse(fingerprint) === undefined) return undefined;
+  if (licenseUuid !== undefined) return nameMachine(licenseUuid, fingerprint);
+  const [key] = await database.query<{ licenseUuid: string }>(
+    (sql) => sql`select license_id as "licenseUuid" from keys where id = ${keyUuid}::uuid`,
+  );
+  return key && nameMachine(key.licenseUuid, fingerprint);
+}
+
+function refuseClient(row: Noted | undefined, { machine, now }: Named<SigningRequest>): Refusal | undefined {
+  if (row === undefined || row.state !== "active") return NOT_ACTIVE;
+  if (row.endsAt <= now) return EXPIRED;
+  if (row.days === 0) return NOT_OFFLINE;
+  if (row.maxMachines !== null && machine === undefined)
+    return refuse("INVALID_REQUEST", `Cannot sign license: ${NAME_MACHINE}`);
+  return row.isPlaceRefused ? MACHINE_NOT_ACTIVE : undefined;
+}
+
+const NAME_MACHINE = `the license counts machines and is signed for one of them: fingerprint must be ${FINGERPRINT.expects}`;
+
+const EXPORT = "export license";
+
+/** A revocation does not end a license, so a restricted token must not sign one for longer than it may issue a key. */
+function refuseDays({ restriction = UNRESTRICTED, days, now }: ExportRequest): Refusal | undefined {
+  const isBeyond = wholeSeconds(now) + days * DAY_S > wholeSeconds(oneYearAfter(now));
+  return isRestricted(restriction) && isBeyond
+    ? refuse("NOT_ALLOWED", `Cannot ${EXPORT}: a restricted token may not choose more days than a year has`)
+    : undefined;
+}
+
+/** Operators see the state of the key. */
+function refuseExport(
+  row: Noted | undefined,
+  { keyUuid, machine, now }: Named<ExportRequest>,
+): Refusal | undefined {
+  const what = EXPORT;
+  if (row === undefined) return refuseUnknownKey(what, keyUuid);
+  if (!row.isAllowed) return refuseRestricted(what);
+  const of = toId("key", keyUuid);
+  const { why, remedy } = revokedReason(of);
+  if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${why}`, { remedy });
+  if (row.state === "suspended")
+    return refuse("CONFLICT", `Cannot ${what}: the key is suspended`, { remedy: { name: "resume_key", of } });
+  if (row.endsAt <= now)
+    return refuse("CONFLICT", `Cannot ${what}: the key has expired`, {
+      remedy: { name: "renew_license", of },
+    });
+  if (row.maxMachines === null) return undefined;
+  if (machine === undefined) {
+    const hint = `It must be ${FINGERPRINT.expects}`;
+    const fields = [{ field: "fingerprint", error: NAME_MACHINE, hint }];
+    return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
+  }
+  if (!row.isPlaceRefused) return undefined;
+  const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;
+  const taken = `${row.placesTaken} of ${row.maxMachines} places for machines are taken${next}`;
+  return refuse("CONFLICT", `Cannot ${what}: ${taken}; release a machine, or give the license more places`);
+}
+
+export type LicenseClaims = ReturnType<typeof toClaims>;
+
+/** Returns the license claims. Times are Unix seconds, unless their names end in `_at`. */
+function toClaims(
+  row: Noted & { readonly exp: Date; readonly jti: string },
+  { nonce, fingerprint, now }: SigningRequest,
+  { brand, publicUrl }: LicenseSignerOptions,
+) {
+  const iat = wholeSeconds(now);
+  const exp = wholeSeconds(row.exp);
+  return {
+    iss: publicUrl ?? brand.name,
+    aud: brand.name,
+    sub: toId("lic", row.licenseUuid),
+    jti: row.jti,
+    iat,
+    nbf: iat,
+    exp,
+    // Half-way between `iat` and `exp`.
+    refresh_after: iat + Math.floor((exp - iat) / 2),
+    key_id: toId("key", row.uuid),
+    user_id: toId("usr", row.accountUuid),
+    mode: row.mode,
+    license_type: row.tier,
+    features: featuresOf(row.tier),
+    quota: {
+      // Null means unlimited.
+      monthly_limit: row.monthlyLimit,
+      used: row.used,
+      as_of: toTimestamp(now),
+      resets_at: monthOf(now.getTime()).resetsAt,
+    },
+    // Absent for a license that never ends.
+    ...(row.licenseExpiresAt < NEVER_EXPIRES && { license_expires_at: toTimestamp(row.licenseExpiresAt) }),
+    ...(nonce !== undefined && { nonce }),
+    ...(fingerprint !== undefined && { fingerprint }),
+    ...(row.machineUuid !== null && { machine_id: toId("mch", row.machineUuid) }),
+  };
+}
+
+function wholeSeconds(at: Date): number {
+  return Math.floor(at.getTime() / 1_000);
+}

@@ -1,0 +1,52 @@
+import { HOUR_MS } from "../../base/calendar.ts";
+
+/** The names by which the counts can be divided. */
+export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
+export type ActivityName = (typeof ACTIVITY_NAMES)[number];
+
+export const ACTIVITY_STEPS = ["hour", "day", "month"] as const;
+export type ActivityStep = (typeof ACTIVITY_STEPS)[number];
+
+export interface ActivityQuery {
+  /** The first hour, day or month is the one that contains this instant. */
+  readonly from: Date;
+  /** The end of the span. With the step `hour`, hours that begin at the end or later are left out; otherwise days. */
+  readonly to: Date;
+  /** By `reason`, only refusals with a reason are counted. */
+  readonly by: ActivityName;
+  readonly step: ActivityStep;
+}
+
+/** The fields that a request may leave out. */
+export type AskedActivity = { readonly [Field in keyof ActivityQuery]?: ActivityQuery[Field] | undefined };
+
+/** How many hours, days or months are shown if only the end is given. */
+const USUAL_STEPS = { hour: 24, day: 30, month: 13 } as const;
+
+/**
+ * Completes the fields that a request left out. The defaults are: until now, by hour, by code, and the last 24 hours,
+ * 30 days or 13 months.
+ */
+export function completeQuery(asked: AskedActivity, now: Date): ActivityQuery {
+  const { to = now, by = "code", step = "hour" } = asked;
+  // An hour, day or month that begins at the end is not in the span.
+  const last = new Date(to.getTime() - 1);
+  return { from: asked.from ?? goBack(last, step, USUAL_STEPS[step] - 1), to, by, step };
+}
+
+/**
+ * Returns the beginning of an hour, day or month: the one that contains an instant, moved back by a number of steps.
+ */
+export function goBack(at: Date, step: ActivityStep, steps: number): Date {
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  if (step === "month") return new Date(Date.UTC(year, month - steps, 1));
+  if (step === "day") return new Date(Date.UTC(year, month, day - steps));
+  return new Date(at.getTime() - (at.getTime() % HOUR_MS) - steps * HOUR_MS);
+}
+
+/** Returns the beginnings of the hours, days or months of a query, the earliest first. */
+export function stepsOf({ from, to, step }: ActivityQuery): Date[] {
+  const steps: Date[] = [];
+  for (let at = goBack(from, step, 0); at < to; at = goBack(at, step, -1)) steps.push(at);
+  return steps;
+}
