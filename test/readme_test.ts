@@ -78,7 +78,9 @@ for (const { path, folder, text } of PAGES) {
 
 test("test/README.md names only folders of tests that exist", () => {
   const text = PAGES.find(({ path }) => path === "test/README.md")?.text ?? "";
-  const named = [...text.matchAll(/^\| `([\w/]+\/)`/gm)].map(([, folder = ""]) => join(import.meta.dir, folder));
+  const named = [...text.matchAll(/^\| `([\w/]+\/)`/gm)].map(([, folder = ""]) =>
+    join(import.meta.dir, folder),
+  );
   expect(named.length).toBeGreaterThan(5);
   expect(named.filter((name) => !existsSync(name))).toEqual([]);
 });

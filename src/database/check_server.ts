@@ -5,8 +5,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Refusal, refuse } from "../base/refusal.ts";
+import { openSession } from "./database_session.ts";
 import type { DatabaseAddress } from "./database_url.ts";
-import { openSession } from "./session.ts";
 import type { Sql } from "./sql.ts";
 
 /** The oldest PostgreSQL version that can run all statements. */

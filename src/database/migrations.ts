@@ -18,11 +18,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Log, silentLog } from "../base/log.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { checkVersion, tryServer } from "./check_server.ts";
+import { type DatabaseSession, openSession } from "./database_session.ts";
 import type { DatabaseAddress } from "./database_url.ts";
 import { isLockTimeout } from "./errors.ts";
 import { readMigrations } from "./read_migrations.ts" with { type: "macro" };
 import type { Migration } from "./read_migrations.ts";
-import { type DatabaseSession, openSession } from "./session.ts";
 import type { Sql } from "./sql.ts";
 
 /** The files of `sql/`, in order, as text inside the program. */

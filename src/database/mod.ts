@@ -6,6 +6,7 @@
 export { copyIn, copyOut } from "./copy.ts";
 export { countRows, MOST_COUNTED } from "./count_rows.ts";
 export { type Database, openDatabase } from "./database.ts";
+export { type DatabaseSession, openSession } from "./database_session.ts";
 export { parseDatabaseTls } from "./database_tls.ts";
 export {
   type DatabaseAddress,
@@ -37,7 +38,6 @@ export {
 export type { Migration } from "./read_migrations.ts";
 export { type PagesOptions, readPages } from "./read_pages.ts";
 export { selectMonths } from "./select_months.ts";
-export { type DatabaseSession, openSession } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf, metadataField } from "./storable.ts";
 export { createWaitingRows, createWriteBehind, type WriteBehind } from "./write_behind.ts";

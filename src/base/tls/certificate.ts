@@ -4,7 +4,7 @@ import type { Log } from "../log.ts";
 import type { Listener } from "../platform/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
-import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./identity.ts";
+import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./tls_files.ts";
 
 export interface CertificateOptions {
   /** The files that a reload reads again. */

@@ -26,8 +26,8 @@ import { BackupFailure } from "./_errors.ts";
 import { checkPlace, type WholeOptions, type WrittenFile, writeThrough, writeWhole } from "./_files.ts";
 import { createModelSaver, type ModelSaver } from "./_save_models.ts";
 import { seal } from "./_seal.ts";
-import { inTransaction } from "./_session.ts";
 import { listTables, quoted, setCopySettings, tableNamesOf } from "./_tables.ts";
+import { inTransaction } from "./_transaction.ts";
 import {
   FORMAT,
   FORMAT_VERSION,

@@ -4,7 +4,7 @@ import { monthOf } from "../../base/calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import type { KeyState, Reading } from "../mod.ts";
 import { findKey } from "./list_keys.ts";
-import { listRefusals } from "./refusals.ts";
+import { listRefusals } from "./refusal_counts.ts";
 
 /** The change after which a key has its state, from the audit log. */
 type StateChange = Pick<AuditRow, "at" | "actor" | "action" | "reason">;

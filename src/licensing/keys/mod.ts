@@ -15,7 +15,6 @@ export {
   toHint,
 } from "./api_key.ts";
 export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
-export { CLIENT_REFUSALS, INVALID_KEY } from "./client_refusals.ts";
 export {
   ERASURE_REQUEST_MS,
   type ErasureEffect,
@@ -48,6 +47,7 @@ export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
 export { countKeys, findHints, findKey, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";
 export { findMostRefused, type RefusedKey } from "./most_refused.ts";
+export { CLIENT_REFUSALS, INVALID_KEY } from "./obstacle_answers.ts";
 export {
   describeObstacles,
   describeRefused,
@@ -57,7 +57,7 @@ export {
   renderObstacles,
   sentenceOf,
 } from "./obstacles.ts";
-export { deleteRefusals, listRefusals, type RefusalCount } from "./refusals.ts";
+export { deleteRefusals, listRefusals, type RefusalCount } from "./refusal_counts.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { renderKeysCsv } from "./render_keys_csv.ts";
 export { type RotatedKey, repeatRotation, replaceKey, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";

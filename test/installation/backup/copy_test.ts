@@ -1,7 +1,7 @@
 /** The driver's `copy` streams, in the cases where they could hang or lose an error. */
 import { describe, expect, test } from "bun:test";
 import { copyIn, copyOut } from "../../../src/database/mod.ts";
-import { inTransaction } from "../../../src/installation/backup/_session.ts";
+import { inTransaction } from "../../../src/installation/backup/_transaction.ts";
 import { useTestDatabase } from "../../support/use.ts";
 
 const database = useTestDatabase({ empty: true });

@@ -12,7 +12,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../../src/licensing/keys/mod.ts";
-import { createRefusals } from "../../../src/licensing/keys/refusals.ts";
+import { createRefusals } from "../../../src/licensing/keys/refusal_counts.ts";
 import { createLicenseChanges, type Restriction } from "../../../src/licensing/mod.ts";
 import { computeFigures, findStoredLists } from "../../../src/usage/figures/mod.ts";
 import { createTestClock, type TestClock } from "../../support/clock.ts";

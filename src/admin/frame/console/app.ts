@@ -24,7 +24,7 @@ import { type Page, renderPage } from "./page.tsx";
 import { createProviderLogin } from "./provider_login.tsx";
 import { refusalPage } from "./remedies.tsx";
 import { type ConsoleRoute, toOpenForm } from "./route.ts";
-import { readSession, requireSession } from "./session.ts";
+import { readSession, requireSession } from "./session_cookie.ts";
 import { createVisit } from "./visit.ts";
 import { wayBackOf } from "./way_back.ts";
 

@@ -12,7 +12,7 @@ import { readForm } from "./form.ts";
 import type { LoginFailures } from "./login_failures.ts";
 import type { Page } from "./page.tsx";
 import { showDone } from "./route.ts";
-import { deleteSessionCookie, loginOf, readSession, startSession } from "./session.ts";
+import { deleteSessionCookie, loginOf, readSession, startSession } from "./session_cookie.ts";
 import type { Visit } from "./visit.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
 

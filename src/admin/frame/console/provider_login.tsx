@@ -15,7 +15,7 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import type { LoginFailures } from "./login_failures.ts";
 import type { Page } from "./page.tsx";
-import { loginOf, type Replaced, readSession, sessionCookieOf, startSession } from "./session.ts";
+import { loginOf, type Replaced, readSession, sessionCookieOf, startSession } from "./session_cookie.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
 
 type Show = (c: Context<AdminEnv>, page: Page) => Response | Promise<Response>;

@@ -3,7 +3,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { newUuid, parseId } from "../../../src/base/ids.ts";
 import type { Code } from "../../../src/base/refusal.ts";
 import type { Database } from "../../../src/database/mod.ts";
-import { createRefusals, listRefusals } from "../../../src/licensing/keys/refusals.ts";
+import { createRefusals, listRefusals } from "../../../src/licensing/keys/refusal_counts.ts";
 import { createTestClock } from "../../support/clock.ts";
 import { issue } from "../../support/issue.ts";
 import { until } from "../../support/until.ts";
