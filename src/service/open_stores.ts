@@ -44,7 +44,7 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
     const content = await openContent(options, order, installation);
     return isRefusal(content) ? content : { app, provider, tls, servedFiles, installation, ...content };
   } catch (error) {
-    const damage = installation.dataFault?.damage();
+    const damage = await installation.dataFault?.damageAfter(error);
     if (damage === undefined) throw error;
     // The server may have ended because of it, and the error only says that it does not answer.
     return damage;

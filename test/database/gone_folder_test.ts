@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { type Log, silentLog } from "../../src/base/log.ts";
+import { DatabaseUnavailable } from "../../src/database/mod.ts";
 import { until } from "../support/until.ts";
 import { cleanUp, isRunning, makeDataFolder, query, start } from "./embedded_test_kit.ts";
 
@@ -98,4 +99,24 @@ test("Data that is damaged when PostgreSQL is started again ends the service", a
     ),
   });
   expect(errors.filter((text) => text.includes("is started again"))).toHaveLength(1);
+});
+
+test("A start that gets no answer waits for the last lines of the server, which may tell that the data is damaged", async () => {
+  const folder = makeDataFolder();
+  const made = await start(folder);
+  await query(made.address, "create table counted as select 1 as one");
+  const [row] = await query(made.address, "select pg_relation_filepath('counted') as path");
+  await made.stop(5_000);
+  const path = join(folder, "postgres", String(row?.path));
+  writeFileSync(path, Buffer.alloc(8_192, 7));
+  const { dataFault, address } = await start(folder);
+  expect(await dataFault.damageAfter(new Error("something else"))).toBeUndefined();
+
+  const found = dataFault.damageAfter(new DatabaseUnavailable("CONNECTION_CLOSED"));
+  await query(address, "select * from counted").catch(() => {});
+
+  expect(await found).toMatchObject({
+    code: "DATA_LOST",
+    sentence: expect.stringContaining("its data is damaged: PostgreSQL said: "),
+  });
 });

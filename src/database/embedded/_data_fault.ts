@@ -14,8 +14,12 @@ export class DamagedData extends Error {
 export interface DataFault {
   /** The sentence for health; undefined without a fault. */
   sentence(): string | undefined;
-  /** Returns the refusal of damaged data; undefined while no damage was found. */
-  damage(): Refusal | undefined;
+  /**
+   * Returns the refusal of damaged data after an error; undefined if no damage was found. If the error is only that the
+   * database does not answer, waits up to a second for what the server says: a server that ends because of damage may
+   * close its connections before its last lines arrive.
+   */
+  damageAfter(error: unknown): Promise<Refusal | undefined>;
   /** Says damage once, now or when it is found, in a sentence for the operator. */
   report(say: (sentence: string) => void): void;
   /** Resolves when the service has to end because of the fault, to its reason; otherwise never. */
@@ -25,7 +29,7 @@ export interface DataFault {
 /** A database whose data is not this program's. */
 export const NO_DATA_FAULT: DataFault = {
   sentence: () => undefined,
-  damage: () => undefined,
+  damageAfter: () => Promise.resolve(undefined),
   report() {},
   ending: new Promise(() => {}),
 };

@@ -9,6 +9,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Refusal } from "../../base/refusal.ts";
 import { reasonOf } from "../../base/system_error.ts";
+import { DatabaseUnavailable } from "../errors.ts";
 import { DamagedData, type DataFault, watchFolder } from "./_data_fault.ts";
 import type { Layout } from "./_layout.ts";
 import { type PostmasterOptions, startPostmaster } from "./_postmaster.ts";
@@ -24,6 +25,8 @@ const LOOK_MS = 1_000;
 /** How often it looks whether a folder that went away has come back, and for how long. */
 const WAIT_MS = 200;
 const GONE_MS = 60_000;
+/** How long a failed start waits for the last lines of the server. */
+const LAST_LINES_MS = 1_000;
 
 export interface SuperviseOptions extends Omit<PostmasterOptions, "isStopping" | "onDamage" | "cluster"> {
   readonly layout: Layout;
@@ -143,7 +146,11 @@ export async function supervise(options: SuperviseOptions) {
       if (goneAtMs !== undefined) return "The folder of the database is gone";
       return damageFound && "The data is damaged";
     },
-    damage: () => damageFound,
+    async damageAfter(error) {
+      if (damageFound === undefined && error instanceof DatabaseUnavailable)
+        await Promise.race([damage.promise, pause(LAST_LINES_MS)]);
+      return damageFound;
+    },
     report: (say) => void damage.promise.then(({ sentence }) => say(sentence)),
     ending: ending.promise,
   };
