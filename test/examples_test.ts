@@ -9,9 +9,9 @@ import { useFolder } from "./support/use_folder.ts";
 const root = join(import.meta.dir, "..");
 const BLOCK = /@example\n \* ```ts\n(.*?) \* ```\n.*?export (?:async )?function (\w+)/gs;
 
-/** Where the examples find what they use: a room's door, or a file in src/. */
-const MODULES = ["calendar", "clock", "ids", "log", "refusal"].map((name) => `src/${name}.ts`);
-const ROOMS = ["audit", "database", "keys", "licensing", "limits", "secrets", "wire"];
+/** Where the examples find what they use: the face of a room or of a folder in it, or a file of base/. */
+const MODULES = ["calendar", "clock", "ids", "log", "refusal"].map((name) => `src/base/${name}.ts`);
+const ROOMS = ["audit", "database", "licensing/keys", "licensing", "base/limits", "base/secrets", "wire"];
 
 /** The values that the examples do not make themselves. */
 const GIVEN = "const { address, database, brand, actor, now } = given;";
@@ -52,7 +52,7 @@ beforeAll(async () => {
   const config = {
     extends: join(root, "tsconfig.json"),
     compilerOptions: { types: [join(root, "node_modules/bun-types")], noUnusedLocals: false },
-    include: [join(folder, "examples.ts"), join(root, "src/*.d.ts")],
+    include: [join(folder, "examples.ts"), join(root, "src/base/*.d.ts")],
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
 });

@@ -1,7 +1,7 @@
 /** Compares the README with the code that it describes. `compiled/guide_test.ts` runs its console blocks. */
 import { expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../package.json" with { type: "json" };
 import { readme } from "./compiled/console_blocks.ts";
@@ -75,6 +75,24 @@ for (const { path, folder, text } of PAGES) {
     expect([...inRoot, ...linked].filter((name) => !existsSync(name))).toEqual([]);
   });
 }
+
+test("src/README.md has a line for each file of base/, and names only files and folders that exist", () => {
+  const text = PAGES.find(({ path }) => path === "src/README.md")?.text ?? "";
+  const base = readdirSync(join(root, "src/base"), { withFileTypes: true });
+  const rows = text.split("\n").filter((line) => /^\| `\w+\.(d\.)?ts`/.test(line));
+  const named = rows.flatMap((row) =>
+    [...(row.split("|")[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, name]) => name),
+  );
+  const files = base.filter((entry) => entry.isFile()).map(({ name }) => name);
+  expect(named.toSorted()).toEqual(files.toSorted());
+  const paths = [...text.matchAll(/`([a-z_]+\/(?:[\w.]+\/?)*)`/g)]
+    .map(([, path = ""]) => path)
+    .filter(
+      (path) => !/^(src|test|sql)\//.test(path) && existsSync(join(root, "src", path.split("/")[0] ?? "")),
+    );
+  expect(paths.length).toBeGreaterThan(20);
+  expect(paths.filter((path) => !existsSync(join(root, "src", path)))).toEqual([]);
+});
 
 test("test/README.md names only folders of tests that exist", () => {
   const text = PAGES.find(({ path }) => path === "test/README.md")?.text ?? "";

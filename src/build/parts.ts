@@ -11,7 +11,8 @@ import { POSTGRES_COMPILER } from "./postgres_compiler.ts";
 export const CHECKOUT = join(import.meta.dir, "../..");
 
 /**
- * The PostgreSQL inside, which `postgres.ts` builds: its programs and modules, which need no library but those of glibc.
+ * The PostgreSQL inside, which `postgres.ts` builds: its programs and modules, which need no library but those of glibc
+ * and, for initdb, libpq beside it.
  * `license` is a name in SPDX's list; `cpe` has vendor and product as in the dictionary of the NVD, by which it names faults.
  */
 export const POSTGRES = {

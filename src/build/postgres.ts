@@ -3,8 +3,9 @@
  * works on Linux on x86-64.
  *
  * The result is `.cache/postgres-<version>-linux-<machine>/`: in `packed` the programs and files that a cluster needs, in
- * `tools` what only tests use (the extension amcheck, and pg_test_fsync). The same bytes come out in any folder and at any
- * time, because source, compiler, bison and flex are pinned, and every path of the build is replaced. The compiler is
+ * `tools` the extension amcheck, which tests use, and pg_test_fsync, which people run by hand. The same bytes come out in any folder and at any
+ * time, because source and compiler are pinned by their digests, bison and flex by their versions, and every path of the build
+ * is replaced. The compiler is
  * Zig's `cc`, which is clang with the headers and the symbol versions of each glibc: so one machine builds for both, and
  * both run on every Linux since glibc 2.27 of 2018.
  *
@@ -23,8 +24,9 @@ import {
 } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { builtPostgres } from "../base/platform/bun/pack_postgres.ts";
+import { BUILT_RECIPE, builtPostgres } from "../base/platform/bun/pack_postgres.ts";
 import { BUILT_POSTGRES } from "../base/version.ts";
+import { sha256Of } from "./digest.ts";
 import type { Machine } from "./elf.ts";
 import { fetchPackage } from "./packages.ts";
 import { CHECKOUT } from "./parts.ts";
@@ -32,7 +34,7 @@ import { POSTGRES_COMPILER } from "./postgres_compiler.ts";
 import { fetchPostgresSource, POSTGRES_SOURCE } from "./postgres_source.ts";
 import { requireTools, run } from "./run.ts";
 
-/** What makes C of the grammars. Another version makes other C. Every distribution since 2022 has these. */
+/** What makes C of the grammars. Another version makes other C. Debian has these since 12, Ubuntu since 22.04. */
 const GENERATORS = { bison: "3.8.2", flex: "2.6.4" };
 
 interface Target {
@@ -50,7 +52,8 @@ const GLIBC = "2.27";
 
 /**
  * Zig names processors in its own way, and knows no `-march=armv8-a+crc`, by which PostgreSQL compiles the one file that
- * uses the instruction. It refuses `-fPIE` for a shared library. `-ffile-prefix-map` is here and not in CFLAGS, because PostgreSQL stores its CFLAGS.
+ * uses the instruction. It refuses `-fPIE` for a shared library. `-ffile-prefix-map` is here and not in CFLAGS, because
+ * PostgreSQL stores its CFLAGS.
  */
 const COMPILER_SCRIPT = `#!/bin/sh
 pie=-fPIE
@@ -88,7 +91,7 @@ const ZIC = ["timezone/zic.c", "port/snprintf.c", "port/strerror.c", "port/strlc
 /** initdb finds libpq beside itself. Make turns `$$` into `$`. */
 const FIND_LIBPQ = "LDFLAGS_EX=-pie -Wl,-rpath,'$$ORIGIN/../lib'";
 const LIBPQ = "libpq.so.5";
-/** In this order. */
+/** Each part needs those before it. */
 const PARTS = [
   ["src/backend", "generated-headers"],
   ["src/common"],
@@ -111,25 +114,13 @@ const INSTALLED = [
 ] as const;
 const TOOLS = ["contrib/amcheck", "src/bin/pg_test_fsync"];
 
-/** What the result depends on. If one of these changes, what was built before is built again. */
-const RECIPE = JSON.stringify([
-  POSTGRES_SOURCE,
-  POSTGRES_COMPILER,
-  GENERATORS,
-  TARGETS,
-  GLIBC,
-  COMPILER_SCRIPT,
-  CONFIGURE,
-  ZIC,
-  PARTS,
-  INSTALLED,
-  TOOLS,
-]);
+/** What the result depends on: this file says the rest. If one of these changes, what was built before is built again. */
+const RECIPE = JSON.stringify([POSTGRES_SOURCE, POSTGRES_COMPILER, sha256Of(import.meta.path)]);
 
 /** Returns the folder of the PostgreSQL for a machine; builds it first if it is not there, which takes minutes. */
 export async function buildPostgres(machine: Machine): Promise<string> {
   const folder = builtPostgres(machine);
-  const recipe = join(folder, "recipe.json");
+  const recipe = join(folder, BUILT_RECIPE);
   if (existsSync(recipe) && readFileSync(recipe, "utf8") === RECIPE) return folder;
   if (process.platform !== "linux" || process.arch !== "x64") {
     throw new Error(
@@ -149,7 +140,7 @@ export async function buildPostgres(machine: Machine): Promise<string> {
   using work = mkdtempDisposableSync(join(CHECKOUT, ".cache/postgres-build-"));
   console.log(`Building PostgreSQL ${BUILT_POSTGRES} for ${machine}, which takes some minutes`);
   const built = compile({ machine, source, zig: join(zig, "bin"), zigLibrary, work: work.path });
-  writeFileSync(join(built, "recipe.json"), RECIPE);
+  writeFileSync(join(built, BUILT_RECIPE), RECIPE);
   rmSync(folder, { recursive: true, force: true });
   renameSync(built, folder);
   console.log(folder);

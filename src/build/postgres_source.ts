@@ -1,6 +1,6 @@
 /** Where the source of the PostgreSQL inside comes from. Its digest decides, wherever it comes from. */
 import { existsSync, mkdirSync, mkdtempDisposableSync, renameSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { BUILT_POSTGRES } from "../base/version.ts";
 import { sha256Of } from "./digest.ts";
 import { CHECKOUT } from "./parts.ts";
@@ -29,7 +29,7 @@ const DEBIAN = {
  */
 export async function fetchPostgresSource(): Promise<string> {
   const given = process.env.POSTGRES_SOURCE;
-  if (given !== undefined && given !== "") return demandDigest(given);
+  if (given !== undefined && given !== "") return demandDigest(resolve(given));
   const kept = join(CHECKOUT, ".cache", NAME);
   if (existsSync(kept)) return demandDigest(kept);
   mkdirSync(join(CHECKOUT, ".cache"), { recursive: true });
@@ -69,7 +69,7 @@ function fetchFromDebian(path: string, work: string): void {
   const sites = run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian"], work).split(
     "\n",
   );
-  const site = sites.find((uri) => uri !== "" && !uri.includes("security")) ?? DEBIAN.site;
+  const site = sites.find((uri) => /^https?:\/\/\S+$/.test(uri) && !uri.includes("security")) ?? DEBIAN.site;
   for (const folder of ["lists/partial", "cache/archives/partial"]) {
     mkdirSync(join(work, folder), { recursive: true });
   }

@@ -249,7 +249,8 @@ export async function withInstallation<Result>(
       const opened = { config: { ...config, modelsBucket }, address, isServed, restoreNote, log };
       return await work({ ...opened, stopIfInterrupted });
     } catch (error) {
-      const damage = error instanceof CommandRefused ? undefined : await installation.dataFault?.damageAfter(error);
+      const damage =
+        error instanceof CommandRefused ? undefined : await installation.dataFault?.damageAfter(error);
       if (damage !== undefined) orRefuse(damage);
       throw error;
     } finally {

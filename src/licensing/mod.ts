@@ -1,5 +1,5 @@
 /**
- * Accounts, their licenses, and what each tier includes. Owns the tables `accounts` and `licenses`.
+ * Accounts, their licenses, what each tier includes, and the brand. Owns the tables `accounts` and `licenses`.
  */
 export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
 export {

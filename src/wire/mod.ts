@@ -1,6 +1,7 @@
 /**
  * Functions that both listeners use for requests and answers: they read bodies and fields within bounds, and render
- * headers and errors. No function here knows a route.
+ * headers and errors. No function here knows a route. The names of the limited endpoints are here, because settings and the
+ * listener for clients both need them.
  */
 
 export { count, described, identifier, oneOfThese, timestamp } from "./answer_fields.ts";

@@ -4,7 +4,7 @@
  * byte. Both builds fetch, compile and pack everything anew. Prints a line for each file and ends with 1 if one differs.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { copyCheckout } from "./copy_checkout.ts";
 
 const copies = ["claviger", "a-folder-with-a-longer-name"].map((name) => copyCheckout(name));
@@ -13,7 +13,12 @@ try {
   const [one = "", other = ""] = copies.map(({ folder }, i) => {
     const outdir = join(folder, i === 0 ? "out" : "another-folder-for-what-is-built");
     const command = `umask ${i === 0 ? "022" : "002"} && exec "$0" src/build/release.ts --outdir "$1"`;
-    const env = { ...process.env, TZ: i === 0 ? "UTC" : "Asia/Kathmandu" };
+    const source = process.env.POSTGRES_SOURCE;
+    const env = {
+      ...process.env,
+      ...(source ? { POSTGRES_SOURCE: resolve(source) } : {}),
+      TZ: i === 0 ? "UTC" : "Asia/Kathmandu",
+    };
     const build = Bun.spawnSync(["sh", "-c", command, process.execPath, outdir], {
       cwd: folder,
       env,

@@ -16,7 +16,7 @@ import {
 export const isBuilt = existsSync(builtExecutable);
 if (!isBuilt) console.error(`There is no ${builtExecutable}: make build makes it`);
 
-/** Commands start an executable of 130 MB, on a machine that may be busy. */
+/** Commands start an executable of 120 MB, on a machine that may be busy. */
 export const TEST_LIMIT_MS = 60_000;
 
 export interface Installed {

@@ -1,8 +1,8 @@
 /**
  * Proves that an installation of every released version works with this program: `make prove-upgrade`. Each version is
  * built from the history and filled; then this executable takes its place, and another installation of this version
- * restores a backup that the old one made. Both must show what the old one showed, with every index intact. Prints each difference, and ends with
- * 1 if there is one.
+ * restores a backup that the old one made. Both must show what the old one showed, with
+ * every index intact. Prints each difference, and ends with 1 if there is one.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -29,8 +29,9 @@ async function reportCluster(what: string, { state }: Installation): Promise<voi
   const programs = readdirSync(state).find((name) => name.startsWith(`postgres-${BUILT_POSTGRES}-`));
   if (programs === undefined) throw new Error(`${state} has no PostgreSQL ${BUILT_POSTGRES}`);
   copyAmcheck(join(builtPostgres(), "tools"), join(state, programs));
-  const { indexes, tables, faults, foreignOrder } = await examineCluster(state);
+  const { version, indexes, tables, faults, foreignOrder } = await examineCluster(state);
   const found = [...faults, ...foreignOrder];
+  if (version !== BUILT_POSTGRES) found.push(`PostgreSQL ${version} runs, not ${BUILT_POSTGRES}`);
   failed += found.length;
   const word = found.length === 0 ? "intact " : "DAMAGED";
   console.log(`${word}  ${what}: ${tables} tables, ${indexes} indexes`);

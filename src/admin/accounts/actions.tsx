@@ -62,7 +62,7 @@ const CHANGED_MEANWHILE = refuse(
   "Nothing was renewed: the licenses were changed after the page was opened; look at their expiries again",
 );
 
-/** The form lists so many licenses. */
+/** The most licenses that the form lists. */
 const MOST_LISTED = 100;
 const EXPIRIES = [
   { label: "License", cell: ({ licenseUuid }: RenewedLicense) => <Id id={toId("lic", licenseUuid)} /> },

@@ -81,7 +81,7 @@ export interface ForeseenUnit extends Unit {
   readonly effects: readonly Effect[];
 }
 
-/** A page lists so many rows at once. */
+/** The most rows that a page lists at once. */
 export const MOST_LISTED = 100;
 
 /** A row for each key or license with what it was and what it becomes. */

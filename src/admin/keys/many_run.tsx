@@ -89,7 +89,7 @@ async function changeOne(
   unit: Unit,
   { shown, visit }: { readonly shown: string; readonly visit: Visit },
 ): Promise<{ readonly isChanged: boolean } | Refusal> {
-  // A license is compared by the statement that changes it.
+  // The statement that changes a license compares it. The state of a key is compared with what this request has read.
   if (one.shared === undefined && shown !== "" && shown !== toShown(one, unit))
     return changedSince(one, unit, shown);
   const of = one.shared === undefined ? { key: unit.first } : asShown(one, unit, shown);

@@ -34,7 +34,7 @@ export const rotate: KeyAction = action({
         {...field("overlap_days", USUAL_DAYS)}
         label="Days of overlap"
         inputmode="numeric"
-        hint={`0 ends the old key at once; ${USUAL_DAYS} end it on ${toDay(new Date(now.getTime() + USUAL_MS))}, or with its license.`}
+        hint={`0 ends the old key at once. ${USUAL_DAYS} days end it on ${toDay(new Date(now.getTime() + USUAL_MS))}, or with its license if that is earlier.`}
       />
     </>
   ),

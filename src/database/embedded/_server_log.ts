@@ -107,6 +107,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/No space left on device|Disk quota|ENOSPC|EDQUOT/, "Free some space on the disk of the data folder"],
   [/Read-only file system/, "The data folder must be on a file system that can be written to"],
   [/EACCES.*spawn/, "The data folder must not be on a file system mounted noexec"],
+  [/SSL is not supported/, "Remove ssl from postgresql.conf: the PostgreSQL inside has no TLS"],
   [/cannot open shared object file/, "Install the library that is named"],
   [/could not (create|resize) shared memory/, "Give the host more shared memory"],
   [/has wrong ownership|invalid permissions/, "Give the folder back to its user, with mode 0700"],

@@ -8,7 +8,7 @@ import { hasCode } from "../../base/system_error.ts";
 import { NotAdmitted } from "./_errors.ts";
 import { explain } from "./_files.ts";
 import { installationOf } from "./format.ts";
-import { countKeys, listBackups } from "./list_backups.ts";
+import { countKeys, findUnknown, listBackups } from "./list_backups.ts";
 import type { BackupSource } from "./write_backup.ts";
 
 /** The file that names the installations that an operator accepted, one in each line. */
@@ -20,9 +20,9 @@ interface AdmitOptions {
 }
 
 /**
- * Throws {@linkcode NotAdmitted} if the folder is in use and this installation is new to it, or if this database has no
- * key and the newest backup of another installation has some, or no backup there can be read. With `intoSharedFolder` it
- * accepts the installation, and notes that in the folder for later backups.
+ * Throws {@linkcode NotAdmitted} in three cases: the folder is in use and this installation is new to it; this database
+ * has no key, and the newest backup of another installation has some; this database has no key, and no backup there can be
+ * read. With `intoSharedFolder` it accepts the installation, and notes that in the folder for later backups.
  */
 export async function admit(
   { installation, keys }: BackupSource,
@@ -33,10 +33,11 @@ export async function admit(
     if (installation !== null) await accept(folder, installation);
     return;
   }
-  const { found, unreadable } = await listBackups(folder);
-  const [first] = unreadable;
-  if (found.length === 0 && first !== undefined && keys === 0) {
-    const { name, why } = first;
+  const listed = await listBackups(folder);
+  const { found } = listed;
+  const unknown = findUnknown(listed);
+  if (unknown !== undefined && keys === 0) {
+    const { name, why } = unknown;
     throw new NotAdmitted(
       `Cannot back up into ${folder}: this database has no key, and ${name} there cannot be read (${why}), so nobody ` +
         "can tell whose backup it is; if the data of this database was lost, restore another copy of the backup; if " +

@@ -1,6 +1,6 @@
 import { isAccepted } from "./_admit.ts";
 import { installationOf } from "./format.ts";
-import { countKeys, type FoundBackup, listBackups } from "./list_backups.ts";
+import { countKeys, type FoundBackup, findUnknown, listBackups } from "./list_backups.ts";
 
 /** A backup with keys that may be of this installation, from before its data was lost. */
 export interface EarlierKeys extends FoundBackup {
@@ -10,20 +10,28 @@ export interface EarlierKeys extends FoundBackup {
 
 /**
  * Looks in a folder for a backup from the time before a database without keys lost them: the newest one of this
- * installation, and the newest one of others, unless an operator has accepted that they share the folder. Undefined if
- * none of them has keys. Throws the errors of the file system.
+ * installation, and the newest one of others, unless an operator has accepted that they share the folder; `earlier` is
+ * undefined if none of them has keys. `unknown` is a backup that may have keys, because none can be read. Throws the
+ * errors of the file system.
  */
 export async function findEarlierKeys(
   folder: string,
   installation: string | null,
-): Promise<EarlierKeys | undefined> {
-  const { found } = await listBackups(folder);
+): Promise<{
+  readonly earlier?: EarlierKeys;
+  readonly unknown?: { readonly name: string; readonly why: string };
+}> {
+  const listed = await listBackups(folder);
+  const { found } = listed;
   const isOwn = ({ head }: FoundBackup) => installation !== null && installationOf(head) === installation;
-  const others = (await isAccepted(folder, installation)) ? [] : found.filter((each) => !isOwn(each));
+  const shares = await isAccepted(folder, installation);
+  const unknown = shares ? undefined : findUnknown(listed);
+  if (unknown !== undefined) return { unknown };
+  const others = shares ? [] : found.filter((each) => !isOwn(each));
   for (const newest of [found.findLast(isOwn), others.at(-1)]) {
     if (newest === undefined) continue;
     const count = await countKeys(folder, newest);
-    if (count !== 0) return { ...newest, count };
+    if (count !== 0) return { earlier: { ...newest, count } };
   }
-  return undefined;
+  return {};
 }

@@ -37,6 +37,11 @@ export async function listBackups(folder: string) {
   return { found, unreadable };
 }
 
+/** Returns a file of which nobody can tell whose backup it is, if no backup in the folder can be read. */
+export function findUnknown({ found, unreadable }: Awaited<ReturnType<typeof listBackups>>) {
+  return found.length === 0 ? unreadable[0] : undefined;
+}
+
 /**
  * Returns how many keys a backup has. An earlier format does not say so in its head, and its rows must be read: undefined
  * if it is large, or damaged.

@@ -1,7 +1,7 @@
 import { quoteShellWord } from "../../base/quote_shell_word.ts";
 import { counted } from "../../base/render_count.ts";
 import { hasCode } from "../../base/system_error.ts";
-import { findEarlierKeys, listBackups, selectBackupSource } from "../backup/mod.ts";
+import { findEarlierKeys, selectBackupSource } from "../backup/mod.ts";
 import type { DatabaseContext } from "./examine_database.ts";
 import { type Check, fail, ok, warn } from "./finding.ts";
 
@@ -19,15 +19,14 @@ export function keysCheck(folder: string | undefined): Check<Pick<DatabaseContex
       const none = "none in this database";
       if (folder === undefined) return ok(`${none}; compare its backups with --backups FOLDER`);
       try {
-        const earlier = await findEarlierKeys(folder, installation);
-        if (earlier === undefined) {
-          const [unreadable] = (await listBackups(folder)).unreadable;
-          if (unreadable === undefined) return ok(`${none}, and none in the backups in ${folder}`);
+        const { earlier, unknown } = await findEarlierKeys(folder, installation);
+        if (unknown !== undefined) {
           return warn(
-            `${none}, and the backup ${unreadable.name} in ${folder} cannot be read: ${unreadable.why}`,
+            `${none}, and the backup ${unknown.name} in ${folder} cannot be read: ${unknown.why}`,
             "if the data was lost, restore another copy of the backup; otherwise move the file away",
           );
         }
+        if (earlier === undefined) return ok(`${none}, and none in the backups in ${folder}`);
         const { head, name, count } = earlier;
         const had = count === undefined ? "may have keys" : `has ${counted(count, "key")}`;
         return fail(

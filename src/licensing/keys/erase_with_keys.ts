@@ -1,7 +1,7 @@
 /**
  * Erases an account with keys that are in use: revokes them in batches, then erases the person. The first batch marks the
  * account, so it gets no new key in between. After a crash, a repetition goes on with the keys that are left.
- * `sql/0032_erasures.sql` knows this file by its former name, src/licensing/keys/revoke_and_erase.ts.
+ * `sql/0032_erasures.sql` knows this file by its former name, src/keys/revoke_and_erase.ts.
  */
 import { auditCte, type By } from "../../audit/mod.ts";
 import { isRefusal } from "../../base/refusal.ts";

@@ -97,7 +97,7 @@ describe("addBackup() into a folder with backups of another installation", () =>
     expect(listed()).toEqual([...before, nameAt(5)].toSorted());
   });
 
-  test("refuses one without keys beside a backup of which nothing can be read, and one with keys not", async () => {
+  test("refuses a database without keys beside a backup that cannot be read, and admits one with keys", async () => {
     const name = "1.tar.zst";
     copyFileSync(FIXTURE, join(kit.folder, name));
     truncateSync(join(kit.folder, name), 500);

