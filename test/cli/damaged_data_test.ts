@@ -1,8 +1,9 @@
 /** What an operator sees when the files of the PostgreSQL inside are damaged, before a start and while a service runs. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
+import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { cleanUp, query, start } from "../database/embedded_test_kit.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, readFindings } from "./command_line.ts";
@@ -141,6 +142,20 @@ describe("Damaged data", () => {
     });
     expect(of("disk")).toBeDefined();
   }, 60_000);
+
+  test.skipIf(bunPlatform.postgresInside()?.origin !== "source")(
+    "is not what TLS in postgresql.conf is called, which the PostgreSQL of a release does not have",
+    async () => {
+      using line = createCommandLine({ prepared: true });
+      appendFileSync(join(line.dataDir, "postgres/postgresql.conf"), "\nssl = on\n");
+      const { status, err } = await line.here(["serve", "--port", "0"]);
+      expect({ status, err }).toMatchObject({
+        status: 1,
+        err: expect.stringContaining("Remove ssl from postgresql.conf: the PostgreSQL inside has no TLS"),
+      });
+    },
+    60_000,
+  );
 
   test("makes a running service unhealthy, with one line in the log, and is found by doctor", async () => {
     using line = createCommandLine({ prepared: true });
