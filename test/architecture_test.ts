@@ -41,7 +41,7 @@ const THINGS = [
   "database/processes",
   "installation/backup",
 ];
-const GROUND = ["database", "database/upkeep", "base/limits", "base/secrets"];
+const GROUND = ["database", "database/upkeep", "base/rate_limits", "base/secrets"];
 
 /**
  * Which part may import which parts: a room, or a folder in it that has a row of its own. Every part may also import the
@@ -89,7 +89,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "database",
     "base/host",
     "base/tls",
-    "base/limits",
+    "base/rate_limits",
   ],
   "installation/backup": [
     "audit",
@@ -123,14 +123,14 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "licensing/machines": ["licensing", "audit", ...GROUND],
   "licensing/signed_licenses": ["licensing", "licensing/machines", "audit", ...GROUND],
   audit: GROUND,
-  wire: ["database", "base/limits"],
+  wire: ["database", "base/rate_limits"],
   database: ["base/host"],
   "database/processes": ["database"],
   "database/upkeep": ["database"],
   build: ["package.json", "base/platform/bun"],
   base: ["package.json", "base/text"],
   "base/host": [],
-  "base/limits": [],
+  "base/rate_limits": [],
   "base/secrets": [],
   "base/text": [],
   "base/tls": [],
@@ -381,9 +381,9 @@ describe("direction of imports", () => {
     ["src/audit/mod.ts", 'import { a } from "../licensing/mod.ts";', "audit may import only"],
     ["src/database/mod.ts", 'import { a } from "../licensing/keys/mod.ts";', "database may import only"],
     [
-      "src/base/limits/mod.ts",
+      "src/base/rate_limits/mod.ts",
       'import { a } from "../../database/mod.ts";',
-      "base/limits imports no other part",
+      "base/rate_limits imports no other part",
     ],
     [
       "src/base/log.ts",

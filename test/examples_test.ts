@@ -11,7 +11,15 @@ const BLOCK = /@example\n \* ```ts\n(.*?) \* ```\n.*?export (?:async )?function 
 
 /** Where the examples find what they use: the face of a room or of a folder in it, or a file of base/. */
 const MODULES = ["calendar", "clock", "ids", "log", "refusal"].map((name) => `src/base/${name}.ts`);
-const ROOMS = ["audit", "database", "licensing/keys", "licensing", "base/limits", "base/secrets", "wire"];
+const ROOMS = [
+  "audit",
+  "database",
+  "licensing/keys",
+  "licensing",
+  "base/rate_limits",
+  "base/secrets",
+  "wire",
+];
 
 /** The values that the examples do not make themselves. */
 const GIVEN = "const { address, database, brand, actor, now } = given;";

@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock.ts";
-import type { Limiter, TrustedProxies } from "../base/limits/mod.ts";
 import type { Log, LogRequests } from "../base/log.ts";
 import type { Platform } from "../base/platform/mod.ts";
+import type { Limiter, TrustedProxies } from "../base/rate_limits/mod.ts";
 import type { Signer } from "../base/secrets/mod.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyDirectory } from "../licensing/keys/mod.ts";

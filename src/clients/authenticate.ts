@@ -13,7 +13,7 @@
  * are gathered (see `database/look_up_queue.ts`).
  */
 import { LRUCache } from "lru-cache";
-import { toClientGroup, type Verdict, WindowTable } from "../base/limits/mod.ts";
+import { toClientGroup, type Verdict, WindowTable } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import {
   CLIENT_REFUSALS,

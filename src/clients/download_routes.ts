@@ -13,8 +13,8 @@
  * connection and an open file for as long as the client keeps reading.
  */
 import { LRUCache } from "lru-cache";
-import { InFlight } from "../base/limits/mod.ts";
 import type { FilePart } from "../base/platform/mod.ts";
+import { InFlight } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import type { LookUpOptions } from "../database/mod.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";

@@ -7,8 +7,8 @@
 import type { Context } from "hono";
 import type { Clock } from "../base/clock.ts";
 import { newRequestId } from "../base/ids.ts";
-import type { Verdict } from "../base/limits/mod.ts";
 import type { Peer } from "../base/platform/mod.ts";
+import type { Verdict } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal } from "../base/refusal.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
 import { hasTrailers, newHeaders, newJsonResponse, renderError, statusOf } from "../wire/mod.ts";

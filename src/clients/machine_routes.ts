@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import * as v from "valibot";
 import { toTimestamp } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
-import { WindowTable } from "../base/limits/mod.ts";
+import { WindowTable } from "../base/rate_limits/mod.ts";
 import { isRefusal } from "../base/refusal.ts";
 import { parsedField } from "../base/rule.ts";
 import {

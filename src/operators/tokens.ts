@@ -2,7 +2,7 @@
 import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
 import { PAST_EXPIRY } from "../base/calendar.ts";
 import { newUuid } from "../base/ids.ts";
-import { parseTrustedProxies } from "../base/limits/mod.ts";
+import { parseTrustedProxies } from "../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import type { ParsingRule } from "../base/rule.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";

@@ -1,6 +1,6 @@
 import { monthOf } from "../base/calendar.ts";
 import { newUuid } from "../base/ids.ts";
-import { createLimiter } from "../base/limits/mod.ts";
+import { createLimiter } from "../base/rate_limits/mod.ts";
 import { createRequestMetrics } from "../clients/mod.ts";
 import { createSharedWindows, sharedWindowsUpkeep } from "../clients/shared_windows/mod.ts";
 import { createUpkeep } from "../database/upkeep/mod.ts";

@@ -5,7 +5,7 @@
  * with a rate limit and one for the others. Before each answer it sets only the values that differ from the previous
  * answer, usually only the identifier. Only copies leave this file.
  */
-import { toResetAt, type Verdict } from "../base/limits/mod.ts";
+import { toResetAt, type Verdict } from "../base/rate_limits/mod.ts";
 
 /** After this time a connection without a request is closed; Bun's timer is up to 2 s early or late. */
 export const IDLE_TIMEOUT_SECONDS = 30;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { createHostCheck, refuseMisdirected } from "../../src/admin/frame/host_check.ts";
 import type { AdminEnv } from "../../src/admin/frame/options.ts";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 
 const HOSTS_OF_NOBODY = [
   undefined,

@@ -1,6 +1,6 @@
 /** Limits of the API: requests of a token, and wrong tokens from an address. */
 import { beforeEach, describe, expect, test } from "bun:test";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";

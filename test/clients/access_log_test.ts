@@ -1,6 +1,6 @@
 /** The log has a line for each request, and never a key. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";

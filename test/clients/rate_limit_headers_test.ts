@@ -1,6 +1,6 @@
 /** Which window counts a request, how the headers describe that window, and when it refuses. */
 import { describe, expect, test } from "bun:test";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { issueBeside, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";

@@ -22,7 +22,7 @@ const WORK = join(ROOT, "dist/evidence");
 const PROOFS = [
   "test/several_processes/revocation_race_proof.ts",
   "test/several_processes/quota_test.ts",
-  "test/base/limits/window_table_model_proof.ts",
+  "test/base/rate_limits/window_table_model_proof.ts",
 ];
 
 interface Part {

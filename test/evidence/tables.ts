@@ -62,7 +62,7 @@ function renderGuarantees({
     [
       "A key never gets more requests than its limit in any 60 seconds, per process",
       `${toCount(windowSequences)} random sequences of commands against a simple model`,
-      "`test/base/limits/window_table_model_proof.ts`",
+      "`test/base/rate_limits/window_table_model_proof.ts`",
     ],
     [
       "An acknowledged event is stored and counted once, through `kill -9` of service and database",

@@ -8,7 +8,7 @@
  * request causes the same difference. fast-check makes a failing request as small as possible, and it is shown.
  */
 import fc from "fast-check";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { searchProcesses, searchTables } from "../secret_leaks/places.ts";
 import { createSecretSearch } from "../secret_leaks/secret_search.ts";
 import { createTestClock } from "../support/clock.ts";

@@ -1,6 +1,6 @@
 /** The windows over HTTP: with many requests at once, across the end of a minute, and for all forms of addresses. */
 import { describe, expect, test } from "bun:test";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { ALL, call, ENDPOINTS, type Endpoint } from "../support/endpoints.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";

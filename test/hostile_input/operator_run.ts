@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { ROUTES } from "../../src/admin/things.ts";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { makeSample } from "../admin/sample_requests.ts";
 import { searchTables } from "../secret_leaks/places.ts";
 import { createSecretSearch, type SecretSearch } from "../secret_leaks/secret_search.ts";

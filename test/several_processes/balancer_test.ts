@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseTrustedProxies } from "../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { findFreePort } from "../support/find_free_port.ts";

@@ -10,8 +10,8 @@
  * name with a dot at its end are refused, because no browser sends them to the address that is set.
  */
 import type { Context, MiddlewareHandler } from "hono";
-import { isInNetworks } from "../../base/limits/mod.ts";
 import { isLoopback } from "../../base/listener_url.ts";
+import { isInNetworks } from "../../base/rate_limits/mod.ts";
 import { refuse } from "../../base/refusal.ts";
 import { answerRefusal } from "./answer.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";

@@ -2,7 +2,7 @@
 import type { MiddlewareHandler } from "hono";
 import { type Actor, nameOfActor } from "../../audit/mod.ts";
 import { newRequestId } from "../../base/ids.ts";
-import { toClientAddress, toClientGroup } from "../../base/limits/mod.ts";
+import { toClientAddress, toClientGroup } from "../../base/rate_limits/mod.ts";
 import { redactQuery } from "../../base/secrets/mod.ts";
 import { targetOf } from "../../wire/mod.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";

@@ -1,9 +1,9 @@
 /** The options of the listener for operators, and the facts about a request that its middleware finds out. */
 import type { Actor } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { InFlight, TrustedProxies } from "../../base/limits/mod.ts";
 import type { Log } from "../../base/log.ts";
 import type { Peer } from "../../base/platform/mod.ts";
+import type { InFlight, TrustedProxies } from "../../base/rate_limits/mod.ts";
 import type { Secrets, Signer } from "../../base/secrets/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import type { KeyDirectory } from "../../licensing/keys/mod.ts";

@@ -1,5 +1,5 @@
 import { type Actor, nameOfActor } from "../../audit/mod.ts";
-import { InFlight } from "../../base/limits/mod.ts";
+import { InFlight } from "../../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { reasonOf } from "../../base/system_error.ts";
 import { isHeld, type Right } from "../../operators/mod.ts";

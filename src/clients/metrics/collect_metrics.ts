@@ -6,7 +6,7 @@
  */
 import { statfsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
-import type { Limiter, WindowStats } from "../../base/limits/mod.ts";
+import type { Limiter, WindowStats } from "../../base/rate_limits/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import type { Upkeep } from "../../database/upkeep/mod.ts";
 import { findLastBackup, type LastBackup } from "../../installation/backup/mod.ts";

@@ -11,7 +11,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
-import type { KeyWindows, Verdict } from "../../base/limits/mod.ts";
+import type { KeyWindows, Verdict } from "../../base/rate_limits/mod.ts";
 import { type Database, DatabaseUnavailable } from "../../database/mod.ts";
 import { type Counted, countBatch, type WindowRequests } from "./count_batch.ts";
 

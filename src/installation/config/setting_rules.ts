@@ -1,8 +1,8 @@
 /** The rules of settings: the allowed values in words, and how the text of a setting is read. */
 
-import { parseTrustedProxies, type TrustedProxies } from "../../base/limits/mod.ts";
 import { isLoopback } from "../../base/listener_url.ts";
 import type { LogRequests } from "../../base/log.ts";
+import { parseTrustedProxies, type TrustedProxies } from "../../base/rate_limits/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES } from "../../base/read_regular_file.ts";
 import { oneOf, type ParsingRule } from "../../base/rule.ts";
 import { parseDatabaseTls, parseDatabaseUrl } from "../../database/mod.ts";

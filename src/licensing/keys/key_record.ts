@@ -7,7 +7,7 @@
  * than the rest of the answer. So at run time a record is one flat object; its type has one interface per owner.
  */
 import type { Month } from "../../base/calendar.ts";
-import type { Sender } from "../../base/limits/mod.ts";
+import type { Sender } from "../../base/rate_limits/mod.ts";
 import type { Account, KeyState, Tier } from "../mod.ts";
 import type { KeyHash } from "./key_hash.ts";
 

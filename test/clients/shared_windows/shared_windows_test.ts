@@ -2,8 +2,8 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../../src/base/clock.ts";
 import { newUuid } from "../../../src/base/ids.ts";
-import type { KeyWindows, Verdict } from "../../../src/base/limits/mod.ts";
 import { silentLog } from "../../../src/base/log.ts";
+import type { KeyWindows, Verdict } from "../../../src/base/rate_limits/mod.ts";
 import { createSharedWindows, sharedWindowsUpkeep } from "../../../src/clients/shared_windows/mod.ts";
 import { type Database, openDatabase } from "../../../src/database/mod.ts";
 import { createTestClock } from "../../support/clock.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { parseTrustedProxies } from "../../../src/base/limits/mod.ts";
+import { parseTrustedProxies } from "../../../src/base/rate_limits/mod.ts";
 import type { Refusal } from "../../../src/base/refusal.ts";
 import { refuseAdminListener } from "../../../src/installation/config/mod.ts";
 

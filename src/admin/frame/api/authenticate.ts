@@ -7,7 +7,7 @@
  * full are gathered (see `database/look_up_queue.ts`).
  */
 import { createMiddleware } from "hono/factory";
-import { isInNetworks, parseTrustedProxies, toResetAt, WindowTable } from "../../../base/limits/mod.ts";
+import { isInNetworks, parseTrustedProxies, toResetAt, WindowTable } from "../../../base/rate_limits/mod.ts";
 import { refuse, refuseTooMany } from "../../../base/refusal.ts";
 import { createLookUpQueue } from "../../../database/mod.ts";
 import { findTokens, rightOfToken, type Token, tokenPattern } from "../../../operators/mod.ts";

@@ -1,4 +1,4 @@
-import { WindowTable } from "../../../base/limits/mod.ts";
+import { WindowTable } from "../../../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
 import type { AdminOptions } from "../options.ts";
 

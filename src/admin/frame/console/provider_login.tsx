@@ -7,7 +7,7 @@
  */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
-import { WindowTable } from "../../../base/limits/mod.ts";
+import { WindowTable } from "../../../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
 import type { LoginState, Provider } from "../../../operators/identity/mod.ts";
 import { endSessionsOf, loginIdentity } from "../../../operators/mod.ts";

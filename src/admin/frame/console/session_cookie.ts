@@ -2,7 +2,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { Actor } from "../../../audit/mod.ts";
-import { WindowTable } from "../../../base/limits/mod.ts";
+import { WindowTable } from "../../../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { endSession, findSession, type Login, type Session } from "../../../operators/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";

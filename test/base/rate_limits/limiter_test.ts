@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { createLimiter, type Sender } from "../../../src/base/limits/mod.ts";
+import { createLimiter, type Sender } from "../../../src/base/rate_limits/mod.ts";
 
 const KEY: Sender = { uuid: "key", window: undefined };
 

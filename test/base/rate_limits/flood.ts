@@ -1,5 +1,5 @@
 /** Floods a table with a million addresses, in a process of its own because it measures memory. Prints the figures. */
-import { WindowTable } from "../../../src/base/limits/mod.ts";
+import { WindowTable } from "../../../src/base/rate_limits/mod.ts";
 
 const table = new WindowTable(10, 20_000);
 table.take("customer", 0);

@@ -1,6 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseTrustedProxies, type TrustedProxies, toClientGroup } from "../../../src/base/limits/mod.ts";
+import {
+  parseTrustedProxies,
+  type TrustedProxies,
+  toClientGroup,
+} from "../../../src/base/rate_limits/mod.ts";
 
 function trust(text: string): TrustedProxies {
   const parsed = parseTrustedProxies(text);

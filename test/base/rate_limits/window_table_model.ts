@@ -6,7 +6,7 @@
  */
 import { expect } from "bun:test";
 import fc from "fast-check";
-import { type Sender, type Verdict, WindowTable } from "../../../src/base/limits/mod.ts";
+import { type Sender, type Verdict, WindowTable } from "../../../src/base/rate_limits/mod.ts";
 import { type NaiveRequest, NaiveWindow } from "./naive_windows.ts";
 
 export interface Sequences {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { InFlight } from "../../../src/base/limits/mod.ts";
+import { InFlight } from "../../../src/base/rate_limits/mod.ts";
 
 /** A piece of work that runs until the test ends it. */
 function piece() {

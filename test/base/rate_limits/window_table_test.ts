@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type Sender, toResetAt, WindowTable } from "../../../src/base/limits/mod.ts";
+import { type Sender, toResetAt, WindowTable } from "../../../src/base/rate_limits/mod.ts";
 
 /** Calls `take` this many times at one moment, and returns how many were allowed. */
 function takeMany(table: WindowTable, key: string, { times, atMs }: { times: number; atMs: number }): number {
