@@ -18,7 +18,6 @@ import {
 } from "../../licensing/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
-import { Id } from "../frame/console/components/layout.tsx";
 import { Table } from "../frame/console/components/table.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
@@ -65,7 +64,10 @@ const CHANGED_MEANWHILE = refuse(
 /** The most licenses that the form lists. */
 const MOST_LISTED = 100;
 const EXPIRIES = [
-  { label: "License", cell: ({ licenseUuid }: RenewedLicense) => <Id id={toId("lic", licenseUuid)} /> },
+  {
+    label: "License",
+    cell: ({ licenseUuid }: RenewedLicense) => <code class="id">{toId("lic", licenseUuid)}</code>,
+  },
   {
     label: "Expiry",
     cell: ({ from, expiresAt }: RenewedLicense) => (
