@@ -144,6 +144,8 @@ export function createFileHolds({ folder, cacheBytes, clock }: HoldsOptions) {
 
   /** Returns how long a license has to wait until it may have so many bytes fetched. */
   function waitMsOf(holder: string, sizeBytes: number): number {
+    // A file that never fits is refused for that reason, before anything is read of it.
+    if (sizeBytes > cacheBytes) return 0;
     const recent = listFetches(folder, holder);
     let bytes = recent.reduce((sum, each) => sum + each.sizeBytes, sizeBytes);
     let waitMs = 0;

@@ -232,6 +232,17 @@ describe.skipIf(ON_NODE)("a cache with room for ten files", () => {
     await until(async () => (await client.statusOf(small)) === 200);
   });
 
+  test("says of a file that never fits that there is no room, and not that it was fetched too often", async () => {
+    const client = await customer();
+    expect(await client.statusOf(await add(1_000))).toBe(200);
+    const before = stage.server.requests.length;
+    const vast = { name: "vast", version: "1.0", downloadUrl: null, checksum: "ab".repeat(32) };
+    await addTestModel(stage.service, { ...vast, hostedBytes: 8e15 });
+    expect(await client.statusOf({ name: "vast", sha256: vast.checksum })).toBe(503);
+    expect(stage.service.logLines.join("")).toContain("has no room for it");
+    expect(stage.server.requests).toHaveLength(before);
+  });
+
   test("fetches one file after another for one license, and at the same time for two", async () => {
     const models = [await add(1_000_000), await add(1_000_000), await add(1_000_000)] as const;
     const [client, other] = [await customer(), await customer()];
