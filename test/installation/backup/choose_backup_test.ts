@@ -209,13 +209,16 @@ describe("the row keys of claviger doctor", () => {
     expect(await row(begunAnew, "--backups", place())).toMatchObject({ state: "ok" });
     const damaged = join(place(), "damaged.tar.zst");
     writeFileSync(damaged, "no backup");
+    // Beside a backup of its own it tells nothing.
+    expect(await row(begunAnew, "--backups", place())).toMatchObject({ state: "ok" });
+    rmSync(join(place(), own));
     expect(await row(begunAnew, "--backups", place())).toEqual({
       name: "keys",
       state: "warn",
       message: expect.stringContaining(`the backup damaged.tar.zst in ${place()} cannot be read: `),
       remedy: "if the data was lost, restore another copy of the backup; otherwise move the file away",
     });
-    for (const path of [damaged, join(place(), own)]) rmSync(path);
+    rmSync(damaged);
     const name = await add(line, -2);
     expect(await row(begunAnew, "--backups", `${place()}/`)).toEqual({
       name: "keys",
