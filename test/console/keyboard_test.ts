@@ -1,11 +1,13 @@
 /** Where the focus is, for people who use the console without a mouse, in a real browser. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { countUse } from "../../src/usage/mod.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { startConsole, tabTo } from "./support/console.ts";
 
+// axe examines the page of fifty keys in two widths and two colour schemes, which took 26 s on a busy machine.
+setDefaultTimeout(120_000);
 const REFUSED = [/status of 400/];
 
 const admin = useForAll(startConsole);
