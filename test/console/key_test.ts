@@ -1,6 +1,6 @@
 /** The page of a key and its changes, in a real browser. */
 
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/base/ids.ts";
@@ -18,6 +18,8 @@ import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
 
+// axe examines each open action in two widths and two colour schemes, which took 28 s on a busy machine.
+setDefaultTimeout(120_000);
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const MAX_BYTES = 150_000;
 
