@@ -14,6 +14,10 @@ export const COMMIT: string = typeof CLAVIGER_COMMIT === "string" ? CLAVIGER_COM
 /** The PostgreSQL that `make postgres` builds from its source and that a release holds. */
 export const BUILT_POSTGRES = "18.6";
 
+/** How a PostgreSQL came inside: `make postgres` built it, or the npm package holds it. */
+export const POSTGRES_ORIGINS = { source: "built from its source", package: "of an npm package" } as const;
+export type PostgresOrigin = keyof typeof POSTGRES_ORIGINS;
+
 /** How the program came to its host, with the end of a sentence that begins with "installed as". */
 export const ORIGINS = {
   source: "the source",

@@ -5,7 +5,7 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type FoundPostgres, packPostgres } from "../base/platform/bun/pack_postgres.ts";
-import type { PostgresOrigin } from "../base/platform/mod.ts";
+import type { PostgresOrigin } from "../base/version.ts";
 import { readCommit } from "./commit.ts";
 import { glibcNeededBy, type Machine } from "./elf.ts";
 import { CHECKOUT } from "./parts.ts";

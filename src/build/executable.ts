@@ -8,6 +8,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { findPostgres } from "../base/platform/bun/pack_postgres.ts";
+import { POSTGRES_ORIGINS } from "../base/version.ts";
 import { compileExecutable, preparePostgres } from "./compile.ts";
 import { CHECKOUT } from "./parts.ts";
 
@@ -26,5 +27,6 @@ if (postgres === undefined) {
 }
 if (!compileExecutable({ ...values, ...(await preparePostgres(postgres, machine)) })) process.exit(1);
 const MEGABYTES = statSync(values.outfile).size / 1e6;
-const from = postgres.origin === "source" ? "built from its source" : "of an npm package";
-console.log(`${values.outfile}: ${MEGABYTES.toFixed(1)} MB, with PostgreSQL ${postgres.version} ${from}`);
+console.log(
+  `${values.outfile}: ${MEGABYTES.toFixed(1)} MB, with PostgreSQL ${postgres.version} ${POSTGRES_ORIGINS[postgres.origin]}`,
+);

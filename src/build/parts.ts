@@ -1,6 +1,5 @@
 /**
- * What an executable holds besides the source: npm packages, Bun and PostgreSQL. The
- * notices, the SBOM and the statements about published faults (VEX) all use this list.
+ * What an executable holds besides the source: npm packages, Bun and PostgreSQL. The notices, the SBOM and the statements about published faults (VEX) all use this list.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,8 +11,8 @@ export const CHECKOUT = join(import.meta.dir, "../..");
 
 /**
  * The PostgreSQL inside, which `postgres.ts` builds: its programs and modules, which need no library but those of glibc
- * and, for initdb, libpq beside it.
- * `license` is a name in SPDX's list; `cpe` has vendor and product as in the dictionary of the NVD, by which it names faults.
+ * and, for initdb, libpq beside it. `license` is a name in SPDX's list; `cpe` has vendor and product as in the dictionary
+ * of the NVD, by which it names faults.
  */
 export const POSTGRES = {
   name: "postgresql",

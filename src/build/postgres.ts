@@ -3,11 +3,12 @@
  * works on Linux on x86-64.
  *
  * The result is `.cache/postgres-<version>-linux-<machine>/`: in `packed` the programs and files that a cluster needs, in
- * `tools` the extension amcheck, which tests use, and pg_test_fsync, which people run by hand. The same bytes come out in any folder and at any
- * time, because source and compiler are pinned by their digests, bison and flex by their versions, and every path of the build
- * is replaced. The compiler is
- * Zig's `cc`, which is clang with the headers and the symbol versions of each glibc: so one machine builds for both, and
- * both run on every Linux since glibc 2.27 of 2018.
+ * `tools` the extension amcheck, which tests use, and pg_test_fsync, which people run by hand.
+ *
+ * The same bytes come out in any folder and at any time, because source and compiler are pinned by their digests, bison
+ * and flex by their versions, and every path of the build is replaced. The compiler is Zig's `cc`, which is clang with the
+ * headers and the symbol versions of each glibc: so one machine builds for both, and both run on every Linux since glibc
+ * 2.27 of 2018.
  *
  * It needs `make`, `perl`, `bison`, `flex`, `tar` and `bzip2`, and no root.
  */

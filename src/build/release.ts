@@ -1,10 +1,10 @@
 /**
  * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
- * A release has an executable for each platform, each with the PostgreSQL that `postgres.ts` builds for it, a Debian package and an
- * image for each machine, the SBOM, the statements about published faults (VEX), `SHA256SUMS` and `NOTICES.txt`. One
- * machine builds all of them: the runtimes for other platforms come from the package registry. The machine and the
- * glibc that this prints are read from the headers of the finished executable.
+ * A release has an executable for each platform, each with the PostgreSQL that `postgres.ts` builds for it, a Debian
+ * package and an image for each machine, the SBOM, the statements about published faults (VEX), `SHA256SUMS` and
+ * `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the package registry. The
+ * machine and the glibc that this prints are read from the headers of the finished executable.
  */
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";

@@ -15,6 +15,7 @@ import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:f
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
+import { POSTGRES_ORIGINS } from "../../src/base/version.ts";
 import { startRun, stopTestServer } from "./postgres.ts";
 
 /** Two files more than there are cores, since many tests wait. Several tests judge answers within a second. */
@@ -34,10 +35,11 @@ const ROOT = join(import.meta.dir, "../..");
 
 const beganMs = Date.now();
 const postgres = bunPlatform.postgresInside();
+const released = postgres?.origin === "package" ? "; make postgres builds the one that is released" : "";
 console.log(
   postgres === undefined
     ? "No PostgreSQL inside"
-    : `PostgreSQL inside: ${postgres.version}, ${postgres.origin === "source" ? "built from its source" : "of the npm package; make postgres builds the one that is released"}`,
+    : `PostgreSQL inside: ${postgres.version}, ${POSTGRES_ORIGINS[postgres.origin]}${released}`,
 );
 const [first, ...rest] = process.argv.slice(2);
 const proves = first === "--proofs";

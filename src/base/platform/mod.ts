@@ -2,6 +2,7 @@
  * The differences between Bun and Node, as one interface. Each entry file passes the implementation for its runtime.
  * The rest of the program uses only web standards and `node:` modules.
  */
+import type { PostgresOrigin } from "../version.ts";
 
 /** Answers one request. */
 export type Answer = (request: Request, peer: Peer) => Response | Promise<Response>;
@@ -66,9 +67,6 @@ export interface PostgresArchive {
   /** Unpacks the archive into an existing empty folder, readable by every user and with its executable bits. */
   unpack(folder: string): Promise<void>;
 }
-
-/** How a PostgreSQL came inside: built from its source by `make postgres`, or from the npm package. */
-export type PostgresOrigin = "source" | "package";
 
 export interface PostgresInside {
   /** Such as `18.6`. */

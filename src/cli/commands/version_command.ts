@@ -1,11 +1,9 @@
 /** `claviger version`: prints the versions of this program and of its parts. */
 
-import { COMMIT, ORIGINS, readOrigin, VERSION } from "../../base/version.ts";
+import { COMMIT, ORIGINS, POSTGRES_ORIGINS, readOrigin, VERSION } from "../../base/version.ts";
 import { migrations } from "../../database/mod.ts";
 import { command } from "../command.ts";
 import { JSON_FLAG } from "../options.ts";
-
-const FROM = { source: "built from its source", package: "of an npm package" } as const;
 
 export const version = command({
   name: "version",
@@ -37,7 +35,7 @@ export const version = command({
 commit        ${COMMIT}
 installed as  ${ORIGINS[origin]}
 ${isBun ? `Bun           ${bun}` : `Node          ${node}`}
-PostgreSQL    ${inside === undefined ? "none inside" : `${inside.version} inside, ${FROM[inside.origin]}`}
+PostgreSQL    ${inside === undefined ? "none inside" : `${inside.version} inside, ${POSTGRES_ORIGINS[inside.origin]}`}
 schema        ${schema.number} (${schema.name})
 `);
   },

