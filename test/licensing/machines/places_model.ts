@@ -30,7 +30,9 @@ export interface Sequences {
 }
 
 type Command =
-  | { readonly kind: "activate" | "beat" | "release" | "end seat"; readonly machine: string }
+  | { readonly kind: "activate" | "beat" | "release"; readonly machine: string }
+  /** The seat of an active machine has ended a second ago. Without a limit no machine is active. */
+  | { readonly kind: "end seat"; readonly machine: string }
   /** A license is signed for the machine, and holds its place until then. */
   | { readonly kind: "sign"; readonly machine: string; readonly untilMs: number }
   | { readonly kind: "change"; readonly most: number | null; readonly minutes: number | null };
@@ -158,7 +160,8 @@ class CheckedLicense {
         await database.query(
           (sql) => sql`
             update machines set active_until = ${new Date(nowMs - 1_000)}::timestamptz
-             where license_id = ${licenseUuid}::uuid and fingerprint = ${hash}::text::bytea and ended_at is null`,
+             where license_id = ${licenseUuid}::uuid and fingerprint = ${hash}::text::bytea and ended_at is null
+               and active_until > ${new Date(nowMs)}::timestamptz`,
         );
         return null;
     }
@@ -244,8 +247,8 @@ class ModelPlaces {
         return { machine: command.machine, most: this.most, used: this.countHeld() };
       }
       case "end seat": {
-        const machine = this.#machines.get(command.machine);
-        if (machine !== undefined && !machine.isEnded) machine.activeUntilMs = nowMs - 1_000;
+        const active = this.#active(command.machine, nowMs);
+        if (active !== undefined) active.activeUntilMs = nowMs - 1_000;
         return null;
       }
       case "change":
