@@ -29,7 +29,11 @@ export const POSTGRES = {
 };
 
 /** What its compiler links into it. */
-export const ZIG_RUNTIME = { name: "zig-runtime", version: POSTGRES_COMPILER.version, license: "MIT" };
+export const ZIG_RUNTIME = {
+  name: "zig-runtime",
+  version: POSTGRES_COMPILER.version,
+  license: "LicenseRef-see-NOTICES.txt",
+};
 
 /**
  * What Bun links: each line has the name as in `notices/bun.txt`, the license, and the name in `process.versions`,

@@ -18,13 +18,15 @@ import {
   existsSync,
   mkdirSync,
   mkdtempDisposableSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { BUILT_RECIPE, builtPostgres } from "../base/platform/bun/pack_postgres.ts";
 import { BUILT_POSTGRES } from "../base/version.ts";
 import { sha256Of } from "./digest.ts";
@@ -115,6 +117,9 @@ const INSTALLED = [
 ] as const;
 const TOOLS = ["contrib/amcheck", "src/bin/pg_test_fsync"];
 
+const UNFINISHED = join(CHECKOUT, ".cache/postgres-build-");
+const ABANDONED_AFTER_MS = 3_600_000;
+
 /** What the result depends on: this file says the rest. If one of these changes, what was built before is built again. */
 const RECIPE = JSON.stringify([POSTGRES_SOURCE, POSTGRES_COMPILER, sha256Of(import.meta.path)]);
 
@@ -138,7 +143,8 @@ export async function buildPostgres(machine: Machine): Promise<string> {
   const source = await fetchPostgresSource();
   const zig = await fetchPackage({ name: program, version });
   const zigLibrary = await fetchPackage({ name: library, version });
-  using work = mkdtempDisposableSync(join(CHECKOUT, ".cache/postgres-build-"));
+  removeAbandoned();
+  using work = mkdtempDisposableSync(UNFINISHED);
   console.log(`Building PostgreSQL ${BUILT_POSTGRES} for ${machine}, which takes some minutes`);
   const built = compile({ machine, source, zig: join(zig, "bin"), zigLibrary, work: work.path });
   writeFileSync(join(built, BUILT_RECIPE), RECIPE);
@@ -146,6 +152,15 @@ export async function buildPostgres(machine: Machine): Promise<string> {
   renameSync(built, folder);
   console.log(folder);
   return folder;
+}
+
+/** Removes what builds left that were killed. Another build may run now, in a folder that is not so old. */
+function removeAbandoned(): void {
+  for (const name of readdirSync(dirname(UNFINISHED))) {
+    const path = join(dirname(UNFINISHED), name);
+    if (!path.startsWith(UNFINISHED) || Date.now() - statSync(path).ctimeMs < ABANDONED_AFTER_MS) continue;
+    rmSync(path, { recursive: true, force: true });
+  }
 }
 
 function demandGenerators(): void {

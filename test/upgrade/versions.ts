@@ -10,7 +10,7 @@ export interface Version {
   readonly lacks: readonly string[];
 }
 
-/** An installation of each of these must work with this program. Add each release here. */
+/** An installation of each of these must work with this program. Add each release here, at the latest with the next one. */
 export const VERSIONS: readonly Version[] = [
   {
     version: "0.1.0",
@@ -25,6 +25,7 @@ export const VERSIONS: readonly Version[] = [
   },
   { version: "0.2.0", commit: "b6d83d72", lacks: [] },
   { version: "0.3.0", commit: "d92cf242", lacks: [] },
+  { version: "0.4.0", commit: "d07aa0aa", lacks: [] },
 ];
 
 /** Returns the executable of a version. It is built once, in a clone, as the version's Makefile says. */
