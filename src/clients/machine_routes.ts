@@ -14,7 +14,7 @@ import {
   releaseMachine,
 } from "../licensing/machines/mod.ts";
 import { optionalText, parseFields } from "../wire/mod.ts";
-import { type CountOnce, RATE_LIMITED } from "./authenticate.ts";
+import { type CountOnce, RATE_LIMITED } from "./count_request.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 

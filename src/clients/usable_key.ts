@@ -1,0 +1,11 @@
+/** What the state of a key says to a request with it. */
+import { type Refusal, refuse } from "../base/refusal.ts";
+import { CLIENT_REFUSALS, INVALID_KEY, type KeyRecord } from "../licensing/keys/mod.ts";
+
+export const UNKNOWN_KEY = refuse("INVALID_KEY", INVALID_KEY, { reason: "unknown" });
+
+/** Returns the refusal of a key that is not active or has expired; `nowMs` is the time by the wall clock. */
+export function refusalOf(record: KeyRecord, nowMs: number): Refusal | undefined {
+  if (record.state !== "active") return CLIENT_REFUSALS[record.state];
+  return record.expiresAtMs <= nowMs ? CLIENT_REFUSALS.expired : undefined;
+}
