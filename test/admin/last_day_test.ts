@@ -1,6 +1,7 @@
 /** A day alone as the end of something is its last second, UTC, at every door that reads an end, and may be today. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { generateApiKey } from "../../src/licensing/keys/mod.ts";
+import { createTestClock } from "../support/clock.ts";
 import { BRAND } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
@@ -8,7 +9,8 @@ import { commandsOn } from "./commands_on.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { newIdempotencyKey, newName } from "./sample_requests.ts";
 
-const admin = useAdmin();
+// At noon, so that an hour later is the same day.
+const admin = useAdmin({ clock: createTestClock("2026-11-28T12:00:00Z") });
 const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
 const client = createConsoleClient(admin);
 let cookie: string;
