@@ -1,4 +1,20 @@
+import { DAY_AS_BOUND, TIMESTAMP } from "../base/calendar.ts";
+import { condition } from "../base/condition.ts";
+import { idRule } from "../base/ids.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
+import { ACTIONS } from "./actions.ts";
+import { ACTOR_TEXT } from "./actor.ts";
+
+/** The conditions of the audit log for every door, besides the account. */
+export const AUDIT_CONDITIONS = {
+  key: condition("only changes of this key", idRule("key"), { as: "id" }),
+  actor: condition("only changes by this actor, such as token:shop", ACTOR_TEXT),
+  action: condition("only changes of this kind", ACTIONS),
+  since: condition(`only changes at or after this time, ISO 8601; ${DAY_AS_BOUND}`, TIMESTAMP, {
+    as: "time",
+  }),
+  until: condition(`only changes before this time, ISO 8601; ${DAY_AS_BOUND}`, TIMESTAMP, { as: "time" }),
+} as const;
 
 /** The conditions of a row: it meets all given conditions. */
 export interface AuditFilter {

@@ -1,5 +1,6 @@
 import { parseTimestamp, toTimestamp } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
+import { wholeNumber } from "../base/rule.ts";
 import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../database/mod.ts";
 import { isOnPage, orderOf, selectParts } from "./_first_rows.ts";
 import type { AuditFilter } from "./audit_filter.ts";
@@ -62,6 +63,17 @@ export async function listAudit(
     ...toAuditRow(row),
     position: `${transaction ?? ""}.${row.id}`,
   }));
+}
+
+/** The rule for the id of a row. */
+export const AUDIT_ID = wholeNumber(1);
+
+/** Finds the position of the row with this id; undefined if there is none. */
+export async function findPosition(database: Database, id: number): Promise<string | undefined> {
+  const [row] = await database.read<{ position: string }>(
+    (sql) => sql`select concat(xid, '.', id) as position from audit where id = ${id}::bigint`,
+  );
+  return row?.position;
 }
 
 /** Counts the rows that meet the filter up to a number, and those that are newer than a position. */

@@ -17,13 +17,15 @@ export {
   REASON_TEXT,
 } from "./actor.ts";
 export { auditCte } from "./audit_cte.ts";
-export type { AuditFilter } from "./audit_filter.ts";
+export { AUDIT_CONDITIONS, type AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";
 export {
+  AUDIT_ID,
   type AuditRow,
   countAudit,
   countImport,
+  findPosition,
   type ListedAuditRow,
   listAudit,
   PAGE_POSITION,

@@ -1,11 +1,18 @@
-/** What lists share: the options `--search`, `--limit` and `--after`, and the note about further rows. */
+/** What lists share: the options of conditions, `--search`, `--limit` and `--after`, and the note about further rows. */
 
+import {
+  type Condition,
+  type ConditionValue,
+  type ConditionValues,
+  type ListConditions,
+  YES,
+} from "../base/condition.ts";
 import { type IdKind, idRule } from "../base/ids.ts";
 import { wholeNumber } from "../base/rule.ts";
 import { type PagesOptions, readPages } from "../database/mod.ts";
 import { type ListPart, SEARCH_TEXT, SEARCHED, searchAccounts, TOO_WIDE } from "../licensing/mod.ts";
 import type { DatabaseCall } from "./command.ts";
-import { option, type ValuesOf } from "./parameter.ts";
+import { flag, option, type Parameter, type ValuesOf } from "./parameter.ts";
 import type { Pages, Printer, RowForms } from "./print.ts";
 
 /** Returns the option by which a list has at most this many rows. */
@@ -20,6 +27,42 @@ export function listOptions(kind: IdKind) {
     ...limitOption(2_000_000),
     after: option("show the rows after the one with this id", idRule(kind), { as: "id" }),
   };
+}
+
+type Camel<Name> = Name extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<Camel<Rest>>}` : Name;
+
+/** A condition that is asked for or not becomes an option without a value. */
+type OptionOf<Of> =
+  Of extends Condition<typeof YES> ? Parameter<boolean> : Parameter<ConditionValue<Of> | undefined>;
+
+type ConditionOptions<Of extends ListConditions> = {
+  readonly [Name in keyof Of as Camel<Name>]: OptionOf<Of[Name]>;
+};
+
+/** Returns the conditions of a list as options: `near_quota` is `--near-quota`. */
+export function conditionOptions<const Of extends ListConditions>(conditions: Of): ConditionOptions<Of> {
+  const options = Object.entries(conditions).map(([name, { says, reader, as }]) => [
+    toOptionName(name),
+    reader === YES ? flag(says) : option(says, reader, as === undefined ? {} : { as }),
+  ]);
+  return Object.fromEntries(options);
+}
+
+/** Returns the conditions that the options of a command ask for. */
+export function conditionsOf<const Of extends ListConditions>(
+  conditions: Of,
+  values: ValuesOf<ConditionOptions<Of>>,
+): ConditionValues<Of> {
+  const given = values as Readonly<Record<string, unknown>>;
+  const asked = Object.keys(conditions).flatMap((name) => {
+    const value = given[toOptionName(name)];
+    return value === undefined || value === false ? [] : [[name, value === true ? YES[0] : value]];
+  });
+  return Object.fromEntries(asked);
+}
+
+function toOptionName(name: string): string {
+  return name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 }
 
 interface List<Row> extends RowForms<Row>, Pick<PagesOptions<Row>, "positionOf"> {

@@ -3,6 +3,7 @@
  * would be stored in clear, and shown. An e-mail gets its stored form.
  */
 
+import { condition } from "../base/condition.ts";
 import { idForm, parseId } from "../base/ids.ts";
 import type { Rule } from "../base/rule.ts";
 import { redactKeys } from "../base/secrets/mod.ts";
@@ -31,6 +32,9 @@ export const ACCOUNT: Rule<string> = {
   keywords: { maxLength: 254 },
   parse: (text) => (parseId("usr", text) === undefined && parseEmail(text) === undefined ? undefined : text),
 };
+
+/** The condition of every list whose rows belong to accounts. */
+export const ACCOUNT_CONDITION = condition("only rows of this account, by its id or e-mail", ACCOUNT);
 
 function withoutKeys({ expects, keywords, parse }: Rule<string>): Rule<string> {
   return {

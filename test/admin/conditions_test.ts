@@ -240,8 +240,8 @@ describe("a command", () => {
       },
       "external-id": "",
       "expiring-within": "30 days",
-      "unused-for": "-1",
-      "near-quota": "101",
+      "unused-for": "45",
+      "near-quota": "50",
       "runs-out-within": "32",
       sort: "expiry",
     },
@@ -254,6 +254,7 @@ describe("a command", () => {
     "licenses outstanding": { key: "svc_test_…ce05", limit: "0" },
     audit: {
       limit: "0",
+      after: "next",
       key: "svc_test_…ce05",
       account: "Grace",
       actor: "olga",
@@ -305,7 +306,7 @@ describe("a command", () => {
     "machines list": "mch",
   };
   const rightFor = (path: string, name: string) => {
-    if (name === "after") return `${KINDS[path]}_${"0".repeat(32)}`;
+    if (name === "after") return path === "audit" ? "7" : `${KINDS[path]}_${"0".repeat(32)}`;
     return path === "activity" && name === "by" ? "code" : RIGHT[name];
   };
   const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));

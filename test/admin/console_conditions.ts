@@ -42,7 +42,7 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys.csv": KEY_CONDITIONS,
   "/keys/:id": { month: "2026-13" },
   "/accounts": { search: "!!", ...PLACE },
-  "/machines": { account: "Grace", license: "lic_1", state: "free", ...PLACE },
+  "/machines": { account: "Grace", license: "lic_1", key: "key_1", state: "free", ...PLACE },
   "/models": PLACE,
   "/audit": { ...AUDIT_CONDITIONS, ...PLACE },
   "/audit.csv": AUDIT_CONDITIONS,

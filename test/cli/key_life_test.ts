@@ -420,17 +420,6 @@ describe("claviger keys rotate", () => {
   });
 });
 
-describe("claviger keys list", () => {
-  const idsOf = async (...conditions: string[]) =>
-    ((await line.json(["keys", "list", ...conditions])) as { id: string }[]).map(({ id }) => id);
-
-  test("finds keys without use for a time, since the last use or else since the issuing", async () => {
-    const key = await issue();
-    expect(await idsOf("--account", key.email, "--unused-for", "0")).toEqual([key.id]);
-    expect(await idsOf("--account", key.email, "--unused-for", "1")).toEqual([]);
-  });
-});
-
 describe("claviger keys list and accounts list", () => {
   const idsOf = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
@@ -459,24 +448,6 @@ describe("claviger keys list and accounts list", () => {
       err: `There are more rows: raise --limit above 1, or show the next rows with --after ${two}\n`,
     });
     expect(idsOf(await line.json(["accounts", "list", "--after", `${two}`]))).toEqual([`${three}`]);
-  });
-
-  test("find keys whose quota is nearly used up, also the tier's quota", async () => {
-    const key = await issue("--monthly-limit", "4");
-    const near = async (percent: string, id = key.id) =>
-      idsOf(await line.json(["keys", "list", "--near-quota", percent])).includes(id);
-    const sha256 = hash("sha256", "nearly used up");
-    const email = "nearly@example.org";
-    const input = JSON.stringify({ sha256, mode: "live", email, tier: "free", used: 9_500 });
-    await line.json(["keys", "import", "-"], { input });
-    const [id] = idsOf(await line.json(["keys", "list", "--account", email]));
-    expect([await near("95", id), await near("96", id)]).toEqual([true, false]);
-    await use(key.api_key, 3);
-    expect([await near("75"), await near("76")]).toEqual([true, false]);
-    await line.json(["keys", "limit", key.id, "none"]);
-    expect(await near("75")).toBe(false);
-    await line.json(["keys", "tier", key.id, "enterprise"]);
-    expect(await near("1")).toBe(false);
   });
 });
 
@@ -583,10 +554,17 @@ describe("claviger audit", () => {
     const key = await issue();
     await line.json(["keys", "limit", key.id, "3"]);
     const audit = (limit: string) => line.here(["audit", "--key", key.id, "--limit", limit]);
+    const rows = await line.json(["audit", "--key", key.id]);
+    const [newest, older] = rows;
     const cut = await audit("1");
     expect(cut.out.trim().split("\n")).toHaveLength(2);
     expect(cut.err).toBe(
-      "There are older rows: raise --limit above 1, or show the rows before a time with --until\n",
+      `There are older rows: raise --limit above 1, or show the next rows with --after ${newest.id}\n`,
+    );
+    expect(rows.length).toBe(2);
+    expect(await line.json(["audit", "--key", key.id, "--after", `${newest.id}`])).toEqual([older]);
+    expect(refusalOf(await line.here(["audit", "--after", "999999999"]))).toBe(
+      "Cannot show audit log: no change has the id 999999999",
     );
     expect((await audit("2")).err).toBe("");
     expect(await line.json(["audit", "--key", key.id, "--limit", "1"])).toHaveLength(1);
@@ -598,6 +576,27 @@ describe("claviger audit", () => {
     expect(await line.json(["audit", "--key", key.id, "--until", now])).toHaveLength(1);
     expect(await line.json(["audit", "--key", key.id, "--since", now])).toHaveLength(0);
   });
+});
+
+test("claviger keys list computes the stored figures for its conditions, without a service", async () => {
+  using own = createCommandLine({ prepared: true });
+  const key = (used: number) => ({
+    sha256: hash("sha256", `used ${used}`),
+    ...{ mode: "live", email: `used-${used}@example.org`, tier: "free", used },
+  });
+  const input = [9_500, 7_999, 10_000].map((used) => JSON.stringify(key(used))).join("\n");
+  await own.json(["keys", "import", "-"], { input });
+  const usedOf = async (...conditions: string[]) => {
+    const rows: { used: number }[] = await own.json(["keys", "list", ...conditions]);
+    return rows.map(({ used }) => used);
+  };
+  expect(await usedOf("--near-quota", "80")).toEqual([9_500, 10_000]);
+  expect(await usedOf("--near-quota", "96")).toEqual([10_000]);
+  expect(await usedOf("--refused-now")).toEqual([10_000]);
+  expect(await usedOf("--sort", "most_used")).toEqual([10_000, 9_500, 7_999]);
+  expect(await usedOf("--unused-for", "30")).toEqual([]);
+  const { err } = await own.here(["keys", "list", "--near-quota", "80"]);
+  expect(err).toMatch(/^By the stored figures of \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n$/);
 });
 
 test("claviger keys list and accounts list ask for a narrower search when more accounts match than they search", async () => {

@@ -158,7 +158,16 @@ const wrong: [what: string, args: string[], error: string][] = [
     ["keys", "list", "--expiring-within", "36501"],
     "It must be a whole number from 0 to 36500",
   ],
-  ["too many days", ["keys", "list", "--unused-for", "36501"], "It must be a whole number from 0 to 36500"],
+  [
+    "days that are not stored",
+    ["keys", "list", "--unused-for", "45"],
+    "It must be one of 30, 90, 180, 365: the stored figures have only these days",
+  ],
+  [
+    "a percentage that is not stored",
+    ["keys", "list", "--near-quota", "50"],
+    "It must be a whole number from 80 to 100: the stored figures have only the licenses that used at least 80 %",
+  ],
   ["a search without a letter", ["keys", "list", "--search", "@"], "with a letter or a digit"],
   ["a search without a letter", ["accounts", "list", "--search", "@"], "with a letter or a digit"],
   ["too many rows", ["audit", "--limit", "100001"], "It must be a whole number from 1 to 100000"],

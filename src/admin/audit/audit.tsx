@@ -34,11 +34,11 @@ import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { AUDIT_CONDITIONS, AUDIT_ROW } from "./audit_routes.ts";
+import { AUDIT_FIELDS, AUDIT_ROW } from "./audit_routes.ts";
 
 const PATH = "/console/audit";
 const ENTRIES = {
-  ...AUDIT_CONDITIONS,
+  ...AUDIT_FIELDS,
   key: v.optional(SEARCH_FIELD),
   actor: v.optional(parsedField(ACTOR_OR_NAME)),
   /** The first and the last day. */

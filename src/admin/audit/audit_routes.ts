@@ -1,24 +1,16 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
-import { ACTIONS, ACTOR_TEXT, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
-import { DAY_AS_BOUND, TIMESTAMP } from "../../base/calendar.ts";
-import { idRule } from "../../base/ids.ts";
+import { AUDIT_CONDITIONS, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { parsedField, wordField } from "../../base/rule.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
+import { ACCOUNT_CONDITION, findAccountNamed } from "../../licensing/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
-import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
+import { conditionFields } from "../frame/api/fields.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-/** The conditions of the audit log that the API and the console read in the same way. */
-export const AUDIT_CONDITIONS = {
-  account: v.optional(ACCOUNT_FIELD),
-  key: v.optional(parsedField(idRule("key"))),
-  actor: v.optional(parsedField(ACTOR_TEXT, { description: "Such as token:shop" })),
-  action: v.optional(wordField(ACTIONS)),
-} as const;
+/** The conditions of the audit log, in the API and in the console. */
+export const AUDIT_FIELDS = conditionFields({ account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS });
 
 /** A row, in an answer and in the CSV. */
 export const AUDIT_ROW = titled("AuditRow", {
@@ -45,12 +37,7 @@ export const followAuditRoute = route("GET /audit", "audit:read", {
     "transaction that still runs, so a long import delays the rows that were written after it began. `next` is never " +
     "null: a page with fewer rows than `limit` has the last rows for now, and its `next` gives later rows. Read " +
     "again after a pause.",
-  query: v.strictObject({
-    since: v.optional(parsedField(TIMESTAMP, { description: `At this time or later; ${DAY_AS_BOUND}` })),
-    until: v.optional(parsedField(TIMESTAMP, { description: `Before this time; ${DAY_AS_BOUND}` })),
-    ...AUDIT_CONDITIONS,
-    ...PAGE_FIELDS,
-  }),
+  query: v.strictObject({ ...AUDIT_FIELDS, ...PAGE_FIELDS }),
   success: {
     schema: v.object({ data: v.array(AUDIT_ROW), next: v.string() }),
     description: "Rows, and the cursor from which to read on",

@@ -23,7 +23,7 @@ import {
   TIERS,
   TOO_WIDE,
 } from "../../licensing/mod.ts";
-import { MOST_DAYS_LEFT, MOST_SORTED, UNUSED_DAYS } from "../../usage/figures/mod.ts";
+import { MOST_DAYS_LEFT, MOST_SORTED, toKeyFilter, UNUSED_DAYS } from "../../usage/figures/mod.ts";
 import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { renderOrder } from "../frame/console/components/list.tsx";
@@ -32,11 +32,11 @@ import { type Asked, fieldOf, nameConditions } from "../frame/console/conditions
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List, Listed } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { findStored, KEY_CONDITIONS, toKeyFilter } from "./key_list_routes.ts";
+import { findStored, KEY_FIELDS } from "./key_list_routes.ts";
 
 /** The most keys of a selection. The ids of more would not fit into a form. */
 export const MOST_KEYS = 1_000;
-const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(parsedField(KEY_POSITION)) } as const;
+const ENTRIES = { ...KEY_FIELDS, after: v.optional(parsedField(KEY_POSITION)) } as const;
 
 /** The list of keys. */
 export const KEYS: List<typeof ENTRIES, KeySummary> = {
@@ -194,7 +194,7 @@ const SORTS = [
 
 function Fields(asked: Asked<typeof ENTRIES>) {
   const { search, state, refused_now, tier, mode, sort, ...more } = asked.entered;
-  const field = (name: keyof typeof KEY_CONDITIONS) => fieldOf(asked, name);
+  const field = (name: keyof typeof KEY_FIELDS) => fieldOf(asked, name);
   return (
     <>
       <TextField {...field("search")} label="Search" type="search" hint={SEARCH_HINT} />

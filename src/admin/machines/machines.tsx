@@ -3,18 +3,19 @@ import * as v from "valibot";
 import { idRule, parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import { oneOf, parsedField } from "../../base/rule.ts";
+import { parsedField } from "../../base/rule.ts";
 import {
   countMachines,
   countTaken,
+  findMachineFilter,
   isHolding,
   listMachines,
+  MACHINE_CONDITIONS,
   MACHINE_STATES,
   type MachineState,
   type MachineSummary,
 } from "../../licensing/machines/mod.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
-import { ACCOUNT_FIELD } from "../frame/api/fields.ts";
+import { conditionFields } from "../frame/api/fields.ts";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { type Column, Table } from "../frame/console/components/table.tsx";
@@ -24,9 +25,7 @@ import type { List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 
 const ENTRIES = {
-  account: v.optional(ACCOUNT_FIELD),
-  license: v.optional(parsedField(idRule("lic"))),
-  state: v.optional(parsedField(oneOf(MACHINE_STATES))),
+  ...conditionFields(MACHINE_CONDITIONS),
   after: v.optional(parsedField(idRule("mch"))),
 } as const;
 
@@ -36,10 +35,9 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
   path: "/machines",
   scope: "machines:read",
   entries: ENTRIES,
-  async find({ options: { database } }, { account: who, license: licenseUuid, state }) {
-    const account = who === undefined ? undefined : await findAccountNamed(database, who, "list machines");
-    if (isRefusal(account)) return account;
-    const filter = { accountUuid: account?.uuid, licenseUuid, state };
+  async find({ options: { database } }, conditions) {
+    const filter = await findMachineFilter(database, conditions);
+    if (isRefusal(filter)) return filter;
     return {
       read: (afterUuid, limit, isBackwards) =>
         listMachines(database, { filter: { ...filter, afterUuid, limit, newestFirst: !isBackwards } }),
@@ -65,6 +63,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
     <>
       <TextField {...field("account")} label="Account" hint="Its id or e-mail" />
       <TextField {...field("license")} label="License" hint="Its id" />
+      <TextField {...field("key")} label="Key" hint="The id of a key of the license" />
       <Select {...field("state")} label="State" choices={choicesOf(MACHINE_STATES)} />
     </>
   );

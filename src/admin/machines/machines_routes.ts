@@ -1,21 +1,21 @@
 /** Machines: list, look at and release. */
 import * as v from "valibot";
 import { toTimestamp } from "../../base/calendar.ts";
-import { idRule, parseId } from "../../base/ids.ts";
+import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { parsedField, wordField } from "../../base/rule.ts";
 import {
   findMachine,
+  findMachineFilter,
   listMachines,
+  MACHINE_CONDITIONS,
   MACHINE_STATES,
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
   STATE_MEANINGS,
 } from "../../licensing/machines/mod.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
 import { described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
-import { ACCOUNT_FIELD, REASON } from "../frame/api/fields.ts";
+import { conditionFields, REASON } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
@@ -62,15 +62,7 @@ export const MACHINE_ROUTES = [
     summary: "List the machines that meet every condition, in the order of their first activation",
     description:
       "Until version 0.4 `released` was the state that is `offline` now, and machines that are `released` now were `ended`.",
-    query: v.strictObject({
-      account: v.optional(ACCOUNT_FIELD),
-      license: v.optional(parsedField(idRule("lic"), { description: "Only machines of this license" })),
-      key: v.optional(
-        parsedField(idRule("key"), { description: "Only machines of the license of the key with this id" }),
-      ),
-      state: v.optional(wordField(MACHINE_STATES)),
-      ...PAGE_FIELDS,
-    }),
+    query: v.strictObject({ ...conditionFields(MACHINE_CONDITIONS), ...PAGE_FIELDS }),
     success: { schema: pageOf(MACHINE), description: "A page of machines" },
     codes: ["NOT_FOUND"],
     run: ({ database }, { query, now, restriction }) =>
@@ -78,14 +70,11 @@ export const MACHINE_ROUTES = [
         list: "machines",
         query,
         now,
-        async find({ position, limit }, { account: who, license, key, state }) {
-          const account =
-            who === undefined ? undefined : await findAccountNamed(database, who, "list machines");
-          if (isRefusal(account)) return account;
-          const ofWhat = { accountUuid: account?.uuid, licenseUuid: license, keyUuid: key };
-          return await listMachines(database, {
-            filter: { ...ofWhat, state, restriction, afterUuid: position, limit },
-          });
+        async find({ position, limit }, conditions) {
+          const filter = await findMachineFilter(database, conditions);
+          if (isRefusal(filter)) return filter;
+          const part = { restriction, afterUuid: position, limit };
+          return await listMachines(database, { filter: { ...filter, ...part } });
         },
         positionOf: ({ id }) => parseId("mch", id) ?? "",
         render: renderMachine,

@@ -1,48 +1,45 @@
 /** `claviger migrate` and `claviger audit`. */
 import {
-  ACTIONS,
-  ACTOR_TEXT,
+  AUDIT_CONDITIONS,
+  AUDIT_ID,
   type AuditRow,
   describeChanges,
   type FieldChange,
+  findPosition,
   listAudit,
   renderAuditRow,
 } from "../../audit/mod.ts";
-import { DAY_AS_BOUND, TIMESTAMP, toTimestamp } from "../../base/calendar.ts";
-import { idRule } from "../../base/ids.ts";
+import { toTimestamp } from "../../base/calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
-import { ACCOUNT } from "../../licensing/mod.ts";
+import { ACCOUNT_CONDITION } from "../../licensing/mod.ts";
 import { command, databaseCommand } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
-import { limitOption, printRows } from "../list_options.ts";
+import { conditionOptions, conditionsOf, limitOption, printRows } from "../list_options.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { flag, option } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
+
+const CONDITIONS = { account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS };
 
 export const audit = databaseCommand({
   name: "audit",
   description: "show who changed what, newest first",
   options: {
     ...limitOption(100_000),
-    key: option("only changes of this key", idRule("key"), { as: "id" }),
-    account: option("only changes of this account, by its id or e-mail", ACCOUNT),
-    actor: option("only changes by this actor, such as token:shop", ACTOR_TEXT),
-    action: option("only changes of this kind", ACTIONS),
-    since: option(`only changes at or after this time, ISO 8601; ${DAY_AS_BOUND}`, TIMESTAMP, { as: "time" }),
-    until: option(`only changes before this time, ISO 8601; ${DAY_AS_BOUND}`, TIMESTAMP, { as: "time" }),
+    after: option("show the rows after the one with this id: the changes before it", AUDIT_ID, { as: "id" }),
+    ...conditionOptions(CONDITIONS),
   },
-  async run(values, { database, print }) {
-    const { limit, account: who } = values;
+  async run({ limit, after: id, ...values }, { database, print }) {
+    const { account: who, key: keyUuid, ...conditions } = conditionsOf(CONDITIONS, values);
     const account = who === undefined ? undefined : await demandAccount(database, who, "show audit log");
-    const rows = await listAudit(database, {
-      ...values,
-      // One row more than is shown tells whether there are more.
-      limit: limit + 1,
-      keyUuid: values.key,
-      accountUuid: account?.uuid,
-    });
+    const after = id === undefined ? undefined : await findPosition(database, id);
+    if (id !== undefined && after === undefined)
+      throw new CommandRefused(`Cannot show audit log: no change has the id ${id}`);
+    // One row more than is shown tells whether there are more.
+    const part = { after, limit: limit + 1 };
+    const rows = await listAudit(database, { ...conditions, keyUuid, accountUuid: account?.uuid, ...part });
     const further = "older rows";
-    const next = () => "the rows before a time with --until";
+    const next = ({ id }: AuditRow) => `the next rows with --after ${id}`;
     await printRows(print, [rows], { limit, toCells: toShown, toJson: renderAuditRow, further, next });
   },
 });

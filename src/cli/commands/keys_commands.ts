@@ -2,16 +2,13 @@
 import { monthOf, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { counted } from "../../base/render_count.ts";
-import { wholeNumber } from "../../base/rule.ts";
 import { openSession } from "../../database/mod.ts";
 import {
-  DAYS_OF_FILTER,
   findKey,
   findRevocable,
   hashApiKey,
   importKeys,
   issueKey,
-  KEY_SORTS,
   type KeySummary,
   keyForm,
   keyPattern,
@@ -20,13 +17,10 @@ import {
   renderKey,
   renderObstacles,
   revokeKey,
-  toOrder,
 } from "../../licensing/keys/mod.ts";
 import {
-  ACCOUNT,
   createLicenseChanges,
   EXPIRY,
-  LISTED_STATES,
   MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
@@ -35,14 +29,20 @@ import {
   TEXTS,
   TIERS,
 } from "../../licensing/mod.ts";
-import { findStoredLists, MOST_DAYS_LEFT } from "../../usage/figures/mod.ts";
+import {
+  findStoredLists,
+  isByFigures,
+  KEY_CONDITIONS,
+  refreshFigures,
+  toKeyFilter,
+} from "../../usage/figures/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
 import { demandAccount, demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
-import { listOptions, printList } from "../list_options.ts";
+import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
-import { anyText, flag, option, required } from "../parameter.ts";
+import { anyText, option, required } from "../parameter.ts";
 import { showProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
@@ -126,62 +126,17 @@ const list = databaseCommand({
   description: "list the keys that meet every condition, by default oldest first",
   options: {
     ...listOptions("key"),
-    sort: option("the order; most_used and latest_used are those of the stored figures", KEY_SORTS, {
-      default: "oldest",
-    }),
-    account: option("only keys of this account, by its id or e-mail", ACCOUNT),
-    externalId: option("only the keys of the license with this name", TEXTS.external_id, { as: "id" }),
-    tier: option("only keys of this tier", TIERS),
-    state: option("only keys in this state", LISTED_STATES),
-    mode: option("only keys of this mode", MODES),
-    expiringWithin: option("only keys whose license expires within this many days", DAYS_OF_FILTER, {
-      as: "days",
-    }),
-    unusedFor: option("only keys that were neither used nor issued in this many days", DAYS_OF_FILTER, {
-      as: "days",
-    }),
-    nearQuota: option(
-      "only keys whose license has used at least this percentage of its monthly limit",
-      wholeNumber(1, 100),
-      { as: "percent" },
-    ),
-    runsOutWithin: option(
-      "only keys whose quota is used up, or will be within this many days and before it resets, by the stored figures",
-      wholeNumber(0, MOST_DAYS_LEFT),
-      { as: "days" },
-    ),
-    refusedNow: flag("only keys that are refused now and not revoked, by the stored figures"),
-    allPlacesTaken: flag("only keys without a free place for a machine, by the stored figures"),
+    ...conditionOptions(KEY_CONDITIONS),
   },
   async run(values, call) {
-    const { database, now, print } = call;
-    const stored = orRefuse(
-      await findStoredLists(
-        database,
-        {
-          runs_out_within: values.runsOutWithin,
-          refused_now: values.refusedNow || undefined,
-          all_places_taken: values.allPlacesTaken || undefined,
-          sort: values.sort,
-        },
-        now,
-      ),
-    );
+    const { database, now, print, address, log, invocation } = call;
+    const conditions = conditionsOf(KEY_CONDITIONS, values);
+    if (isByFigures(conditions)) await refreshFigures({ address, log, clock: invocation.clock });
+    const stored = orRefuse(await findStoredLists(database, conditions, now));
     if (stored !== undefined) print.note(`By the stored figures of ${toTimestamp(stored.asOf)}`);
-    const account = values.account === undefined ? undefined : await demandAccount(database, values.account);
-    const { externalId, tier, state, mode } = values;
-    const filter = {
-      externalId,
-      tier,
-      state,
-      mode,
-      nearQuotaPercent: values.nearQuota,
-      accountUuid: account?.uuid,
-      expiringWithinDays: values.expiringWithin,
-      unusedForDays: values.unusedFor,
-      ...toOrder(values.sort),
-      ...stored?.filter,
-    };
+    const { account: who } = conditions;
+    const account = who === undefined ? undefined : await demandAccount(database, who);
+    const filter = { ...toKeyFilter(conditions), accountUuid: account?.uuid, ...stored?.filter };
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
       positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),

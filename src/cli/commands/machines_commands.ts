@@ -3,20 +3,19 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { idRule, parseId } from "../../base/ids.ts";
 import {
   findMachine,
+  findMachineFilter,
   findReleasable,
   listMachines,
-  MACHINE_STATES,
+  MACHINE_CONDITIONS,
   type MachineSummary,
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
 } from "../../licensing/machines/mod.ts";
-import { ACCOUNT } from "../../licensing/mod.ts";
 import { databaseCommand, group } from "../command.ts";
-import { demandAccount } from "../find_named.ts";
-import { listOptions, printList } from "../list_options.ts";
+import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, REASON } from "../options.ts";
-import { option, required } from "../parameter.ts";
+import { required } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
 
 const { limit, after } = listOptions("mch");
@@ -27,16 +26,11 @@ const list = databaseCommand({
   options: {
     limit,
     after,
-    account: option("only machines of this account, by its id or e-mail", ACCOUNT),
-    license: option("only machines of this license", idRule("lic"), { as: "id" }),
-    key: option("only machines of the license of this key", idRule("key"), { as: "id" }),
-    state: option("only machines in this state", MACHINE_STATES),
+    ...conditionOptions(MACHINE_CONDITIONS),
   },
   async run(values, call) {
     const { database } = call;
-    const { account: who, license: licenseUuid, key: keyUuid, state } = values;
-    const account = who === undefined ? undefined : await demandAccount(database, who, "list machines");
-    const filter = { accountUuid: account?.uuid, licenseUuid, keyUuid, state };
+    const filter = orRefuse(await findMachineFilter(database, conditionsOf(MACHINE_CONDITIONS, values)));
     await printList(call, values, {
       read: (part) => listMachines(database, { filter: { ...filter, ...part } }),
       positionOf: ({ id }) => parseId("mch", id) ?? "",

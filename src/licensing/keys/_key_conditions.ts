@@ -13,7 +13,7 @@ const SHORT_LIST = 50_000;
 
 export interface ListOptions {
   /** All conditions that `listed_keys` and the stored lists can answer. */
-  readonly filter: Omit<KeyFilter, "unusedForDays" | "nearQuotaPercent">;
+  readonly filter: KeyFilter;
   readonly now: Date;
   /** The order does not count: each part is read in the order of its index, and none of them to its end. */
   readonly isCount?: boolean;

@@ -19,10 +19,6 @@ export interface KeyFilter extends ListPart {
   readonly restriction?: Restriction | undefined;
   /** Keys whose license expires within this number of days, and that have not ended yet. */
   readonly expiringWithinDays?: number | undefined;
-  /** Keys that were neither used nor issued within this number of days. */
-  readonly unusedForDays?: number | undefined;
-  /** Keys whose license has used at least this percentage of its month's limit. */
-  readonly nearQuotaPercent?: number | undefined;
   /** Keys that are on all of these lists, which the room `figures` computes. */
   readonly stored?: readonly StoredList[] | undefined;
   /**

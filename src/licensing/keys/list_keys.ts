@@ -1,10 +1,9 @@
-import { DAY_MS, monthOf, toDay } from "../../base/calendar.ts";
+import { monthOf, toDay } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../../database/mod.ts";
 import { isTaken } from "../machines/mod.ts";
 import {
   allowsRow,
-  effectiveLimit,
   type KeyMode,
   keyEnd,
   listedState,
@@ -106,9 +105,6 @@ async function select(
   database: Database,
   { now, uuid, hash, filter = {}, restriction = UNRESTRICTED }: Selection,
 ): Promise<KeySummary[]> {
-  const { unusedForDays, nearQuotaPercent, limit } = filter;
-  // Other conditions come on top of those of the list, which then must not end at the limit.
-  const isFiltered = unusedForDays !== undefined || nearQuotaPercent !== undefined;
   const rows = await database.query<Row>(
     (sql) => sql`
       select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
@@ -142,18 +138,11 @@ async function select(
              ? sql`k.hash = ${`\\x${hash}`}::text::bytea`
              : filter.uuids !== undefined
                ? sql`k.id = any(${toTextArray(filter.uuids)}::uuid[])`
-               : isListed(sql, sql`k.id`, {
-                   now,
-                   filter: isFiltered ? { ...filter, limit: undefined } : filter,
-                 })
+               : isListed(sql, sql`k.id`, { now, filter })
        } and ${allowsRow(sql, restriction)}
-         and (${daysBefore(now, unusedForDays)}::timestamptz is null
-              or greatest(k.last_used_at, k.created_at) <= ${daysBefore(now, unusedForDays)}::timestamptz)
-         and (${nearQuotaPercent ?? null}::bigint is null
-              or coalesce(u.used, 0) * 100.0 >= ${effectiveLimit(sql)} * ${nearQuotaPercent ?? null}::bigint)
        order by ${filter.by === undefined ? sql`` : sql`${valueOfKey(sql, filter.by)} ${directionOf(sql, filter)},`}
                 k.id ${directionOf(sql, filter)}
-       limit ${limit ?? null}::bigint`,
+       limit ${filter.limit ?? null}::bigint`,
   );
   return rows.map(({ uuid: key, hint, accountUuid, licenseUuid, replacedByUuid, ...rest }) => {
     const summary = {
@@ -183,10 +172,6 @@ function valueOfKey(sql: Sql, by: KeyOrder): Fragment {
   return by === "expiry"
     ? keyEnd(sql)
     : sql`(select place from (${by.select(sql)}) as stored where key_id = k.id)`;
-}
-
-function daysBefore(now: Date, days: number | undefined): Date | null {
-  return days === undefined ? null : new Date(now.getTime() - days * DAY_MS);
 }
 
 /** Finds the hints of keys as lists show them, by the ids of the keys. */

@@ -1,24 +1,8 @@
 import { toTimestamp } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../../database/mod.ts";
-import { allowsRow, isRestricted, type ListPart, type Restriction, UNRESTRICTED } from "../mod.ts";
-
-/**
- * The states of a machine. `active`: it holds a place. `offline`: it is not active, and a license that was signed for it
- * holds its place, because that license works without a network. `released`: it holds no place, because it was released.
- * `ended`: it holds no place for another reason.
- */
-export const MACHINE_STATES = ["active", "offline", "released", "ended"] as const;
-export type MachineState = (typeof MACHINE_STATES)[number];
-
-/** What each state means, in the words of operators. */
-export const STATE_MEANINGS: Readonly<Record<MachineState, string>> = {
-  active: "it holds a place until its seat ends or, node-locked, until it is released",
-  offline: "it is not active, but holds a place until the last license that was signed for it has ended",
-  released: "it holds no place: it was released",
-  ended:
-    "it holds no place: its seat or the license that was signed for it ended, or machines are not counted any more",
-};
+import { allowsMachine, type MachineFilter } from "./machine_filter.ts";
+import { isStill, MACHINE_STATES, type MachineState, stateOf } from "./machine_state.ts";
 
 /** The data of a machine for operators. */
 export interface MachineSummary {
@@ -39,19 +23,6 @@ export interface MachineSummary {
   readonly activeUntil: Date | null;
   /** When its place becomes free by itself; null if only a release frees the place, or if it holds none. */
   readonly takenUntil: Date | null;
-}
-
-/** The conditions of a list: it contains the machines that meet all given conditions. */
-export interface MachineFilter extends Omit<ListPart, "search"> {
-  readonly accountUuid?: string | undefined;
-  readonly licenseUuid?: string | undefined;
-  /** Machines of the license of this key. */
-  readonly keyUuid?: string | undefined;
-  readonly state?: MachineState | undefined;
-  /** Only machines of licenses with a key that it allows. */
-  readonly restriction?: Restriction | undefined;
-  /** Lists the newest machines first; `afterUuid` then selects older machines. By default the oldest come first. */
-  readonly newestFirst?: boolean | undefined;
 }
 
 /**
@@ -84,26 +55,6 @@ export async function findMachine(
   return machine;
 }
 
-/** Returns the condition, as SQL, that the machine `m` holds a place now, by the clock of the database. */
-export function isTaken(sql: Sql): Fragment {
-  return sql`m.ended_at is null and greatest(m.active_until, m.signed_until) > statement_timestamp()`;
-}
-
-/** Tells whether a machine holds a place. */
-export function isHolding({ state }: Pick<MachineSummary, "state">): boolean {
-  return state === "active" || state === "offline";
-}
-
-/** Counts the places of a license that are taken. */
-export async function countTaken(database: Database, licenseUuid: string): Promise<number> {
-  const [row] = await database.read<{ taken: number }>(
-    (sql) => sql`
-      select count(*)::integer as taken from machines m
-       where m.license_id = ${licenseUuid}::uuid and ${isTaken(sql)}`,
-  );
-  return row?.taken ?? 0;
-}
-
 /** Renders a machine as JSON, for `--json` of the commands and for the API. */
 export function renderMachine(machine: MachineSummary) {
   return {
@@ -119,20 +70,6 @@ export function renderMachine(machine: MachineSummary) {
     active_until: machine.activeUntil && toTimestamp(machine.activeUntil),
     taken_until: machine.takenUntil && toTimestamp(machine.takenUntil),
   };
-}
-
-/** Returns the condition, as SQL, that the restriction allows the license of the machine `m`. */
-export function allowsMachine(sql: Sql, restriction: Restriction = UNRESTRICTED): Fragment {
-  if (!isRestricted(restriction)) return sql`true`;
-  return sql`exists (
-    select from licenses l join keys k on k.license_id = l.id
-     where l.id = m.license_id and ${allowsRow(sql, restriction)})`;
-}
-
-/** Returns the condition of a state, as SQL, beside the stored one: a place ends by itself before the upkeep notes it. */
-function isStill(sql: Sql, state: MachineState): Fragment {
-  if (state === "active") return sql`m.active_until > statement_timestamp()`;
-  return state === "offline" ? sql`m.signed_until > statement_timestamp()` : sql`true`;
 }
 
 /** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */
@@ -181,10 +118,7 @@ async function select(
         from machines m
         join licenses l on l.id = m.license_id
         join accounts a on a.id = l.account_id
-        cross join lateral (
-          select case when not (${isTaken(sql)}) then case when m.released_at is null then 'ended' else 'released' end
-                      when m.active_until > statement_timestamp() then 'active'
-                      else 'offline' end as state) s
+        cross join lateral (select ${stateOf(sql)} as state) s
        where ${isSelected(sql)}
        order by m.id ${filter.newestFirst ? sql`desc` : sql``}`,
   );

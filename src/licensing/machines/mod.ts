@@ -10,18 +10,20 @@ export { type Activation, activateMachine, toMachineId } from "./activate_machin
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
   countMachines,
-  countTaken,
   findMachine,
-  isHolding,
-  isTaken,
   listMachines,
-  MACHINE_STATES,
-  type MachineFilter,
-  type MachineState,
   type MachineSummary,
   renderMachine,
-  STATE_MEANINGS,
 } from "./list_machines.ts";
+export { findMachineFilter, MACHINE_CONDITIONS, type MachineFilter } from "./machine_filter.ts";
+export {
+  countTaken,
+  isHolding,
+  isTaken,
+  MACHINE_STATES,
+  type MachineState,
+  STATE_MEANINGS,
+} from "./machine_state.ts";
 export { deleteEndedMachines, machinesUpkeep, noteEnds, noteEndsUpkeep } from "./machines_upkeep.ts";
 export {
   findReleasable,

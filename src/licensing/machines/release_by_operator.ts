@@ -3,7 +3,9 @@ import { toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
 import type { RestrictedBy, Restriction } from "../mod.ts";
-import { allowsMachine, findMachine, isHolding, type MachineSummary } from "./list_machines.ts";
+import { findMachine, type MachineSummary } from "./list_machines.ts";
+import { allowsMachine } from "./machine_filter.ts";
+import { isHolding } from "./machine_state.ts";
 
 /**
  * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has

@@ -109,6 +109,13 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
   };
 }
 
+/** Computes the figures if they are due, and waits for the end. For commands: no service has to run. */
+export async function refreshFigures(options: FigureComputerOptions): Promise<void> {
+  const computer = createFigureComputer(options);
+  computer.demand();
+  await computer.settled();
+}
+
 /**
  * Computes and stores all figures now, one statement for each. Takes seconds with a million keys. The database must be
  * a pool of one connection for this alone: its settings stay with the connection.

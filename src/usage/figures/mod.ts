@@ -4,7 +4,12 @@
  * `figure_runs_out`, `figure_unused` and `figure_full`.
  */
 export { MOST_SORTED } from "./_figure_statements.ts";
-export { computeFigures, createFigureComputer, type FigureComputer } from "./compute_figures.ts";
+export {
+  computeFigures,
+  createFigureComputer,
+  type FigureComputer,
+  refreshFigures,
+} from "./compute_figures.ts";
 export {
   EXPIRING_DAYS,
   type Figures,
@@ -13,5 +18,6 @@ export {
   readFigures,
   UNUSED_DAYS,
 } from "./figures.ts";
+export { KEY_CONDITIONS, type KeyConditions, toKeyFilter } from "./key_conditions.ts";
 export { renderFigures } from "./render_figures.ts";
-export { findStoredLists, type StoredConditions } from "./stored_lists.ts";
+export { findStoredLists, isByFigures } from "./stored_lists.ts";

@@ -1,66 +1,30 @@
-/** The conditions of the list of keys that only the stored figures can answer. */
-import { DAY_MS, toDay } from "../../base/calendar.ts";
+/** Finds the lists of keys that only the stored figures can answer. */
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import type { Database, Fragment, Sql } from "../../database/mod.ts";
-import type { KeyFilter, KeySort } from "../../licensing/keys/mod.ts";
+import type { Database, Sql } from "../../database/mod.ts";
+import type { KeyFilter } from "../../licensing/keys/mod.ts";
 import type { FigureName } from "./figures.ts";
+import { KEY_CONDITIONS, type KeyConditions, STORED_ORDERS, type StoredCondition } from "./key_conditions.ts";
 
-/** A condition: the figure that tells the length of its list, and the keys of the list as SQL. */
-interface StoredCondition {
-  readonly figure: FigureName;
-  /** A second figure from which the list has keys, too. */
-  readonly also?: FigureName;
-  readonly select: (sql: Sql, value: number, now: Date) => Fragment;
+/** The conditions and orders with a stored list, by their names. */
+const STORED: readonly (readonly [string, StoredCondition])[] = [
+  ...Object.entries(KEY_CONDITIONS).flatMap(([name, each]) =>
+    "select" in each ? [[name, each] as const] : [],
+  ),
+  ...Object.entries(STORED_ORDERS),
+];
+
+/** Tells whether the stored figures answer one of the conditions, or have the order. */
+export function isByFigures(conditions: KeyConditions): boolean {
+  return listAsked(conditions).length > 0;
 }
 
-const CONDITIONS = {
-  /** At least this percentage of the quota, from `NEAR_QUOTA_PERCENT` on. */
-  near_quota: {
-    figure: "near_quota",
-    select: (sql, percent) => sql`select key_id from figure_near_quota where percent >= ${percent}::integer`,
-  },
-  /** One of `UNUSED_DAYS`. */
-  unused_for: {
-    figure: "unused",
-    select: (sql, days) => sql`select key_id from figure_unused where days >= ${days}::smallint`,
-  },
-  /** The quota is used up now, or will be within this many days. */
-  runs_out_within: {
-    figure: "runs_out",
-    also: "near_quota",
-    select: (sql, days, now) => sql`
-      select key_id from figure_runs_out
-       where day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date
-       union all
-      select q.key_id
-        from figure_near_quota q join keys k on k.id = q.key_id join licenses l on l.id = k.license_id
-       where q.percent >= 100 and k.state <> 'revoked' and l.expires_at > ${now}::timestamptz`,
-  },
-  /** The keys whose quota is used up; `listKeys` adds those that are refused for other reasons. */
-  refused_now: {
-    figure: "near_quota",
-    select: (sql) => sql`select key_id from figure_near_quota where percent >= 100`,
-  },
-  all_places_taken: { figure: "machines", select: (sql) => sql`select key_id from figure_full` },
-  /** The first keys by a stored value, and the value: an order of the list. */
-  most_used: {
-    figure: "most_used",
-    select: (sql) => sql`select key_id, used as place from figure_most_used`,
-  },
-  latest_used: {
-    figure: "latest_used",
-    select: (sql) => sql`
-      select key_id, extract(epoch from last_used_at)::bigint as place from figure_latest_used`,
-  },
-} as const satisfies Readonly<Record<string, StoredCondition>>;
+function listAsked(conditions: KeyConditions): typeof STORED {
+  return STORED.filter(([name]) => name === conditions.sort || valueIn(conditions, name) !== undefined);
+}
 
-type Name = keyof typeof CONDITIONS;
-
-/** The conditions by their names in the API. `true`, or its text, where there is no value. */
-export type StoredConditions = { readonly [Condition in Name]?: number | true | "true" | undefined } & {
-  /** The name of a stored order, or another one. */
-  readonly sort?: KeySort | undefined;
-};
+function valueIn(conditions: KeyConditions, name: string) {
+  return conditions[name as keyof KeyConditions];
+}
 
 /**
  * Returns the conditions as a filter of `listKeys`, with the time of the oldest of their figures; undefined if there is
@@ -68,19 +32,16 @@ export type StoredConditions = { readonly [Condition in Name]?: number | true | 
  */
 export async function findStoredLists(
   database: Database,
-  conditions: StoredConditions,
+  conditions: KeyConditions,
   now: Date,
 ): Promise<
   { readonly filter: Pick<KeyFilter, "stored" | "refused" | "by">; readonly asOf: Date } | Refusal | undefined
 > {
-  const asked = (Object.keys(CONDITIONS) as Name[]).filter(
-    (name) => name === conditions.sort || conditions[name] !== undefined,
-  );
+  const asked = listAsked(conditions);
   if (asked.length === 0) return undefined;
   const figures = await readLengths(database);
-  const lists = asked.flatMap((name) => {
-    const { figure, also, select }: StoredCondition = CONDITIONS[name];
-    const value = Number(conditions[name]);
+  const lists = asked.flatMap(([name, { figure, also, select }]) => {
+    const value = Number(valueIn(conditions, name));
     const found = figures.find((each) => each.name === figure);
     const keys = found?.keys ?? found?.rows?.find(({ days }) => days === value)?.count ?? 0;
     const more = figures.find((each) => each.name === also);
@@ -90,7 +51,10 @@ export async function findStoredLists(
   });
   if (lists.length < asked.length) {
     const why = "the figures are not computed yet; ask again in a minute";
-    return refuse("SERVICE_UNAVAILABLE", `Cannot list keys by ${asked.join(" or ")}: ${why}`);
+    return refuse(
+      "SERVICE_UNAVAILABLE",
+      `Cannot list keys by ${asked.map(([name]) => name).join(" or ")}: ${why}`,
+    );
   }
   const asOf = new Date(Math.min(...lists.map((list) => list.asOf.getTime())));
   const refused = lists.find(({ name }) => name === "refused_now");

@@ -227,7 +227,7 @@ describe("the list of keys that are refused now", () => {
     }
     await process.flush();
     await computeFigures(database, { clock });
-    const stored = await findStoredLists(database, { refused_now: true }, now);
+    const stored = await findStoredLists(database, { refused_now: "true" }, now);
     if (stored === undefined || isRefusal(stored)) throw new Error("There is no list");
     let found = 0;
     for (const condition of [

@@ -2,11 +2,11 @@
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
 import { MONTH } from "../../../base/calendar.ts";
+import type { ConditionValue, ListConditions } from "../../../base/condition.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../base/rule.ts";
 import type { Database } from "../../../database/mod.ts";
 import {
-  ACCOUNT,
   EXPIRY,
   MAX_MACHINES,
   MODES,
@@ -90,7 +90,17 @@ export async function findSearch(
   return refuse("INVALID_REQUEST", `Cannot search: ${error}`, { fields: [{ field: "search", error }] });
 }
 
-/** An account, by its id or its e-mail. */
-export const ACCOUNT_FIELD = parsedField(ACCOUNT, {
-  description: "Only rows of the account with this id or e-mail",
-});
+type ConditionFields<Of extends ListConditions> = {
+  readonly [Name in keyof Of]: v.OptionalSchema<v.GenericSchema<string, ConditionValue<Of[Name]>>, undefined>;
+};
+
+/** Returns the conditions of a list as the fields of its address. */
+export function conditionFields<const Of extends ListConditions>(conditions: Of): ConditionFields<Of> {
+  const fields = Object.entries(conditions).map(([name, { says, reader }]) => {
+    const description = says.charAt(0).toUpperCase() + says.slice(1);
+    const field =
+      "parse" in reader ? parsedField(reader, { description }) : described(wordField(reader), description);
+    return [name, v.optional(field)];
+  });
+  return Object.fromEntries(fields);
+}

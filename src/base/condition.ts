@@ -1,0 +1,44 @@
+/**
+ * The conditions of a list, declared once. Commands, API and console take names, values and sentences from the declaration:
+ * `near_quota` is `--near-quota` of a command, and a field in an address.
+ */
+import type { ParsingRule } from "./rule.ts";
+
+/** Reads the value of a condition: one of a few words, or what a rule accepts. */
+type Reader = readonly string[] | ParsingRule<unknown>;
+
+export interface Condition<Read extends Reader = Reader> {
+  /** The rows that the list then has, such as `only keys of this tier`. */
+  readonly says: string;
+  readonly reader: Read;
+  /** What the help of a command calls the value, such as `days`. */
+  readonly as?: string;
+}
+
+export type ListConditions = Readonly<Record<string, Condition>>;
+
+/** The values of conditions, each of which may be missing. */
+export type ConditionValues<Of extends ListConditions> = {
+  readonly [Name in keyof Of]?: ConditionValue<Of[Name]> | undefined;
+};
+
+export type ConditionValue<Of> =
+  Of extends Condition<infer Read>
+    ? Read extends readonly (infer Word)[]
+      ? Word
+      : Read extends ParsingRule<infer Value>
+        ? Exclude<Value, undefined>
+        : never
+    : never;
+
+/** Declares a condition. */
+export function condition<const Read extends Reader>(
+  says: string,
+  reader: Read,
+  details: Pick<Condition, "as"> = {},
+): Condition<Read> {
+  return { ...details, says, reader };
+}
+
+/** The only value of a condition that is asked for or not: a command has an option without a value. */
+export const YES = ["true"] as const;
