@@ -13,6 +13,8 @@ export interface Condition<Read extends Reader = Reader> {
   readonly reader: Read;
   /** What the help of a command calls the value, such as `days`. */
   readonly as?: string;
+  /** The word that stands for a missing value. */
+  readonly default?: string;
 }
 
 export type ListConditions = Readonly<Record<string, Condition>>;
@@ -35,7 +37,7 @@ export type ConditionValue<Of> =
 export function condition<const Read extends Reader>(
   says: string,
   reader: Read,
-  details: Pick<Condition, "as"> = {},
+  details: Omit<Condition, "says" | "reader"> = {},
 ): Condition<Read> {
   return { ...details, says, reader };
 }

@@ -41,9 +41,9 @@ type ConditionOptions<Of extends ListConditions> = {
 
 /** Returns the conditions of a list as options: `near_quota` is `--near-quota`. */
 export function conditionOptions<const Of extends ListConditions>(conditions: Of): ConditionOptions<Of> {
-  const options = Object.entries(conditions).map(([name, { says, reader, as }]) => [
+  const options = Object.entries(conditions).map(([name, { says, reader, ...details }]) => [
     toOptionName(name),
-    reader === YES ? flag(says) : option(says, reader, as === undefined ? {} : { as }),
+    reader === YES ? flag(says) : option<typeof reader>(says, reader, details),
   ]);
   return Object.fromEntries(options);
 }

@@ -22,6 +22,7 @@ export {
   completePeriod,
   MUST_BE_NEAR,
   renderUsageDays,
+  USAGE_DAYS_CONDITIONS,
   USAGE_NAMES,
 } from "./render_usage_days.ts";
 export {

@@ -1,8 +1,18 @@
-import { DAY_MS, toDay, toTimestamp } from "../base/calendar.ts";
+import { DAY, DAY_MS, toDay, toTimestamp } from "../base/calendar.ts";
+import { condition } from "../base/condition.ts";
 import type { UsageDays } from "./usage_days.ts";
 
 /** The names by which the use of a day is divided. */
 export const USAGE_NAMES = ["tier", "mode"] as const;
+
+/** What a request for the use by day asks for, at every door. */
+export const USAGE_DAYS_CONDITIONS = {
+  from: condition("the first day, such as 2026-11-20; by default the thirty days until the last one", DAY, {
+    as: "day",
+  }),
+  to: condition("the last day; by default today, UTC", DAY, { as: "day" }),
+  by: condition("divides the use of a day", USAGE_NAMES, { as: "what" }),
+} as const;
 
 export type UsageName = (typeof USAGE_NAMES)[number];
 

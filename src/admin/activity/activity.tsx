@@ -5,6 +5,7 @@ import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { Database } from "../../database/mod.ts";
 import {
+  ACTIVITY_CONDITIONS,
   ACTIVITY_KEPT_DAYS,
   type ActivityCount,
   type ActivityQuery,
@@ -18,6 +19,7 @@ import {
   stepsOf,
   type Unusual,
 } from "../../usage/activity/mod.ts";
+import { conditionFields } from "../frame/api/fields.ts";
 import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
@@ -26,7 +28,6 @@ import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { ACTIVITY_CONDITIONS } from "./activity_routes.ts";
 import { findKeysOfHours, type KeysOfHours, RefusedKeys } from "./refused_keys.tsx";
 
 interface ActivityProps {
@@ -48,9 +49,13 @@ const MAX_PARTS = 6;
 const MAX_UNUSUAL = 50;
 const OK = "OK";
 
+const { by, step, to } = ACTIVITY_CONDITIONS;
+/** The page shows the usual span before the end. */
+const ENTRIES = conditionFields({ by, step, to });
+
 /** How many requests were answered, and how; unusual hours are marked. */
 export async function activityPage({ options, query: sent, now }: Visit): Promise<Page | Refusal> {
-  const asked = readConditions(sent, ACTIVITY_CONDITIONS);
+  const asked = readConditions(sent, ENTRIES);
   const { values } = asked;
   if (isRefusal(values)) {
     const filters = <Filters by={fieldOf(asked, "by")} step={fieldOf(asked, "step")} />;

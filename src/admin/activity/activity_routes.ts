@@ -1,9 +1,8 @@
 /** Counts the requests of clients by how they were answered. */
 import * as v from "valibot";
-import { DAY_AS_BOUND, TIMESTAMP } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { inJsonSchema, parsedField, wordField } from "../../base/rule.ts";
 import {
+  ACTIVITY_CONDITIONS,
   ACTIVITY_KEPT_DAYS,
   ACTIVITY_NAMES,
   ACTIVITY_STEPS,
@@ -13,26 +12,8 @@ import {
   renderActivity,
 } from "../../usage/activity/mod.ts";
 import { count, described, timestamp } from "../../wire/mod.ts";
+import { conditionFields } from "../frame/api/fields.ts";
 import { route, titled } from "../frame/api/route.ts";
-
-/** The conditions that the API and the console have. */
-export const ACTIVITY_CONDITIONS = {
-  to: v.optional(
-    parsedField(TIMESTAMP, {
-      description: `The end, which is not included; ${DAY_AS_BOUND}. By default now`,
-    }),
-  ),
-  by: v.optional(
-    v.pipe(
-      wordField(ACTIVITY_NAMES),
-      inJsonSchema({
-        default: "code",
-        description: "By `reason`, only refusals with a reason are counted",
-      }),
-    ),
-  ),
-  step: v.optional(v.pipe(wordField(ACTIVITY_STEPS), inJsonSchema({ default: "hour" }))),
-} as const;
 
 const ACTIVITY_ROW = titled("Activity", {
   at: described(timestamp(), "The beginning of the hour, day or month"),
@@ -49,16 +30,7 @@ export const findActivityRoute = route("GET /activity", "status:read", {
     "Every process adds its counts once a minute, and when it stops; after a crash the counts of its last " +
     `${MAX_LOST_SECONDS} seconds are missing. A write whose answer is lost may be counted twice. Counts are kept ` +
     `${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
-  query: v.strictObject({
-    from: v.optional(
-      parsedField(TIMESTAMP, {
-        description:
-          "A time in the first hour, day or month of the answer. By default the answer has 24 hours, 30 days or 13 " +
-          "months. It has at most 31 days by hour, and at most 400 days by day",
-      }),
-    ),
-    ...ACTIVITY_CONDITIONS,
-  }),
+  query: v.strictObject(conditionFields(ACTIVITY_CONDITIONS)),
   success: {
     schema: v.object({
       from: timestamp(),

@@ -1,9 +1,8 @@
 /** The use of a month, for accounting, and the use by day. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
-import { DAY, type Month, monthOf, toMonthText } from "../../base/calendar.ts";
+import { type Month, monthOf, toMonthText } from "../../base/calendar.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { parsedField, wordField } from "../../base/rule.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import type { Right } from "../../operators/mod.ts";
 import {
@@ -14,10 +13,11 @@ import {
   readUsageDays,
   renderUsage,
   renderUsageDays,
+  USAGE_DAYS_CONDITIONS,
   USAGE_NAMES,
 } from "../../usage/mod.ts";
 import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
-import { MONTH_ENTRY } from "../frame/api/fields.ts";
+import { conditionFields, MONTH_ENTRY } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";
@@ -102,13 +102,7 @@ export const listUsageByDay = route("GET /usage/daily", "usage:read", {
     "The service adds the use of today once a minute. When a day is over, it is counted again, and then it is exact: the " +
     "days of a month and its imported use add up to the use in `GET /usage`. The tier is that of the license at the end " +
     "of the day. Without `by`, each day that was counted has a row; with it, each day and tier or mode with use.",
-  query: v.strictObject({
-    from: v.optional(
-      parsedField(DAY, { description: "The first day; by default the thirty days until `to`" }),
-    ),
-    to: v.optional(parsedField(DAY, { description: "The last day; by default today, UTC" })),
-    by: v.optional(wordField(USAGE_NAMES)),
-  }),
+  query: v.strictObject(conditionFields(USAGE_DAYS_CONDITIONS)),
   success: {
     schema: v.object({
       from: v.string(),

@@ -1,5 +1,5 @@
 /** `claviger usage …`: the use of each license in a month, for accounting, and the use of all licenses by day. */
-import { DAY, MONTH } from "../../base/calendar.ts";
+import { MONTH } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import {
   completePeriod,
@@ -10,12 +10,12 @@ import {
   renderUsage,
   renderUsageDays,
   toShown,
-  USAGE_NAMES,
+  USAGE_DAYS_CONDITIONS,
   usagePages,
 } from "../../usage/mod.ts";
 import { databaseCommand, group } from "../command.ts";
-import { whileRead } from "../list_options.ts";
-import { flag, option, required } from "../parameter.ts";
+import { conditionOptions, whileRead } from "../list_options.ts";
+import { flag, required } from "../parameter.ts";
 import type { Printer } from "../print.ts";
 import { CommandRefused } from "../run.ts";
 import { withBars } from "../text_bars.ts";
@@ -51,13 +51,7 @@ const daily = databaseCommand({
   name: "daily",
   description:
     "show what all licenses together used each day; the service adds the use of today once a minute",
-  options: {
-    from: option("the first day, such as 2026-11-20; by default the thirty days until --to", DAY, {
-      as: "day",
-    }),
-    to: option("the last day; by default today, UTC", DAY, { as: "day" }),
-    by: option("divide the use of a day", USAGE_NAMES, { as: "what" }),
-  },
+  options: conditionOptions(USAGE_DAYS_CONDITIONS),
   async run(values, { invocation: { clock, columns }, database, print }) {
     const period = completePeriod(values, clock.now());
     if (period === undefined) throw new CommandRefused(TOO_LONG);

@@ -1,4 +1,8 @@
-import { HOUR_MS } from "../../base/calendar.ts";
+import { DAY_AS_BOUND, HOUR_MS, TIMESTAMP } from "../../base/calendar.ts";
+import { type ConditionValues, condition } from "../../base/condition.ts";
+
+/** For how many days counts are kept. */
+export const ACTIVITY_KEPT_DAYS = 400;
 
 /** The names by which the counts can be divided. */
 export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
@@ -17,8 +21,24 @@ export interface ActivityQuery {
   readonly step: ActivityStep;
 }
 
-/** The fields that a request may leave out. */
-export type AskedActivity = { readonly [Field in keyof ActivityQuery]?: ActivityQuery[Field] | undefined };
+/** What a request asks for, at every door. */
+export const ACTIVITY_CONDITIONS = {
+  by: condition("divides the counts; by reason, only refusals with a reason are counted", ACTIVITY_NAMES, {
+    as: "what",
+    default: "code",
+  }),
+  step: condition("adds up the counts of each hour, day or month", ACTIVITY_STEPS, { default: "hour" }),
+  from: condition(
+    `a time in the first hour, day or month; by default the last 24 hours, 30 days or 13 months are shown. At most 31 days by hour, and ${ACTIVITY_KEPT_DAYS} days by day`,
+    TIMESTAMP,
+    { as: "time" },
+  ),
+  to: condition(
+    `leaves out hours (or days) that begin at this time or later; ${DAY_AS_BOUND}; by default now`,
+    TIMESTAMP,
+    { as: "time" },
+  ),
+} as const;
 
 /** How many hours, days or months are shown if only the end is given. */
 const USUAL_STEPS = { hour: 24, day: 30, month: 13 } as const;
@@ -27,7 +47,7 @@ const USUAL_STEPS = { hour: 24, day: 30, month: 13 } as const;
  * Completes the fields that a request left out. The defaults are: until now, by hour, by code, and the last 24 hours,
  * 30 days or 13 months.
  */
-export function completeQuery(asked: AskedActivity, now: Date): ActivityQuery {
+export function completeQuery(asked: ConditionValues<typeof ACTIVITY_CONDITIONS>, now: Date): ActivityQuery {
   const { to = now, by = "code", step = "hour" } = asked;
   // An hour, day or month that begins at the end is not in the span.
   const last = new Date(to.getTime() - 1);

@@ -1,10 +1,7 @@
 import { toDay } from "../../base/calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import { deleteInBatches, type TaskContext, type UpkeepTask } from "../../database/upkeep/mod.ts";
-import { goBack } from "./activity_query.ts";
-
-/** For how many days counts are kept. */
-export const ACTIVITY_KEPT_DAYS = 400;
+import { ACTIVITY_KEPT_DAYS, goBack } from "./activity_query.ts";
 
 /** Runs seldom: old counts do no harm. */
 export const activityUpkeep: UpkeepTask = {

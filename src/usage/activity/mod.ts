@@ -4,6 +4,8 @@
  */
 
 export {
+  ACTIVITY_CONDITIONS,
+  ACTIVITY_KEPT_DAYS,
   ACTIVITY_NAMES,
   ACTIVITY_STEPS,
   type ActivityName,
@@ -15,7 +17,7 @@ export {
 } from "./activity_query.ts";
 export { createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
 export { type AnswerCount, addActivity } from "./add_activity.ts";
-export { ACTIVITY_KEPT_DAYS, activityUpkeep, deleteActivity } from "./delete_old_activity.ts";
+export { activityUpkeep, deleteActivity } from "./delete_old_activity.ts";
 export {
   type ActivityCount,
   findActivity,

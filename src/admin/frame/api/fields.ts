@@ -96,10 +96,11 @@ type ConditionFields<Of extends ListConditions> = {
 
 /** Returns the conditions of a list as the fields of its address. */
 export function conditionFields<const Of extends ListConditions>(conditions: Of): ConditionFields<Of> {
-  const fields = Object.entries(conditions).map(([name, { says, reader }]) => {
+  const fields = Object.entries(conditions).map(([name, { says, reader, default: usual }]) => {
     const description = says.charAt(0).toUpperCase() + says.slice(1);
+    const more = { description, ...(usual !== undefined && { default: usual }) };
     const field =
-      "parse" in reader ? parsedField(reader, { description }) : described(wordField(reader), description);
+      "parse" in reader ? parsedField(reader, more) : v.pipe(wordField(reader), inJsonSchema(more));
     return [name, v.optional(field)];
   });
   return Object.fromEntries(fields);
