@@ -26,6 +26,7 @@ export function createPrinter(invocation: Invocation, isJson: boolean) {
   const printDocument = (value: unknown) => out(`${toJsonText(value)}\n`);
   const warn = (text: string) => err(`${escapeControls(text)}\n`);
   return {
+    isJson,
     /** Prints the fields of one thing; programs also get `more`. */
     fields: (fields: Fields, more?: Fields): void =>
       isJson ? printDocument({ ...fields, ...more }) : printFields(invocation, fields),

@@ -218,7 +218,8 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
       'monthlyLimit', coalesce(${isNew ? sql`new_limit` : sql`monthly_limit`}, ${tierLimit(sql, sql`${tier}`)}),
       'maxMachines', ${isNew ? sql`new_machines` : sql`max_machines`},
       'seatMinutes', ${isNew ? sql`new_minutes` : sql`seat_minutes`},
-      'expiresAt', ${isNew ? sql`new_expires_at` : sql`expires_at`})`;
+      'expiresAt', ${isNew ? sql`new_expires_at` : sql`expires_at`},
+      'externalId', ${isNew ? sql`new_external_id` : sql`external_id`})`;
 }
 
 /**

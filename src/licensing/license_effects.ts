@@ -18,12 +18,14 @@ export interface LicenseChange extends RequestedPlaces {
   readonly externalId?: string | null | undefined;
 }
 
-/** The values of a license that its customer notices. */
+/** The values of a license that a change shows. */
 export interface LicenseValues extends Places {
   readonly tier: Tier;
   /** The limit that counts, the license's own or the tier's; null: unlimited. */
   readonly monthlyLimit: number | null;
   readonly expiresAt: Date;
+  /** The operator's own name; null if there is none, undefined where it is not shown. */
+  readonly externalId?: string | null;
 }
 
 /** A value before and after a change, in words. */
@@ -83,6 +85,7 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       to: endsOn === endsAt ? toTimestamp(after.expiresAt) : (endsAt ?? ""),
       loss: after.expiresAt < before.expiresAt ? "earlier end" : undefined,
     },
+    { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
 }
@@ -103,11 +106,12 @@ export function renderEffects(effects: readonly Effect[]): string {
 
 /** Renders the values before a change as JSON, without those that stay: commands and the API show the same. */
 export function renderBefore(before: LicenseValues, after: LicenseValues) {
-  const [was, is] = [before, after].map(({ tier, monthlyLimit, expiresAt, ...places }) => ({
+  const [was, is] = [before, after].map(({ tier, monthlyLimit, expiresAt, externalId, ...places }) => ({
     tier,
     monthly_limit: monthlyLimit,
     ...renderPlaces(places),
     expires_at: toTimestamp(expiresAt),
+    external_id: externalId,
   }));
   const entries = Object.entries(was ?? {}).filter(([name, value]) => value !== Object(is)[name]);
   return Object.fromEntries(entries) as Partial<typeof was>;

@@ -162,6 +162,48 @@ describe("claviger keys limit", () => {
   });
 });
 
+describe("claviger keys external-id", () => {
+  test("gives the license another name, removes it, and refuses one that another license has", async () => {
+    const [key, other] = [await issue("--external-id", "order-1"), await issue("--external-id", "order-2")];
+    const name = (text: string) => line.json(["keys", "external-id", key.id, text]);
+    expect(await name("order-3")).toMatchObject({
+      ...{ external_id: "order-3", changed: true, before: { external_id: "order-1" } },
+    });
+    expect(await name("order-3")).toMatchObject({ changed: false, before: {} });
+    const { err } = await line.here(["keys", "external-id", key.id, "order-4"]);
+    expect(err).toBe("Changed: external id from order-3 to order-4\n");
+    expect(refusalOf(await line.here(["keys", "external-id", key.id, "order-2"]))).toBe(
+      "Cannot change license: another license has this external id",
+    );
+    expect(await line.json(["keys", "show", other.id])).toMatchObject({ external_id: "order-2" });
+    expect(await name("none")).toMatchObject({ external_id: null, changed: true });
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ external_id: null });
+  });
+});
+
+describe("claviger licenses show and accounts show", () => {
+  test("show what the API shows, and refuse what is not there", async () => {
+    const key = await issue("--external-id", "shown-1");
+    const { license_id: license, user_id: account } = await line.json(["keys", "show", key.id]);
+    expect(await line.json(["licenses", "show", license])).toMatchObject({
+      ...{ id: license, user_id: account, external_id: "shown-1", used: 0 },
+      keys: [{ id: key.id, mode: "live", state: "active" }],
+    });
+    expect((await line.here(["licenses", "show", license])).out).toContain(`${key.id} (live, active)\n`);
+    const shown = { id: account, email: key.email, keys: 1, erasure: null };
+    for (const who of [account, key.email])
+      expect(await line.json(["accounts", "show", who])).toMatchObject(shown);
+    await line.json(["accounts", "erase", account, "--revoke-keys"]);
+    expect((await line.json(["accounts", "show", account])).erasure).toMatchObject({ is_complete: true });
+    expect((await line.here(["accounts", "show", account])).out).toContain("\nerasure is complete ");
+    expect(refusalOf(await line.here(["accounts", "show", key.email]))).toBe(
+      `Cannot show account: no account has the id or e-mail ${key.email}`,
+    );
+    const none = `lic_${"0".repeat(32)}`;
+    expect(refusalOf(await line.here(["licenses", "show", none]))).toContain("Cannot show license: ");
+  });
+});
+
 describe("claviger keys machines", () => {
   test("sets, changes and removes the machine limit and the seat minutes", async () => {
     const key = await issue("--max-machines", "30", "--seat-minutes", "15");

@@ -93,6 +93,8 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run("licenses verify customer.license");
     await run("licenses outstanding");
     await run(`keys machines ${id} --max-machines 5`);
+    await run(`keys external-id ${id} order-7`);
+    await run(`licenses show ${(await run(`keys show ${id}`)).license_id}`);
     await run(`licenses export ${id} --days 14 --fingerprint workstation-7`);
     const [machine] = await run("machines list");
     await run(`machines show ${machine.id}`);
@@ -107,6 +109,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run("usage daily --by tier");
     await run("activity --by endpoint");
     await run("accounts list");
+    await run("accounts show ada@example.org");
     await run("accounts usage ada@example.org");
     await run("accounts update ada@example.org --name Ada");
     await run("accounts renew ada@example.org");

@@ -163,7 +163,10 @@ export const CHANGED_LICENSE = titled("ChangedLicense", {
   changed: described(v.boolean(), "False if the license already had these values"),
   before: described(
     v.partial(
-      v.object({ tier: v.picklist(TIERS), monthly_limit: LIMIT, ...PLACES, expires_at: timestamp() }),
+      v.object({
+        ...{ tier: v.picklist(TIERS), monthly_limit: LIMIT, ...PLACES, expires_at: timestamp() },
+        external_id: EXTERNAL_ID,
+      }),
     ),
     "The values that changed, as they were before",
   ),

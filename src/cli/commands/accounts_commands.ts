@@ -1,4 +1,4 @@
-/** `claviger accounts …`: list, usage, update, renew and erase. */
+/** `claviger accounts …`: list, show, usage, update, renew and erase. */
 import { REASON_TEXT } from "../../audit/mod.ts";
 import { MONTH, monthOf } from "../../base/calendar.ts";
 import { counted } from "../../base/render_count.ts";
@@ -35,6 +35,22 @@ const list = databaseCommand({
       toCells: renderAccount,
       toJson: renderWithErasure,
     });
+  },
+});
+
+const show = databaseCommand({
+  name: "show",
+  description: "show one account, and how far its erasure is if there is one",
+  arguments: ACCOUNT_NAME,
+  async run({ account }, { database, print }) {
+    const found = await demandAccount(database, account, "show account");
+    const { erasure, ...shown } = renderWithErasure(found);
+    // People read one line for each step of an erasure.
+    const steps = Object.entries(erasure ?? {}).map(([step, at]) => [
+      `erasure ${step.replaceAll("_", " ")}`,
+      at,
+    ]);
+    print.fields(print.isJson ? { ...shown, erasure } : { ...shown, ...Object.fromEntries(steps) });
   },
 });
 
@@ -133,8 +149,9 @@ const erase = databaseCommand({
   },
 });
 
-export const accounts = group("accounts", "list, change and erase accounts", [
+export const accounts = group("accounts", "list, show, change and erase accounts", [
   list,
+  show,
   usage,
   update,
   renew,

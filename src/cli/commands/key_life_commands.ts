@@ -1,7 +1,7 @@
 /** `claviger keys …`: the commands that change an issued key, and usage. */
 import { MONTH, monthOf, SPAN, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
-import type { NumberRule, ParsingRule } from "../../base/rule.ts";
+import type { ParsingRule } from "../../base/rule.ts";
 import {
   findKey,
   replaceKey,
@@ -22,6 +22,7 @@ import {
   renderEffects,
   renderPlaces,
   SEAT_MINUTES,
+  TEXTS,
   TIERS,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
@@ -100,6 +101,18 @@ const machines = databaseCommand({
   },
 });
 
+const externalId = databaseCommand({
+  name: "external-id",
+  description: "give the key's license another name of your own, such as an order number",
+  arguments: {
+    ...KEY_ID,
+    name: required("the name, or none to remove it", orNone(TEXTS.external_id)),
+  },
+  options: REASON,
+  run: ({ id, name }, call) =>
+    change(call, id, { what: "external id", change: { externalId: toValue(name) } }),
+});
+
 const rotate = databaseCommand({
   name: "rotate",
   description: "issue a second key for the same license; the old key works until the overlap ends",
@@ -160,10 +173,21 @@ const usage = databaseCommand({
   },
 });
 
-export const keyLifeCommands = [suspend, resume, renew, tier, limit, machines, rotate, replace, usage];
+export const keyLifeCommands = [
+  suspend,
+  resume,
+  renew,
+  tier,
+  limit,
+  machines,
+  externalId,
+  rotate,
+  replace,
+  usage,
+];
 
-/** Returns the rule for a number or the word `none`. The word stays: an option whose value is null becomes an empty text. */
-function orNone({ expects, parse }: NumberRule): ParsingRule<number | "none"> {
+/** Returns the rule for a value or the word `none`. The word stays: an option whose value is null becomes an empty text. */
+function orNone<Value>({ expects, parse }: ParsingRule<Value>): ParsingRule<Value | "none"> {
   return { expects, parse: (text) => (text === "none" ? text : parse(text)) };
 }
 
@@ -211,6 +235,7 @@ async function change(
     },
     {
       monthly_limit: monthlyLimit,
+      external_id: key.externalId,
       license_expires_at: licenseExpiresAt,
       replaced_by: replacedBy,
       changed: isChanged,

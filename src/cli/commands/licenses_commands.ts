@@ -1,8 +1,9 @@
-/** `claviger licenses …`: signed licenses for clients without a network. `signing_keys_commands.ts` has their keys. */
+/** `claviger licenses …`: one license with its keys, and signed licenses for clients without a network. `signing_keys_commands.ts` has their keys. */
 import { resolve } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
+import { findLicense, refuseUnknownLicense, renderLicense } from "../../licensing/mod.ts";
 import {
   checkLicense,
   createLicenseSigner,
@@ -26,6 +27,20 @@ import { type InstallationFlags, JSON_OPTIONS, KEY_ID, REASON } from "../options
 import { anyText, option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
+
+const show = databaseCommand({
+  name: "show",
+  description: "show one license with its newest keys",
+  arguments: { id: required("the license's id", idRule("lic")) },
+  async run({ id: uuid }, { database, now, print }) {
+    const license = orRefuse(
+      (await findLicense(database, uuid, { now })) ?? refuseUnknownLicense("show license", uuid),
+    );
+    const { keys, ...shown } = renderLicense(license);
+    const lines = keys.map(({ id, mode, state }) => `${id} (${mode}, ${state})`);
+    print.fields({ ...shown, keys: print.isJson ? keys : lines.join(", ") });
+  },
+});
 
 const exporting = databaseCommand({
   name: "export",
@@ -83,7 +98,7 @@ const verify = command({
         `Cannot verify ${file}: ${jwks} is not a JWK set; \`claviger licenses public-keys\` prints one`,
       );
     const checked = checkLicense(jws, { ...trust, trusted, now: invocation.clock.now() });
-    show(call, checked, { file, ...place });
+    showChecked(call, checked, { file, ...place });
   },
 });
 
@@ -122,8 +137,8 @@ const outstanding = databaseCommand({
 
 export const licenses = group(
   "licenses",
-  "sign and verify licenses for use without a network, and manage the keys that sign them",
-  [exporting, verify, outstanding, ...signingKeysCommands],
+  "show a license, sign and verify licenses for use without a network, and manage the keys that sign them",
+  [show, exporting, verify, outstanding, ...signingKeysCommands],
 );
 
 /** Trusts the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */
@@ -140,7 +155,7 @@ async function trustInstallation(invocation: Invocation, place: InstallationFlag
 
 const NOT_CHECKED = "not checked: revocation since then";
 
-function show(
+function showChecked(
   { print }: CommandCall,
   checked: ReturnType<typeof checkLicense>,
   { file, json }: { readonly file: string; readonly json: boolean },
