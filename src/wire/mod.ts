@@ -6,6 +6,7 @@
 
 export { count, described, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
+export { conditionFor, meaningOf, sentenceOf } from "./code_meanings.ts";
 export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";
 export {

@@ -1,7 +1,7 @@
 /** The headers of answers and the conditions of refusals that mean the same on both listeners. */
 import type { ClientCode } from "../base/refusal.ts";
+import { conditionFor } from "./code_meanings.ts";
 import type { Json } from "./json_schema.ts";
-import { BODY_LIMIT_BYTES } from "./read_body.ts";
 
 /** Describes a header that an answer always has. It is a text unless the keywords of JSON Schema say otherwise. */
 export function header(description: string, keywords: Json = {}): Json {
@@ -31,10 +31,10 @@ export const COMMON_HEADERS = {
 
 /** The condition under which each code is answered, for codes that mean the same on both listeners. */
 export const COMMON_CONDITIONS = {
-  METHOD_NOT_ALLOWED: "The method is not in the list of `Allow`",
-  PAYLOAD_TOO_LARGE: `The body has more than ${BODY_LIMIT_BYTES} bytes`,
-  UNSUPPORTED_MEDIA_TYPE: "The body is encoded: leave out `Content-Encoding`",
-  RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",
-  SERVER_ERROR: "Internal error",
-  SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
+  METHOD_NOT_ALLOWED: conditionFor("METHOD_NOT_ALLOWED"),
+  PAYLOAD_TOO_LARGE: conditionFor("PAYLOAD_TOO_LARGE"),
+  UNSUPPORTED_MEDIA_TYPE: conditionFor("UNSUPPORTED_MEDIA_TYPE"),
+  RATE_LIMIT_EXCEEDED: conditionFor("RATE_LIMIT_EXCEEDED"),
+  SERVER_ERROR: conditionFor("SERVER_ERROR"),
+  SERVICE_UNAVAILABLE: conditionFor("SERVICE_UNAVAILABLE"),
 } as const satisfies Partial<Readonly<Record<ClientCode, string>>>;

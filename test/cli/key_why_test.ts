@@ -130,7 +130,8 @@ hour): the client must wait as long as Retry-After says.
     expect(await pageOf(asked)).toEndWith(`
 The key works: it is active, and its quota is not used up.
 
-The last refusal was because there is no repository token. Look for the cause:
+The last refusal: the service has no repository token at present. Look for the
+cause:
   claviger doctor
 `);
 

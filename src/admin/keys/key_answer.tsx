@@ -10,7 +10,7 @@ import {
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
 import { featuresOf } from "../../licensing/mod.ts";
-import { statusOf } from "../../wire/mod.ts";
+import { sentenceOf, statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
 
@@ -43,7 +43,7 @@ export function CustomerSees({ explanation, now, limits }: Props) {
             "Refused lately",
             refusals.slice(0, MOST_REFUSALS).map((refusal) => (
               <p>
-                {meaningOf(refusal)} <Ago at={refusal.lastAt} now={now} />
+                {explain(refusal)} <Ago at={refusal.lastAt} now={now} />
               </p>
             )),
           ],
@@ -77,24 +77,11 @@ function toLimitText([endpoint, limit]: readonly [string, number]): string {
   return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
 }
 
-/** The meaning of each recorded refusal. */
-const MEANINGS: Readonly<Record<string, string>> = {
-  INVALID_KEY: "The key was not active.",
-  KEY_EXPIRED: "The key had expired.",
-  KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
-  LICENSE_REQUIRED: "The client asked for a model of a higher tier.",
-  MACHINE_LIMIT_REACHED: "Every place for machines was taken.",
-  NOT_CONFIGURED: "The service has no repository token: the page Health says more.",
-  NOT_FOUND: "The client asked for a model that does not exist, or that the account cannot see.",
-  QUOTA_EXCEEDED: "The quota of the month was used up.",
-  RATE_LIMIT_EXCEEDED: `Too many requests in a minute: ${MUST_WAIT}.`,
-};
-
 /** Says why requests were refused, in words. */
-function meaningOf({ code, reason }: RefusalCount): string {
+function explain({ code, reason }: RefusalCount): string {
   if (reason !== null && code === "RATE_LIMIT_EXCEEDED")
     return `Too many requests of ${reason} in a minute: ${MUST_WAIT}.`;
-  return reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? code) : `The key was ${reason}.`;
+  return reason === null || code !== "INVALID_KEY" ? `${sentenceOf(code)}.` : `The key was ${reason}.`;
 }
 
 /** Why requests with the key were refused, the latest refusal first. */
@@ -107,7 +94,7 @@ export function Refusals({ refusals, now }: Pick<KeyExplanation, "refusals"> & {
         caption="Latest refusal first; a refusal appears some seconds after its answer"
         columns={[
           { label: "Code", cell: ({ code }) => <code>{code}</code> },
-          { label: "Meaning", cell: meaningOf },
+          { label: "Meaning", cell: explain },
           numeric("Times", ({ count }) => renderCount(count)),
           { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
         ]}

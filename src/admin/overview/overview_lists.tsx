@@ -2,11 +2,11 @@
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { Child } from "hono/jsx";
 import { monthOf, toDay } from "../../base/calendar.ts";
-import type { Code } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import type { RefusedKey } from "../../licensing/keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../usage/figures/mod.ts";
+import { meaningOf } from "../../wire/mod.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
@@ -93,27 +93,6 @@ function Keys({ count, conditions }: { readonly count: number; readonly conditio
   return <a href={toAddress("/console/keys", conditions)}>{renderCount(count)}</a>;
 }
 
-/** Why requests may be refused; other codes stand for themselves. */
-const CAUSES: Partial<Record<Code, string>> = {
-  INVALID_KEY: "the key is unknown, suspended or revoked",
-  KEY_EXPIRED: "the license or the key has expired",
-  QUOTA_EXCEEDED: "the month's quota is used up",
-  RATE_LIMIT_EXCEEDED: "too many requests in a minute",
-  LICENSE_REQUIRED: "the model needs a higher tier",
-  MACHINE_LIMIT_REACHED: "every place for machines is taken",
-  MACHINE_NOT_FOUND: "the machine is not active any more",
-  MISSING_KEY: "a request without a key",
-  INVALID_FORMAT: "the text is no key",
-  INVALID_REQUEST: "a field has a wrong value",
-  MISSING_EVENT_TYPE: "an event without its type",
-  KEY_NOT_FOUND: "the key to revoke is unknown or revoked",
-  NOT_FOUND: "no such model, file or path",
-  METHOD_NOT_ALLOWED: "the path does not take the method",
-  NOT_CONFIGURED: "no repository token is stored",
-  SERVICE_UNAVAILABLE: "the database did not answer in time",
-  SERVER_ERROR: "the service failed: see its log",
-};
-
 /** The refused requests by the code of their refusal, the most frequent code first. */
 export function Refusals({ counts, keys, now }: RefusalsProps) {
   const answered = counts.values().reduce((sum, count) => sum + count, 0);
@@ -135,7 +114,7 @@ export function Refusals({ counts, keys, now }: RefusalsProps) {
           label: "Cause",
           cell: ([name, count]) => (
             <>
-              <Lines text={<code>{name}</code>} more={CAUSES[name as Code]} />{" "}
+              <Lines text={<code>{name}</code>} more={meaningOf(name)} />{" "}
               <RefusedKeys name={name} count={count} keys={name === TOO_MANY ? keys : []} />
             </>
           ),

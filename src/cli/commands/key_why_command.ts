@@ -14,6 +14,7 @@ import {
   renderExplanation,
 } from "../../licensing/keys/mod.ts";
 import { describePlaces, ERASED, isErased, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
+import { meaningOf } from "../../wire/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";
@@ -152,29 +153,15 @@ function newerOr({ replacedBy }: KeySummary, advice: Advice): Advice {
 
 /** Returns what the operator can do about the last refusal of a key that works. */
 function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
-  const advice: Partial<Record<Code, Advice>> = {
-    RATE_LIMIT_EXCEEDED: {
-      sentence: `The last refusal was for too many requests in a minute: ${MUST_WAIT}.`,
-    },
-    LICENSE_REQUIRED: {
-      sentence: "The last refusal was for a model of a higher tier. Give the license that tier:",
-      command: `keys tier ${key.id} TIER`,
-    },
-    MACHINE_LIMIT_REACHED: {
-      sentence:
-        "The last refusal was for a machine, because every place of the license was taken. See who holds them:",
-      command: `machines list --license ${key.licenseId}`,
-    },
-    NOT_FOUND: {
-      sentence:
-        "The last refusal was for a model that does not exist, or that this account cannot see. List the models:",
-      command: "models list",
-    },
-    NOT_CONFIGURED: {
-      sentence: "The last refusal was because there is no repository token. Look for the cause:",
-      command: "doctor",
-    },
+  const steps: Partial<Record<Code, readonly [todo: string, command?: string]>> = {
+    RATE_LIMIT_EXCEEDED: [`: ${MUST_WAIT}.`],
+    LICENSE_REQUIRED: [". Give the license that tier:", `keys tier ${key.id} TIER`],
+    MACHINE_LIMIT_REACHED: [". See who holds them:", `machines list --license ${key.licenseId}`],
+    NOT_FOUND: [". List the models:", "models list"],
+    NOT_CONFIGURED: [". Look for the cause:", "doctor"],
   };
-  const found = last && advice[last.code];
-  return found === undefined ? [] : [found];
+  const [todo, command] = (last && steps[last.code]) ?? [];
+  if (last === undefined || todo === undefined) return [];
+  const sentence = `The last refusal: ${meaningOf(last.code)}${todo}`;
+  return [command === undefined ? { sentence } : { sentence, command }];
 }

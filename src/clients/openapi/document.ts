@@ -7,8 +7,9 @@
  */
 import type { ClientCode } from "../../base/refusal.ts";
 import {
-  COMMON_CONDITIONS,
+  CLIENT_CODES,
   COMMON_HEADERS,
+  conditionFor,
   type DescribedOperation,
   header,
   type Json,
@@ -23,31 +24,6 @@ import { createSchemas } from "./schemas.ts";
 
 /** The limits are requests a minute; 0 means no limit. */
 export type DocumentOptions = Pick<AppOptions, "brand" | "publicUrl" | "limits">;
-
-/** The condition under which each code is answered. */
-const CONDITIONS: Readonly<Record<ClientCode, string>> = {
-  ...COMMON_CONDITIONS,
-  MISSING_KEY: "The request carries no key",
-  INVALID_FORMAT: "The key is malformed",
-  MISSING_EVENT_TYPE: "The event has no type",
-  INVALID_REQUEST:
-    "The body is not a JSON object, a field has a value that is not allowed, or the request carries two different keys",
-  INVALID_KEY: "The key is unknown, suspended or revoked",
-  INVALID_LINK: "The download link has expired or was altered: list the models again for a new one",
-  KEY_EXPIRED: "The key's license has expired",
-  LICENSE_REQUIRED: "The model requires a higher tier, which the error names",
-  OFFLINE_NOT_ALLOWED: "Licenses of this tier are not signed for use without a network",
-  MACHINE_LIMIT_REACHED:
-    "Every place of the license is taken; `Retry-After` says when the next one can become free by itself",
-  MACHINE_NOT_FOUND: "The machine is not active: it was released, or its seat ended",
-  KEY_NOT_FOUND: "The key is unknown or already revoked",
-  NOT_FOUND: "There is nothing at this path, or no such model",
-  CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event; the error names the field that differs",
-  RANGE_NOT_SATISFIABLE: "The range lies beyond the file's end",
-  QUOTA_EXCEEDED: "The monthly quota is used up",
-  NOT_CONFIGURED:
-    "The service has no repository token at present; without `Retry-After`, the operator must act first",
-};
 
 /** The description of each header of answers, by its name. */
 const HEADERS = {
@@ -93,7 +69,7 @@ export function renderDocument({ brand, limits, publicUrl }: DocumentOptions): s
     tags: TAGS,
     schemas: createSchemas(brand),
     headers: HEADERS,
-    conditions: CONDITIONS,
+    conditions: Object.fromEntries(CLIENT_CODES.map((code) => [code, conditionFor(code)])),
     uncounted: [405],
     securitySchemes: {
       ApiKeyHeader: {

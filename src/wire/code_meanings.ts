@@ -1,0 +1,60 @@
+/** What each code for clients means: the documents, the console and the commands take it from here. */
+import type { ClientCode } from "../base/refusal.ts";
+import { BODY_LIMIT_BYTES } from "./read_body.ts";
+
+const MEANINGS: Readonly<Record<ClientCode, string>> = {
+  MISSING_KEY: "the request carries no key",
+  INVALID_FORMAT: "the text is no key",
+  MISSING_EVENT_TYPE: "the event has no type",
+  INVALID_REQUEST: "a field has a value that is not allowed",
+  INVALID_KEY: "the key is unknown, suspended or revoked",
+  INVALID_LINK: "the download link has expired or was altered",
+  KEY_EXPIRED: "the license or the key has expired",
+  LICENSE_REQUIRED: "the model requires a higher tier",
+  OFFLINE_NOT_ALLOWED: "licenses of this tier are not signed for use without a network",
+  MACHINE_LIMIT_REACHED: "every place of the license for machines is taken",
+  MACHINE_NOT_FOUND: "the machine is not active: it was released, or its seat ended",
+  KEY_NOT_FOUND: "the key to revoke is unknown or already revoked",
+  NOT_FOUND: "there is no such path, or no such model that the key may see",
+  METHOD_NOT_ALLOWED: "the path does not take the method",
+  PAYLOAD_TOO_LARGE: `the body has more than ${BODY_LIMIT_BYTES} bytes`,
+  UNSUPPORTED_MEDIA_TYPE: "the body is encoded",
+  RANGE_NOT_SATISFIABLE: "the range lies beyond the file's end",
+  CLAIM_MISMATCH: "the `Idempotency-Key` was sent with another event",
+  QUOTA_EXCEEDED: "the month's quota is used up",
+  RATE_LIMIT_EXCEEDED: "there were too many requests within a minute",
+  SERVER_ERROR: "the service failed: its log says why",
+  NOT_CONFIGURED: "the service has no repository token at present",
+  SERVICE_UNAVAILABLE: "the database did not answer in time",
+};
+
+/** What a program needs besides the meaning. */
+const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
+  INVALID_REQUEST: "or the body is not a JSON object, or the request carries two different keys",
+  INVALID_LINK: "list the models again for a new one",
+  LICENSE_REQUIRED: "the error names it",
+  MACHINE_LIMIT_REACHED: "`Retry-After` says when the next one can become free by itself",
+  METHOD_NOT_ALLOWED: "`Allow` lists those that it takes",
+  UNSUPPORTED_MEDIA_TYPE: "leave out `Content-Encoding`",
+  CLAIM_MISMATCH: "the error names the field that differs",
+  RATE_LIMIT_EXCEEDED: "wait as `Retry-After` says",
+  NOT_CONFIGURED: "without `Retry-After`, the operator must act first",
+  SERVICE_UNAVAILABLE: "try again as `Retry-After` says",
+};
+
+/** Returns the meaning of a code, as the middle of a sentence. A code that no client gets stands for itself. */
+export function meaningOf(code: string): string {
+  return code in MEANINGS ? MEANINGS[code as ClientCode] : code;
+}
+
+/** Returns the meaning of a code as a sentence without its period. */
+export function sentenceOf(code: string): string {
+  const meaning = meaningOf(code);
+  return meaning.charAt(0).toUpperCase() + meaning.slice(1);
+}
+
+/** Returns when a code is answered, for a document. */
+export function conditionFor(code: ClientCode): string {
+  const more = FOR_PROGRAMS[code];
+  return more === undefined ? sentenceOf(code) : `${sentenceOf(code)}; ${more}`;
+}
