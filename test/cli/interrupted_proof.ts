@@ -10,6 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type CommandLine, createCommandLine } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
 
+// Takes over a minute.
+
 const ROOT = join(import.meta.dir, "../..");
 const line = useCommandLine({ prepared: true });
 const backup = join(line.folder, "saved.tar.zst");

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { asOrdinaryUser, POSTGRES_15_BIN } from "../support/postgres_15.ts";
 
+// Takes over a minute.
+
 // Runs alone: it runs several files of the suite at once.
 
 const isInstalled = existsSync(join(POSTGRES_15_BIN, "initdb"));

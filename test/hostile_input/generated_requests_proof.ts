@@ -6,6 +6,8 @@ import { expect, test } from "bun:test";
 import { sendGenerated } from "./generated_run.ts";
 import { sendToOperators } from "./operator_run.ts";
 
+// Takes over a minute.
+
 const REQUESTS = 20_000;
 const OPERATOR_REQUESTS = 6_000;
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));

@@ -12,6 +12,8 @@ import type { RequestKind } from "../bench/load_job.ts";
 import { MOST_RESIDENT_MB, residentBytesOf } from "../bench/process_times.ts";
 import { createInstallation, type Installation, type Replica } from "../several_processes/installation.ts";
 
+// Takes over a minute.
+
 // Runs alone: it judges the memory of a process under full load.
 
 const KEYS = 1_000;

@@ -1,15 +1,16 @@
 /**
  * Runs `bun test` on one PostgreSQL for all test files:
- * `bun test/support/run_suite.ts [--proofs | --as-root | --any-order] [PATTERN…] [FLAG OF BUN TEST…]`.
+ * `bun test/support/run_suite.ts [--proofs [--short] | --as-root | --any-order] [PATTERN…] [FLAG OF BUN TEST…]`.
  *
  * Several processes share the test files, and each would start, migrate and stop its own PostgreSQL. This script starts
  * one first, and the files find its address in their environment. A process keeps its modules from file to file, as a
  * bare `bun test` does: loading them anew for each file took 10 s of 185 s.
  * `make test ARGS=--update-timings` measures how long each file takes; the longest files then start first.
  * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), on the disk: first those that run alone, one file
- * after another, then the others, several at a time. With `--as-root` it runs the files whose tests ask whether root
- * runs them, also those of the compiled executable. With `--any-order` it runs the suite twice, each time with
- * the tests of every file in another order, and repeats a file that failed alone, in the same order.
+ * after another, then the others, several at a time; with `--short` without those that take more than a minute. With
+ * `--as-root` it runs the files whose tests ask whether root runs them, also those of the compiled executable. With
+ * `--any-order` it runs the tests of every file in a random order, whose seed it prints and takes as `--seed=N`, and
+ * repeats a file that failed alone, in the same order.
  */
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -27,10 +28,10 @@ const PROOF_FLAGS = ["--timeout=1200000"];
 const PROOFS_AT_ONCE = Math.min(4, availableParallelism() + 1);
 /** A proof whose result depends on what else the machine does says so in a line below its imports. */
 const RUNS_ALONE = /^\/\/ Runs alone\b/m;
+/** A proof that takes more than a minute for one promise says so in such a line, too. */
+const IS_LONG = /^\/\/ Takes over a minute\b/m;
 /** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
 const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
-/** Always the same, so that a run fails only because of what has changed. */
-const SEEDS = [1, 2];
 const ROOT = join(import.meta.dir, "../..");
 
 const beganMs = Date.now();
@@ -44,8 +45,12 @@ console.log(
 const [first, ...rest] = process.argv.slice(2);
 const proves = first === "--proofs";
 const shuffles = first === "--any-order";
+const isShort = proves && rest.includes("--short");
 const patterns = proves
-  ? filesNamedBy(rest, "_proof.ts")
+  ? filesNamedBy(
+      rest.filter((word) => word !== "--short"),
+      "_proof.ts",
+    ).filter((word) => !isShort || word.startsWith("-") || !IS_LONG.test(readFileSync(word, "utf8")))
   : shuffles
     ? rest
     : first === "--as-root"
@@ -53,7 +58,7 @@ const patterns = proves
       : process.argv.slice(2);
 const env = { ...process.env, ...(await startRun({ inMemory: !proves })) };
 const status = shuffles
-  ? await runInOrders()
+  ? await runInOrder()
   : proves
     ? await runProofs()
     : (await runTests([...SUITE_FLAGS, ...patterns])).status;
@@ -68,20 +73,27 @@ if (patterns.length === 0) {
 process.exit(status);
 
 /**
- * Runs the files in each order, until a test depends on it. Repeats each file that failed in the same order, alone: a test
- * that passes then does not depend on the order, and `make test` judges it.
+ * Runs the tests of each file in one order. Repeats each file that failed in the same order, alone: a test that passes
+ * then does not depend on the order, and `make test` judges it.
  */
-async function runInOrders(): Promise<number> {
-  for (const seed of SEEDS) {
-    const order = ["--randomize", `--seed=${seed}`];
-    const { status, failed } = await runTests([...SUITE_FLAGS, ...order, ...patterns]);
-    if (status !== 0 && failed.length === 0) return status;
-    for (const file of failed) {
-      const again = await runTests([...order, `./${file}`]);
-      if (again.status === 0) continue;
-      console.log(`A test depends on its order. To repeat it: bun test ${order.join(" ")} ./${file}`);
-      return again.status;
-    }
+async function runInOrder(): Promise<number> {
+  const given = patterns.find((word) => word.startsWith("--seed="));
+  const seed = given ?? `--seed=${crypto.getRandomValues(new Uint32Array(1))[0]}`;
+  const order = ["--randomize", seed];
+  console.log(`Order of the tests: ${seed}; to repeat it: make test-any-order ARGS=${seed}`);
+  const { status, failed } = await runTests([
+    ...SUITE_FLAGS,
+    ...order,
+    ...patterns.filter((word) => word !== given),
+  ]);
+  if (status !== 0 && failed.length === 0) return status;
+  for (const file of failed) {
+    const again = await runTests([...order, `./${file}`]);
+    if (again.status === 0) continue;
+    console.log(
+      `A test fails in this order, also alone. To repeat it: bun test ${order.join(" ")} ./${file}`,
+    );
+    return again.status;
   }
   return 0;
 }

@@ -12,6 +12,8 @@ import { quantile } from "../bench/statistics.ts";
 import { createCommandLine } from "../cli/command_line.ts";
 import { cleanUp, start } from "../database/embedded_test_kit.ts";
 
+// Takes over a minute.
+
 // Runs alone: it judges a time.
 
 const CLAIMS = 3_000_000;

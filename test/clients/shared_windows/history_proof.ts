@@ -12,6 +12,8 @@ import { createRandom } from "../../support/random.ts";
 import { useForAll } from "../../support/use.ts";
 import { type Admitted, type Emptied, tooMany } from "./history.ts";
 
+// Takes over a minute.
+
 const SECONDS = Number(process.env.SHARED_WINDOWS_SECONDS ?? 100);
 /** A third of what the clients ask for, so that a window fills over many of its seconds. */
 const LIMIT = 300;

@@ -15,6 +15,8 @@ import { shortest } from "../../support/shortest.ts";
 import { useTestDatabase } from "../../support/use.ts";
 import { fillMachines } from "./fill_machines.ts";
 
+// Takes over a minute.
+
 // Runs alone: it judges a time.
 
 const MACHINES = Number(process.env.MACHINES ?? 200_000);

@@ -5,6 +5,8 @@ import { databaseOf, inTransaction } from "../../support/in_transaction.ts";
 import { useTestDatabase } from "../../support/use.ts";
 import { checkSequences } from "./places_model.ts";
 
+// Takes over a minute.
+
 const server = useTestDatabase();
 beforeAll(async () => {
   // On a connection of its own, so that every other one has the clock of the test.

@@ -2,6 +2,8 @@
 import { test } from "bun:test";
 import { checkTerms } from "./terms_model.ts";
 
+// Takes over a minute.
+
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const LICENSES = Number(process.env.LICENSES ?? 10_000);
 
