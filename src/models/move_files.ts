@@ -64,7 +64,7 @@ async function copyFiles(
   const done = new Set<string>();
   const missing: string[] = [];
   let bytes = 0;
-  // Again until no file was added in the meantime.
+  // Files can be added while others are copied: the list is read again until it has no new file.
   for (let before = -1; before < done.size; ) {
     before = done.size;
     const files = await database.query(selectFiles);

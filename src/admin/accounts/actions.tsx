@@ -17,6 +17,7 @@ import {
   updateAccount,
 } from "../../licensing/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
+import { FromTo, MOST_LISTED } from "../frame/console/components/changes.tsx";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Table } from "../frame/console/components/table.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
@@ -61,8 +62,6 @@ const CHANGED_MEANWHILE = refuse(
   "Nothing was renewed: the licenses were changed after the page was opened; look at their expiries again",
 );
 
-/** The most licenses that the form lists. */
-const MOST_LISTED = 100;
 const EXPIRIES = [
   {
     label: "License",
@@ -70,11 +69,7 @@ const EXPIRIES = [
   },
   {
     label: "Expiry",
-    cell: ({ from, expiresAt }: RenewedLicense) => (
-      <>
-        {toDay(from)} → <b>{toDay(expiresAt)}</b>
-      </>
-    ),
+    cell: ({ from, expiresAt }: RenewedLicense) => <FromTo from={toDay(from)} to={toDay(expiresAt)} />,
   },
 ];
 

@@ -4,6 +4,7 @@
 import { counted, renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import { type Effect, type LicenseValues, TIERS } from "../../licensing/mod.ts";
+import { FromTo, MOST_LISTED } from "../frame/console/components/changes.tsx";
 import { Table } from "../frame/console/components/table.tsx";
 import { Customer, Foreign, KeyLink, Lines, Pill } from "../frame/console/components/values.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -81,9 +82,6 @@ export interface ForeseenUnit extends Unit {
   readonly effects: readonly Effect[];
 }
 
-/** The most rows that a page lists at once. */
-export const MOST_LISTED = 100;
-
 /** A row for each key or license with what it was and what it becomes. */
 export function ChangesTable({ one, units, caption }: ChangesProps) {
   const columns = [
@@ -111,7 +109,7 @@ export function ChangesTable({ one, units, caption }: ChangesProps) {
       cell: ({ effects }: ForeseenUnit) =>
         effects.map(({ what, from, to, loss }) => (
           <span class="effect">
-            {what}: {from} → <b>{to}</b> {loss && <Pill tone="warning">{loss}</Pill>}
+            {what}: <FromTo from={from} to={to} /> {loss && <Pill tone="warning">{loss}</Pill>}
           </span>
         )),
     },

@@ -1,8 +1,9 @@
 import { statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname, isAbsolute, resolve } from "node:path";
 import { findClosedFolder } from "../../base/host/mod.ts";
 import { type ConfigSource, createLookup } from "../config/mod.ts";
 
+/** The settings that name the file of a secret. */
 const SECRET_FILES = ["CLAVIGER_SECRET_FILE", "CLAVIGER_TLS_KEY", "CLAVIGER_GITHUB_PRIVATE_KEY_FILE"];
 const PASSWORD = /:\/\/[^/@]*:[^@]|[?&]password=/;
 const ANYBODY = { uid: -1, gid: -1 };
@@ -13,14 +14,14 @@ const ANYBODY = { uid: -1, gid: -1 };
  */
 export function findExposedFile(source: ConfigSource): string | undefined {
   const find = createLookup(source);
-  const secret = find("CLAVIGER_SECRET").source;
+  const { unit, workingFolder } = source;
   const url = find("DATABASE_URL");
-  const places = [secret, PASSWORD.test(url.value) ? url.source : "default"];
-  if (source.unit !== undefined && places.includes(source.unit.name)) return source.unit.name;
-  return [...places.filter((place) => place.startsWith("/")), ...SECRET_FILES.map((name) => find(name).value)]
-    .filter((path) => path !== "")
-    .map((path) => resolve(source.workingFolder, path))
-    .find(isOpenToAll);
+  const secrets = [find("CLAVIGER_SECRET"), ...(PASSWORD.test(url.value) ? [url] : [])];
+  if (unit !== undefined && secrets.some(({ source }) => source === unit.name)) return unit.name;
+  // The source of a setting is a word if it is no settings file.
+  const settingsFiles = secrets.map(({ source }) => source).filter((path) => isAbsolute(path));
+  const secretFiles = SECRET_FILES.map((name) => find(name).value).filter((path) => path !== "");
+  return [...settingsFiles, ...secretFiles].map((path) => resolve(workingFolder, path)).find(isOpenToAll);
 }
 
 function isOpenToAll(path: string): boolean {

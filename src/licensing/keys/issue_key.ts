@@ -21,7 +21,7 @@ import {
   withPlaces,
 } from "../mod.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
-import { answerCte, type StoreAnswer, type StoredAnswer } from "./store_answer.ts";
+import { type StoreAnswer, type StoredAnswer, storedAnswerCte } from "./store_answer.ts";
 
 export interface IssueRequest extends LicenseRequest {
   readonly mode: KeyMode;
@@ -138,7 +138,7 @@ function issueStatement(
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
-    ${answerCte(sql, storeAnswer, {
+    ${storedAnswerCte(sql, storeAnswer, {
       from: sql`made`,
       answer: sql`jsonb_build_object('uuid', key_id, 'accountUuid', account_id, 'licenseUuid', license_id,
                     'expiresAt', expires_at)`,

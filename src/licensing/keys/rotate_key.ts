@@ -18,7 +18,7 @@ import {
 } from "../mod.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
-import { answerCte, type StoreAnswer, type StoredAnswer } from "./store_answer.ts";
+import { type StoreAnswer, type StoredAnswer, storedAnswerCte } from "./store_answer.ts";
 
 /** How long the old key works if nothing is said: a week, long enough for a customer to install the new key. */
 export const USUAL_OVERLAP = "7d";
@@ -175,7 +175,7 @@ function successionStatement(
     logged as (${auditCte(sql, { action: `key.${verb}`, actor, at: now, from: sql`changed` })}),
     -- The new key has its own row in the audit log, so that its history is complete from its issue on.
     logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
-    ${answerCte(sql, storeAnswer, {
+    ${storedAnswerCte(sql, storeAnswer, {
       from: sql`changed`,
       answer: sql`jsonb_build_object('uuid', made_id, 'licenseUuid', license_id, 'oldWorksUntil', works_until)`,
       apiKey: key.apiKey,

@@ -17,12 +17,12 @@ export interface StoredAnswer {
 }
 
 /**
- * Returns the CTE that stores the answer in the statement that makes the key. Its unique constraint rolls the statement
- * back if the same request made a key before.
+ * Returns a CTE that stores the answer. It is a part of the statement that makes the key: both are stored, or none. If the
+ * same request made a key before, the constraint of the table rolls the statement back.
  */
 export type StoreAnswer = (sql: Sql, made: MadeKey) => Fragment;
 
-/** Returns the CTE for the answer, with the comma before it; nothing if no answer is stored. */
-export function answerCte(sql: Sql, storeAnswer: StoreAnswer | undefined, made: MadeKey): Fragment {
+/** Returns the CTE with a comma before it; nothing if no answer is to be stored. */
+export function storedAnswerCte(sql: Sql, storeAnswer: StoreAnswer | undefined, made: MadeKey): Fragment {
   return storeAnswer === undefined ? sql`` : sql`, answered as (${storeAnswer(sql, made)})`;
 }

@@ -15,8 +15,8 @@ export interface Emptied {
 const WINDOW_MS = 60_000;
 
 /**
- * Returns the requests with which 60 s begin that have certainly too many requests: more than `limit` before the windows
- * were emptied, or more than `limit` and once more for each time that they were emptied.
+ * Returns each request that begins a window of 60 s with too many admitted requests. A window may have `limit` requests, and
+ * `limit` more after each time that the service emptied its windows. Only requests that were surely in it count.
  */
 export function tooMany(
   admitted: readonly Admitted[],

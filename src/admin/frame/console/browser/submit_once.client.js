@@ -1,5 +1,5 @@
-// Disables the button: a second click before the answer would send the form twice. The server cannot tell that from a
-// second wish, so it would issue two keys, or refuse the second rotation and show the refusal instead of the new key.
+// Disables the button: a second click before the answer would send the form twice. For the server these are two orders: it
+// would issue two keys, or refuse the second rotation and show the refusal instead of the new key.
 addEventListener("submit", (event) => {
   const { submitter, target } = /** @type {SubmitEvent} */ (event);
   // Another script sends it.

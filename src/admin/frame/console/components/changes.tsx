@@ -4,6 +4,18 @@ import { cutText, MOST_OF_REASON, shownLength } from "../cut_text.ts";
 import type { Column } from "./table.tsx";
 import { Foreign, NONE } from "./values.tsx";
 
+/** The most rows that a form lists of what it will change. */
+export const MOST_LISTED = 100;
+
+/** A value before and after a change. */
+export function FromTo({ from, to }: { readonly from: string; readonly to: string }) {
+  return (
+    <>
+      {from} → <b>{to}</b>
+    </>
+  );
+}
+
 /** The column with the reason of each change. */
 export const REASON_COLUMN: Column<AuditRow> = {
   label: "Reason",
