@@ -15,10 +15,49 @@ import { type EventFields, eventFields, isPlainEvent } from "./event_fields.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp, remainingOf } from "./license_answer.ts";
+import { type EndpointOperation, jsonBody, WITH_BODY, WITH_GOOD_KEY } from "./operation.ts";
 
 const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required");
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: the event was not counted");
 const NOT_STORABLE = refuse("INVALID_REQUEST", "The event holds a value that cannot be stored");
+
+/** What the request with an event does. */
+export const LOG_EVENT: EndpointOperation = {
+  id: "logEvent",
+  summary: "Log a usage event",
+  description:
+    "The answer comes after the event is committed. An `inference` uses one unit of the quota; the other types " +
+    "use none, and are accepted also when the quota is used up. After a 503 the client cannot know whether the " +
+    "event was counted: with an `Idempotency-Key` it can send the event again, and within 24 hours the event is " +
+    "stored and counted once. Events are compared by their meaning: the order of names makes no difference, and " +
+    "a field that is null or has its default counts as absent.",
+  parameters: [
+    {
+      in: "header",
+      name: "Idempotency-Key",
+      description: "A value that the client chooses, different for each event of the license",
+      schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
+    },
+  ],
+  request: jsonBody("EventRequest", {
+    event_type: "inference",
+    model_name: "motor_imagery_4class_v1",
+    inference_type: "streaming",
+    duration_ms: 12.5,
+    metadata: { channels: 8 },
+  }),
+  success: {
+    status: 202,
+    schema: "EventLogged",
+    description: "The event is committed",
+    example: {
+      logged: true,
+      event_id: "evt_019a0000000070008000000000000000",
+      quota: { used: 1_201, remaining: 48_799 },
+    },
+  },
+  codes: [...WITH_GOOD_KEY, ...WITH_BODY, "MISSING_EVENT_TYPE", "QUOTA_EXCEEDED", "CLAIM_MISMATCH"],
+};
 
 /** Creates the handler that stores and counts a usage event. */
 export function analyticsLog({ authenticator, events, clock }: HandlerDeps): Handler {

@@ -11,24 +11,22 @@
  */
 import { Hono } from "hono";
 import { pathOf } from "../wire/mod.ts";
-import { analyticsLog } from "./analytics_routes.ts";
+import { analyticsLog, LOG_EVENT } from "./analytics_routes.ts";
 import type { AppOptions } from "./app_options.ts";
-import { refresh, revoke, validate } from "./auth_routes.ts";
+import { REFRESH, REVOKE, refresh, revoke, VALIDATE, validate } from "./auth_routes.ts";
 import { createAuthenticator } from "./authenticate.ts";
 import { createDownloadLinks, DOWNLOAD_PATH } from "./download_link.ts";
+import { DOWNLOAD, DOWNLOAD_BY_FILE_NAME } from "./download_operations.ts";
 import { download } from "./download_routes.ts";
 import type { HttpEnv } from "./exchange.ts";
 import type { HandlerDeps } from "./handler.ts";
-import { health } from "./health_routes.ts";
-import { repoToken } from "./installer_routes.ts";
-import { license, publicKeys } from "./license_routes.ts";
-import { activate, heartbeat, release } from "./machine_routes.ts";
-import { modelsList } from "./models_routes.ts";
-import { openApiDocument } from "./openapi/routes.ts";
-import { type ClientRoute, createRouteHandlers } from "./serve.ts";
-
-const POST = ["POST"] as const;
-const READ = ["GET", "HEAD"] as const;
+import { HEALTH, health } from "./health_routes.ts";
+import { repoToken, repoTokenOperations } from "./installer_routes.ts";
+import { LICENSE, license, PUBLIC_KEYS, publicKeys } from "./license_routes.ts";
+import { ACTIVATE, activate, HEARTBEAT, heartbeat, RELEASE, release } from "./machine_routes.ts";
+import { modelsList, modelsListOperation } from "./models_routes.ts";
+import { DOCUMENT, openApiDocument } from "./openapi/routes.ts";
+import { type ClientRoute, createRouteHandlers, methodsOf } from "./serve.ts";
 
 /** Builds the app that answers clients. The platform calls its `fetch` with the request and the connection. */
 export function createApp(options: AppOptions): Hono<HttpEnv> {
@@ -38,42 +36,14 @@ export function createApp(options: AppOptions): Hono<HttpEnv> {
     links: createDownloadLinks(options),
   };
   const { serve, refuseOthers, notFound, onError } = createRouteHandlers(deps);
-  const file = download(deps);
-  const routes: readonly ClientRoute[] = [
-    { methods: POST, path: "/v1/auth/validate", endpoint: "validate", handler: validate(deps) },
-    { methods: POST, path: "/v1/auth/refresh", endpoint: "refresh", handler: refresh(deps) },
-    { methods: POST, path: "/v1/auth/revoke", endpoint: "revoke", handler: revoke(deps), isChange: true },
-    { methods: POST, path: "/v1/auth/license", endpoint: "license", handler: license(deps) },
-    { methods: READ, path: "/.well-known/jwks.json", endpoint: "jwks", handler: publicKeys(deps) },
-    {
-      methods: ["GET", "POST"],
-      path: `/v1/installer/${options.brand.installerHost}-token`,
-      endpoint: "repo_token",
-      handler: repoToken(deps),
-    },
-    { methods: ["GET"], path: "/v1/models/list", endpoint: "models", handler: modelsList(deps) },
-    { methods: READ, path: `${DOWNLOAD_PATH}:name/:version`, endpoint: "downloads", handler: file },
-    { methods: READ, path: `${DOWNLOAD_PATH}:name/:version/:file`, endpoint: "downloads", handler: file },
-    { methods: POST, path: "/v1/analytics/log", endpoint: "analytics", handler: analyticsLog(deps) },
-    { methods: POST, path: "/v1/machines/activate", endpoint: "machine_activate", handler: activate(deps) },
-    {
-      methods: POST,
-      path: "/v1/machines/heartbeat",
-      endpoint: "machine_heartbeat",
-      handler: heartbeat(deps),
-    },
-    { methods: POST, path: "/v1/machines/release", endpoint: "machine_release", handler: release(deps) },
-    { methods: READ, path: "/openapi.json", endpoint: "openapi", handler: openApiDocument(deps) },
-    { methods: READ, path: "/api/health", endpoint: "health", handler: health(deps) },
-  ];
   // Without `getPath` Hono would decode the path, but each path of the contract has only one spelling.
   const app = new Hono<HttpEnv>({ getPath: pathOf });
   // A request that matches no route of `app` is passed to this app, which answers a known path with 405. With
   // `app.all` instead, every request would match two handlers, and Hono would wrap the first one in more promises.
   const otherMethods = new Hono<HttpEnv>({ getPath: pathOf });
-  for (const route of routes) {
+  for (const route of listRoutes(deps)) {
     // Hono runs the handlers of GET for HEAD, too.
-    const methods = route.methods.filter((method) => method !== "HEAD");
+    const methods = methodsOf(route).filter((method) => method !== "HEAD");
     app.on(methods, route.path, serve(route));
     otherMethods.all(route.path, refuseOthers(route));
   }
@@ -83,4 +53,75 @@ export function createApp(options: AppOptions): Hono<HttpEnv> {
   otherMethods.notFound(notFound);
   otherMethods.onError(onError);
   return app;
+}
+
+/** Returns the routes in the order of the document. */
+function listRoutes(deps: HandlerDeps): readonly ClientRoute[] {
+  const { brand } = deps;
+  const file = download(deps);
+  const described = [
+    {
+      path: "/v1/auth/validate",
+      endpoint: "validate",
+      handler: validate(deps),
+      operations: { post: VALIDATE },
+    },
+    { path: "/v1/auth/refresh", endpoint: "refresh", handler: refresh(deps), operations: { post: REFRESH } },
+    { path: "/v1/auth/license", endpoint: "license", handler: license(deps), operations: { post: LICENSE } },
+    {
+      path: "/v1/auth/revoke",
+      endpoint: "revoke",
+      handler: revoke(deps),
+      isChange: true,
+      operations: { post: REVOKE },
+    },
+    {
+      path: `/v1/installer/${brand.installerHost}-token`,
+      endpoint: "repo_token",
+      handler: repoToken(deps),
+      operations: repoTokenOperations(brand),
+    },
+    {
+      path: "/v1/models/list",
+      endpoint: "models",
+      handler: modelsList(deps),
+      operations: { get: modelsListOperation(brand) },
+    },
+    { path: `${DOWNLOAD_PATH}:name/:version`, endpoint: "downloads", handler: file, operations: DOWNLOAD },
+    {
+      path: `${DOWNLOAD_PATH}:name/:version/:file`,
+      endpoint: "downloads",
+      handler: file,
+      operations: DOWNLOAD_BY_FILE_NAME,
+    },
+    {
+      path: "/v1/analytics/log",
+      endpoint: "analytics",
+      handler: analyticsLog(deps),
+      operations: { post: LOG_EVENT },
+    },
+    {
+      path: "/v1/machines/activate",
+      endpoint: "machine_activate",
+      handler: activate(deps),
+      operations: { post: ACTIVATE },
+    },
+    {
+      path: "/v1/machines/heartbeat",
+      endpoint: "machine_heartbeat",
+      handler: heartbeat(deps),
+      operations: { post: HEARTBEAT },
+    },
+    {
+      path: "/v1/machines/release",
+      endpoint: "machine_release",
+      handler: release(deps),
+      operations: { post: RELEASE },
+    },
+    { path: "/.well-known/jwks.json", endpoint: "jwks", handler: publicKeys(deps), operations: PUBLIC_KEYS },
+    { path: "/api/health", endpoint: "health", handler: health(deps), operations: HEALTH },
+  ] as const satisfies readonly ClientRoute[];
+  const document = { path: "/openapi.json", endpoint: "openapi", operations: DOCUMENT } as const;
+  const handler = openApiDocument(deps, [...described, document]);
+  return [...described, { ...document, handler }];
 }

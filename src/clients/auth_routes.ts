@@ -1,4 +1,4 @@
-/** The handlers of validate, refresh and revoke. */
+/** Validate, refresh and revoke. */
 import * as v from "valibot";
 import { monthOf } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
@@ -7,6 +7,35 @@ import { andThen, optionalText, parseFields } from "../wire/mod.ts";
 import { type Outcome, reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp, renderRefresh, renderValidate } from "./license_answer.ts";
+import {
+  type EndpointOperation,
+  EXAMPLE_LICENSE,
+  jsonBody,
+  WITH_BODY,
+  WITH_GOOD_KEY,
+  WITH_KEY,
+} from "./operation.ts";
+
+/** What validate does. */
+export const VALIDATE: EndpointOperation = {
+  id: "validateKey",
+  summary: "Check a key",
+  description: "Returns its account, tier, features and quota.",
+  request: jsonBody("KeyRequest", {}),
+  success: {
+    schema: "Validation",
+    description: "The key is valid",
+    example: {
+      valid: true,
+      user_id: "usr_019a0000000070008000000000000000",
+      email: "ada@example.org",
+      name: "Ada",
+      organization: "Example Laboratory",
+      ...EXAMPLE_LICENSE,
+    },
+  },
+  codes: [...WITH_GOOD_KEY, ...WITH_BODY, "QUOTA_EXCEEDED"],
+};
 
 /** Creates the handler that checks a key and returns its account, tier, features and quota. */
 export function validate({ authenticator, clock }: HandlerDeps): Handler {
@@ -20,6 +49,20 @@ export function validate({ authenticator, clock }: HandlerDeps): Handler {
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
 }
 
+/** What refresh does. */
+export const REFRESH: EndpointOperation = {
+  id: "refreshKey",
+  summary: "Get a key's license and quota again",
+  description: "Also works when the quota is used up.",
+  request: jsonBody("KeyRequest", {}),
+  success: {
+    schema: "Refresh",
+    description: "The key is valid",
+    example: { valid: true, ...EXAMPLE_LICENSE },
+  },
+  codes: [...WITH_GOOD_KEY, ...WITH_BODY],
+};
+
 /** Creates the handler that returns tier and quota, also when the quota is used up: clients need the reset time. */
 export function refresh({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
@@ -28,6 +71,20 @@ export function refresh({ authenticator, clock }: HandlerDeps): Handler {
   };
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "refresh", body), answer);
 }
+
+/** What revoke does. */
+export const REVOKE: EndpointOperation = {
+  id: "revokeKey",
+  summary: "Revoke a key permanently",
+  description: "A suspended or expired key can be revoked too. A revocation cannot be undone.",
+  request: jsonBody("RevocationRequest", { reason: "A laptop was lost" }),
+  success: {
+    schema: "Revocation",
+    description: "From now on the key is refused",
+    example: { revoked: true, message: "The API key has been revoked permanently" },
+  },
+  codes: [...WITH_KEY, ...WITH_BODY, "KEY_NOT_FOUND"],
+};
 
 /** The fields of a revocation besides the key. */
 export const revocation = v.object({ reason: optionalText(2_000) });

@@ -1,4 +1,4 @@
-/** The handlers of signed licenses: the license of a key, and the public keys that verify it. */
+/** Signed licenses: the license of a key, and the public keys that verify it. */
 import * as v from "valibot";
 import { toTimestamp } from "../base/calendar.ts";
 import { isRefusal } from "../base/refusal.ts";
@@ -7,12 +7,42 @@ import { NONCE, NOT_OFFLINE, SIGNED_FINGERPRINT } from "../licensing/signed_lice
 import { isKnown, parseFields } from "../wire/mod.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
+import {
+  type EndpointOperation,
+  jsonBody,
+  type Operations,
+  WITH_BODY,
+  WITH_GOOD_KEY,
+  withHead,
+} from "./operation.ts";
 
 /** The fields of a request for a license besides the key. */
 export const licenseFields = v.object({
   nonce: v.nullish(parsedField(NONCE)),
   fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
 });
+
+/** What the request for a signed license does. */
+export const LICENSE: EndpointOperation = {
+  id: "getLicense",
+  summary: "Get a signed license, to be verified without a network",
+  description:
+    "A compact JWS (EdDSA). Verify it with the keys of `/.well-known/jwks.json`, which a client should pin. Also " +
+    "works when the quota is used up. If the license counts machines, it is signed only for an active one (`fingerprint` of " +
+    "8 to 200 characters), whose place is then taken until the end of the signed license, also if it is released.",
+  request: jsonBody("LicenseRequest", { fingerprint: "workstation-7" }),
+  success: {
+    schema: "License",
+    description: "The license",
+    example: {
+      license: "eyJhbGciOiJFZERTQSIsInR5cCI6ImxpY2Vuc2Urand0Iiwia2lkIjoi….….…",
+      expires_at: "2026-11-27T00:00:00Z",
+      refresh_after: "2026-11-23T12:00:00Z",
+      kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+    },
+  },
+  codes: [...WITH_GOOD_KEY, ...WITH_BODY, "OFFLINE_NOT_ALLOWED", "MACHINE_NOT_FOUND"],
+};
 
 /** Creates the handler that signs the license of a key. It also answers when the quota is used up. */
 export function license({ authenticator, clock, licenseSigner, offlineDays }: HandlerDeps): Handler {
@@ -39,6 +69,19 @@ export function license({ authenticator, clock, licenseSigner, offlineDays }: Ha
     });
   };
 }
+
+/** What the request for the public keys does. */
+export const PUBLIC_KEYS: Operations = withHead(
+  {
+    id: "getPublicKeys",
+    summary: "Get the public keys that verify signed licenses",
+    description: "The signing key, its successor, and older keys whose licenses may still be in use.",
+    success: { schema: "PublicKeys", description: "A JWK set", headers: ["ETag"] },
+    others: [{ status: 304, description: "The keys have not changed", headers: ["ETag"] }],
+    codes: ["SERVICE_UNAVAILABLE"],
+  },
+  "The headers alone",
+);
 
 /** How long a client may keep the public keys. */
 const MAX_AGE_SECONDS = 3_600;

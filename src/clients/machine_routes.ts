@@ -1,4 +1,4 @@
-/** The handlers of machines: activate, heartbeat and release. */
+/** Machines: activate, heartbeat and release. */
 import { LRUCache } from "lru-cache";
 import * as v from "valibot";
 import { toTimestamp } from "../base/calendar.ts";
@@ -17,6 +17,7 @@ import { optionalText, parseFields } from "../wire/mod.ts";
 import { type CountOnce, RATE_LIMITED } from "./count_request.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
+import { type EndpointOperation, jsonBody, WITH_BODY, WITH_GOOD_KEY } from "./operation.ts";
 
 /** The fields of a heartbeat and a release besides the key. */
 export const machineFields = v.object({ fingerprint: parsedField(FINGERPRINT) });
@@ -27,6 +28,33 @@ export const activationFields = v.object({
   name: optionalText(200),
   platform: optionalText(200),
 });
+
+const EXAMPLE_FINGERPRINT = { fingerprint: "3f2c9a51-workstation-7" };
+const EXAMPLE_MACHINE = {
+  machine_id: "mch_019a0000000070008000000000000000",
+  expires_at: "2026-11-20T10:30:00Z",
+};
+const CODES = [...WITH_GOOD_KEY, ...WITH_BODY] as const;
+
+/** What activate does. */
+export const ACTIVATE: EndpointOperation = {
+  id: "activateMachine",
+  summary: "Take a place of the license for this machine",
+  description:
+    "A machine that holds a place keeps it, so the request can be repeated. A license without a limit for machines " +
+    "answers 200 and stores nothing.",
+  request: jsonBody("ActivationRequest", {
+    ...EXAMPLE_FINGERPRINT,
+    name: "Workstation 7",
+    platform: "linux",
+  }),
+  success: {
+    schema: "Activation",
+    description: "The machine holds a place",
+    example: { ...EXAMPLE_MACHINE, machines: { limit: 30, used: 12 } },
+  },
+  codes: [...CODES, "MACHINE_LIMIT_REACHED"],
+};
 
 /** Creates the handler that activates a machine. */
 export function activate({ authenticator, database, nameMachine, clock }: HandlerDeps): Handler {
@@ -57,6 +85,18 @@ const MAX_MACHINES = 100_000;
 
 /** Counts nothing beforehand: the handler of heartbeats knows only at the end which window counts. */
 const LATER: CountOnce = { wasCounted: () => true, note() {} };
+
+/** What a heartbeat does. */
+export const HEARTBEAT: EndpointOperation = {
+  id: "renewSeat",
+  summary: "Say that this machine still runs",
+  description:
+    "Renews its seat. At most 10 a minute for each machine that is active; all others count in the window of the key. " +
+    "After `MACHINE_NOT_FOUND` activate the machine again.",
+  request: jsonBody("MachineRequest", EXAMPLE_FINGERPRINT),
+  success: { schema: "Heartbeat", description: "The machine is active", example: EXAMPLE_MACHINE },
+  codes: [...CODES, "MACHINE_NOT_FOUND"],
+};
 
 /**
  * Creates the handler that renews the seat of a machine. A heartbeat of a machine that is active counts in the window of
@@ -100,6 +140,20 @@ export function heartbeat(deps: HandlerDeps): Handler {
     return isKnown || take() ? reply(renderMachine(seat)) : RATE_LIMITED;
   };
 }
+
+/** What release does. */
+export const RELEASE: EndpointOperation = {
+  id: "releaseMachine",
+  summary: "Give the place of this machine back",
+  description: "The place is free when the last license that was signed for the machine has ended.",
+  request: jsonBody("MachineRequest", EXAMPLE_FINGERPRINT),
+  success: {
+    schema: "Release",
+    description: "The machine is not active any more",
+    example: { released: true, machine_id: EXAMPLE_MACHINE.machine_id },
+  },
+  codes: [...CODES, "MACHINE_NOT_FOUND"],
+};
 
 /** Creates the handler that releases a machine. */
 export function release({ authenticator, database, nameMachine }: HandlerDeps): Handler {

@@ -1,11 +1,48 @@
-/** The handler of the list of models that a key may load. */
-
+/** The list of models that a key may load. */
 import { isRefusal, refuse } from "../base/refusal.ts";
 import { isStorableText } from "../database/mod.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
+import type { Brand } from "../licensing/mod.ts";
 import { createClientLists, type ListedFile } from "../models/mod.ts";
 import { readQuery } from "../wire/mod.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
+import { type EndpointOperation, parameters, WITH_GOOD_KEY } from "./operation.ts";
+
+/** What the request for the list does. */
+export function modelsListOperation({ modelTypes: [modelType = ""] }: Brand): EndpointOperation {
+  return {
+    id: "listModels",
+    summary: "List the models that a key may load",
+    description: "In byte order of their names. A filter that matches nothing gives an empty list.",
+    parameters: parameters("query", {
+      paradigm: ["Lists only models of this paradigm; empty means no filter", "motor_imagery"],
+      type: ["Lists only models of this type; empty means no filter", modelType],
+    }),
+    success: {
+      schema: "ModelList",
+      description: "The models",
+      example: {
+        models: [
+          {
+            name: "motor_imagery_4class_v1",
+            version: "1.0.0",
+            type: modelType,
+            paradigm: "motor_imagery",
+            n_features: 44,
+            n_classes: 4,
+            size_mb: 2.4,
+            download_url: "https://models.example.org/motor_imagery_4class_v1",
+            checksum: `sha256:${"ab".repeat(32)}`,
+            requires_license: "free",
+            metadata: { description: "Left hand, right hand, feet, tongue" },
+          },
+        ],
+        total: 1,
+      },
+    },
+    codes: WITH_GOOD_KEY,
+  };
+}
 
 /** Creates the handler that lists the models that a key may load. */
 export function modelsList({ authenticator, database, clock, links, publicUrl, log }: HandlerDeps): Handler {

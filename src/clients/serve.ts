@@ -21,20 +21,26 @@ import { createAccessLog, type LoggedRoute } from "./access_log.ts";
 import { Exchange, type HttpEnv, type Outcome, toResponse } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
+import type { Operations } from "./operation.ts";
 
 /** The name of an endpoint in log and metrics. The endpoints of `UnlimitedEndpoint` have no rate limit. */
 export type Endpoint = LimitedEndpoint | UnlimitedEndpoint;
 
 type UnlimitedEndpoint = "jwks" | "openapi" | "health";
 
-/** A path with its methods. Every other method gets 405. */
+/** A path with its operations. Every other method gets 405. */
 export interface ClientRoute {
-  readonly methods: readonly ("GET" | "HEAD" | "POST")[];
   readonly path: string;
   readonly endpoint: Endpoint;
+  readonly operations: Operations;
   readonly handler: Handler;
   /** True if a success changes something; then each success is logged. */
   readonly isChange?: boolean;
+}
+
+/** Returns the methods that a route answers. */
+export function methodsOf({ operations }: Pick<ClientRoute, "operations">): string[] {
+  return Object.keys(operations).map((method) => method.toUpperCase());
 }
 
 /** The route of a request, for the log and the metrics. */
@@ -90,8 +96,8 @@ export function createRouteHandlers(deps: HandlerDeps) {
 
   return {
     /** Turns the handler of a route into a handler for Hono. */
-    serve({ methods, endpoint, handler, isChange = false }: ClientRoute): MiddlewareHandler<HttpEnv> {
-      const answersHead = methods.includes("HEAD");
+    serve({ operations, endpoint, handler, isChange = false }: ClientRoute): MiddlewareHandler<HttpEnv> {
+      const answersHead = operations.head !== undefined;
       const route = { endpoint, isChange, metrics: requestMetrics.endpoint(endpoint) };
       const limited = isLimited(endpoint) ? endpoint : undefined;
 
@@ -123,7 +129,8 @@ export function createRouteHandlers(deps: HandlerDeps) {
     },
 
     /** Answers the methods that the path of a route does not have: 405 with the methods that it has. */
-    refuseOthers({ methods, endpoint }: ClientRoute): MiddlewareHandler<HttpEnv> {
+    refuseOthers({ operations, endpoint }: ClientRoute): MiddlewareHandler<HttpEnv> {
+      const methods = methodsOf({ operations });
       const route = { endpoint, metrics: requestMetrics.endpoint(endpoint) };
       return (c) => {
         const exchange = new Exchange(c, clock);
@@ -141,7 +148,8 @@ export function createRouteHandlers(deps: HandlerDeps) {
   };
 }
 
-function isLimited(endpoint: Endpoint): endpoint is LimitedEndpoint {
+/** Tells whether the requests of an endpoint count in a window. */
+export function isLimited(endpoint: Endpoint): endpoint is LimitedEndpoint {
   return endpoint !== "jwks" && endpoint !== "openapi" && endpoint !== "health";
 }
 

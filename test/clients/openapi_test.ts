@@ -1,10 +1,11 @@
 /** The OpenAPI document is valid and complete, and the service's real answers match it. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { createApp } from "../../src/clients/app.ts";
 import type { AppOptions } from "../../src/clients/app_options.ts";
 import { createRequestMetrics } from "../../src/clients/metrics/request_metrics.ts";
-import { renderDocument } from "../../src/clients/openapi/document.ts";
 import { createBrand } from "../../src/licensing/mod.ts";
 import { compileSchema, type JsonSchema } from "../hostile_input/json_schema.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -38,6 +39,17 @@ beforeAll(async () => {
   document = JSON.parse(text);
   rules = readPaths(document);
 });
+
+/** Creates the app of a service with other settings. It can answer what needs neither a key nor the database. */
+function appWith(options: Partial<AppOptions>) {
+  const parts = { brand, requestMetrics: createRequestMetrics(), log: silentLog };
+  const all = { ...service.config, ...parts, clock: systemClock, isStopping: () => false, ...options };
+  return createApp(all as unknown as AppOptions);
+}
+
+async function documentWith(options: Partial<AppOptions>): Promise<Document> {
+  return await (await appWith(options).request("/openapi.json", {}, { address: () => "127.0.0.1" })).json();
+}
 
 /** Yields every object in a value, at any depth. */
 function* objectsIn(value: unknown): Generator<Document> {
@@ -131,8 +143,7 @@ describe("The document", () => {
   });
 
   test("has every path of the service, with every method", async () => {
-    const options = { ...service.config, brand, requestMetrics: createRequestMetrics() };
-    const { routes } = createApp(options as unknown as AppOptions);
+    const { routes } = appWith({});
     const served: [path: string, methods: string[]][] = [];
     for (const path of new Set(routes.map((route) => route.path))) {
       const { headers } = await service.send(path, { method: "DELETE" });
@@ -176,13 +187,12 @@ describe("The document", () => {
     expect(seen).toBeGreaterThan(60);
   });
 
-  test("names the public URL with its prefix, or / if no public URL is set", () => {
-    const serversOf = (publicUrl: string | undefined) =>
-      JSON.parse(renderDocument({ brand, limits: LIMITS, publicUrl })).servers;
-    expect(serversOf("https://licenses.example.org/prefix")).toEqual([
+  test("names the public URL with its prefix, or / if no public URL is set", async () => {
+    const serversOf = async (publicUrl: string | undefined) => (await documentWith({ publicUrl })).servers;
+    expect(await serversOf("https://licenses.example.org/prefix")).toEqual([
       { url: "https://licenses.example.org/prefix" },
     ]);
-    expect(serversOf(undefined)).toEqual([{ url: "/" }]);
+    expect(await serversOf(undefined)).toEqual([{ url: "/" }]);
   });
 
   test("has the properties that generators and linters require", () => {
@@ -211,11 +221,9 @@ describe("The document", () => {
     }
   });
 
-  test("has the brand's words and the configured limits", () => {
+  test("has the brand's words and the configured limits", async () => {
     const acme = createBrand("acme", { installerHost: "forge" });
-    const other: Document = JSON.parse(
-      renderDocument({ brand: acme, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
-    );
+    const other = await documentWith({ brand: acme, limits: { ...LIMITS, models: 0, downloads: 0 } });
     expect(other.paths["/v1/installer/forge-token"]).toHaveProperty("get");
     expect(other.components.schemas?.RepositoryToken.required).toContain("forge_token");
     expect(other.components.schemas?.KeyRequest.properties.api_key.pattern).toStartWith("^acme_(live|test)_");
@@ -231,10 +239,8 @@ describe("The document", () => {
     expect(statuses).toEqual(["206", "416"]);
   });
 
-  test("has the same answers and headers if a limit is switched off", () => {
-    const withoutLimits: Document = JSON.parse(
-      renderDocument({ brand, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
-    );
+  test("has the same answers and headers if a limit is switched off", async () => {
+    const withoutLimits = await documentWith({ limits: { ...LIMITS, models: 0, downloads: 0 } });
     for (const path of ["/v1/models/list", "/v1/models/download/{name}/{version}"]) {
       const { responses } = withoutLimits.paths[path]?.get ?? { responses: {} };
       expect(responses).toEqual(document.paths[path]?.get?.responses ?? {});

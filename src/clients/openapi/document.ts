@@ -3,7 +3,7 @@
  *
  * Bodies come from the schemas that check them (`schemas.ts`), statuses from the table of codes, names from the brand,
  * and numbers from the limits in the settings. Facts that the program states nowhere else, such as the codes that an
- * endpoint may answer, are in `operations.ts`.
+ * endpoint may answer, stand beside its handler.
  */
 import type { ClientCode } from "../../base/refusal.ts";
 import {
@@ -18,12 +18,15 @@ import {
 } from "../../wire/mod.ts";
 import type { AppOptions } from "../app_options.ts";
 import { API_VERSION } from "../health_routes.ts";
-import type { EndpointOperation } from "./operation.ts";
-import { operations } from "./operations.ts";
+import type { EndpointOperation } from "../operation.ts";
+import { type ClientRoute, isLimited } from "../serve.ts";
 import { createSchemas } from "./schemas.ts";
 
 /** The limits are requests a minute; 0 means no limit. */
 export type DocumentOptions = Pick<AppOptions, "brand" | "publicUrl" | "limits">;
+
+/** What the document needs of a route. */
+export type DescribedRoute = Pick<ClientRoute, "path" | "endpoint" | "operations">;
 
 /** The description of each header of answers, by its name. */
 const HEADERS = {
@@ -53,9 +56,17 @@ const TAGS = {
 /** The codes that every endpoint may answer. */
 const EVERYWHERE: readonly ClientCode[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
 
-/** Renders the document. It depends only on the options, and holds no key. */
-export function renderDocument({ brand, limits, publicUrl }: DocumentOptions): string {
-  const all = operations(brand).map((operation) => toOperation(operation, limits));
+/** Renders the document of the routes. It depends only on the options, and holds no key. */
+export function renderDocument(
+  { brand, limits, publicUrl }: DocumentOptions,
+  routes: readonly DescribedRoute[],
+): string {
+  const all = routes.flatMap((route) =>
+    METHODS.flatMap((method) => {
+      const operation = route.operations[method];
+      return operation === undefined ? [] : [toOperation(operation, { route, method, limits })];
+    }),
+  );
   return renderOpenApi(all, {
     info: {
       title: "Licensing and model registry",
@@ -90,28 +101,41 @@ export function renderDocument({ brand, limits, publicUrl }: DocumentOptions): s
   });
 }
 
+const METHODS = ["get", "head", "post"] as const;
+type Method = (typeof METHODS)[number];
+
+interface Place extends Pick<DocumentOptions, "limits"> {
+  readonly route: DescribedRoute;
+  readonly method: Method;
+}
+
 /** Adds what follows from the path, the method and the limit of an endpoint. */
-function toOperation(operation: EndpointOperation, limits: DocumentOptions["limits"]): DescribedOperation {
-  const { path, summary, description, limit, codes } = operation;
-  const perMinute = limit === undefined ? 0 : limits[limit];
+function toOperation(
+  operation: EndpointOperation,
+  { route: { path, endpoint }, method, limits }: Place,
+): DescribedOperation {
+  const { summary, description, codes } = operation;
+  const isCounted = isLimited(endpoint);
+  const perMinute = isCounted ? limits[endpoint] : 0;
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   return {
     ...operation,
+    path: path.replaceAll(/:(\w+)/g, "{$1}"),
+    method,
     about: {
       summary,
-      tags: [limit === undefined ? "service" : (path.split("/")[2] ?? "")],
+      tags: [isCounted ? (path.split("/")[2] ?? "") : "service"],
       description: sentences.filter((sentence) => sentence !== undefined).join(" ") || undefined,
-      security: securityOf(operation),
+      security: isCounted ? securityOf(operation, method) : [],
     },
     // The headers are listed also if the limit is off: a client that is generated now must handle a limit set later.
-    isCounted: limit !== undefined,
+    isCounted,
     codes: [...codes, ...EVERYWHERE],
   };
 }
 
 /** Returns the places where the key may be; an empty place means the body, or a signed address. */
-function securityOf({ limit, method, isLink }: EndpointOperation): Json[] {
-  if (limit === undefined) return [];
+function securityOf({ isLink }: EndpointOperation, method: Method): Json[] {
   const inQuery = method === "get" ? [{ ApiKeyQuery: [] }] : [];
   const elsewhere = method === "post" || isLink === true ? [{}] : [];
   return [{ ApiKeyHeader: [] }, ...inQuery, ...elsewhere];

@@ -1,18 +1,21 @@
-/** The type of an operation of clients, and the values that several operations share. */
+/**
+ * What the OpenAPI document says of an operation: its purpose, its request, its answers and its codes. Each stands beside
+ * the handler that carries it out; path, method and limit come from the table of routes.
+ */
+import type { ClientCode } from "../base/refusal.ts";
+import type { DescribedOperation, Json } from "../wire/mod.ts";
 
-import type { ClientCode } from "../../base/refusal.ts";
-import type { DescribedOperation, Json, LimitedEndpoint } from "../../wire/mod.ts";
-
-/** An operation without what `document.ts` adds to each. */
 export interface EndpointOperation
-  extends Omit<DescribedOperation, "about" | "isCounted">,
+  extends Pick<DescribedOperation, "id" | "parameters" | "request" | "success" | "others">,
     Pick<DescribedOperation["about"], "summary" | "description"> {
-  readonly limit?: LimitedEndpoint;
   /** True if a signed address works in place of a key. */
   readonly isLink?: boolean;
   /** The codes of its refusals, besides those of every endpoint. */
   readonly codes: readonly ClientCode[];
 }
+
+/** The operations of a path, by their methods. */
+export type Operations = { readonly [Method in "get" | "head" | "post"]?: EndpointOperation };
 
 export const WITH_KEY: readonly ClientCode[] = [
   "MISSING_KEY",
@@ -45,3 +48,17 @@ export function parameters(
     return example === undefined ? base : { ...base, example };
   });
 }
+
+/** Returns an operation with GET, and the same with HEAD. */
+export function withHead(get: EndpointOperation, description: string): Operations {
+  const id = get.id.replace("get", "head");
+  return { get, head: { ...get, id, success: { ...get.success, description } } };
+}
+
+/** What validate and refresh say of a license in examples. */
+export const EXAMPLE_LICENSE = {
+  license_type: "research",
+  features: ["batch_inference", "streaming", "training", "calibration", "model_export"],
+  quota: { monthly_limit: 50_000, used: 1_200, remaining: 48_800, resets_at: "2026-12-01T00:00:00Z" },
+  expires_at: "2027-11-20T00:00:00Z",
+};
