@@ -61,7 +61,7 @@ export interface LicenseRequest extends RequestedPlaces {
   /** Inferences a month; the tier's limit by default. */
   readonly monthlyLimit?: number | undefined;
   readonly expiresAt: Date;
-  /** The operator's own name for the license; `TEXTS` has its rule. */
+  /** The operator's own name for the license; `TEXT_RULES` has its rule. */
   readonly externalId?: string | undefined;
   readonly now: Date;
 }

@@ -100,6 +100,6 @@ export {
   TOO_WIDE,
   toSearched,
 } from "./search_accounts.ts";
-export { ACCOUNT, ACCOUNT_CONDITION, TEXTS } from "./text_rules.ts";
+export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";

@@ -10,7 +10,7 @@ import { redactKeys } from "../base/secrets/mod.ts";
 import { isStorableText, lineOf } from "../database/mod.ts";
 import { parseEmail } from "./accounts.ts";
 
-export const TEXTS = {
+export const TEXT_RULES = {
   email: withoutKeys({
     expects: "an e-mail address",
     keywords: { minLength: 3, maxLength: 254, format: "email" },

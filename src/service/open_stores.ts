@@ -1,5 +1,5 @@
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
-import { readTlsIdentity } from "../base/tls/mod.ts";
+import { loadCertificate } from "../base/tls/mod.ts";
 import { migrate, migrations, openDatabase } from "../database/mod.ts";
 import { refuseAdminListener } from "../installation/config/mod.ts";
 import {
@@ -31,7 +31,7 @@ export async function openStores(options: ServiceOptions, order: StopOrder) {
   if (isRefusal(app)) return app;
   const provider = config.provider && openProvider(config.provider, { clock, log });
   if (isRefusal(provider)) return provider;
-  const tls = config.tls && readTlsIdentity(config.tls);
+  const tls = config.tls && loadCertificate(config.tls);
   if (isRefusal(tls)) return tls;
   const servedFiles = openServedFiles({ place: config, clock, log });
   if (isRefusal(servedFiles)) return servedFiles;

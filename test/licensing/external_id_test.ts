@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { TEXTS } from "../../src/licensing/mod.ts";
+import { TEXT_RULES } from "../../src/licensing/mod.ts";
 
-describe("TEXTS.external_id", () => {
+describe("TEXT_RULES.external_id", () => {
   for (const text of [
     "7",
     " ",
@@ -12,15 +12,15 @@ describe("TEXTS.external_id", () => {
     "x".repeat(255),
     "😀".repeat(255),
   ]) {
-    test(`TEXTS.external_id accepts ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
-      expect(TEXTS.external_id.parse(text)).toBe(text);
+    test(`TEXT_RULES.external_id accepts ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
+      expect(TEXT_RULES.external_id.parse(text)).toBe(text);
     });
   }
 
   const wrong = ["", "x".repeat(256), "a\nb", "a\u0000b", "a\u007fb", "a\u0085b", "a\u2028b", "a\u202eb"];
   for (const text of [...wrong, "a\u200bb", "\ud800", "\ufffd", `svc_live_${"0".repeat(48)}`]) {
-    test(`TEXTS.external_id refuses ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
-      expect(TEXTS.external_id.parse(text)).toBeUndefined();
+    test(`TEXT_RULES.external_id refuses ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
+      expect(TEXT_RULES.external_id.parse(text)).toBeUndefined();
     });
   }
 });

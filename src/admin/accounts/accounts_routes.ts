@@ -12,7 +12,7 @@ import {
   renderRenewal,
   renderWithErasure,
   renewAccount,
-  TEXTS,
+  TEXT_RULES,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
@@ -99,8 +99,8 @@ export const ACCOUNT_ROUTES = [
     summary: "Change an account's name or organization",
     path: accountFor("update account"),
     body: changeOf({
-      name: v.optional(parsedField(TEXTS.name)),
-      organization: v.optional(parsedField(TEXTS.organization)),
+      name: v.optional(parsedField(TEXT_RULES.name)),
+      organization: v.optional(parsedField(TEXT_RULES.organization)),
     }),
     success: {
       schema: v.object({

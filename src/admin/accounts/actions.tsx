@@ -13,7 +13,7 @@ import {
   type Renewable,
   type RenewedLicense,
   renewAccount,
-  TEXTS,
+  TEXT_RULES,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
@@ -46,8 +46,8 @@ const change: AccountAction = action({
     </>
   ),
   entries: {
-    name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.name))),
-    organization: v.pipe(TEXT, parsedField(TEXTS.organization)),
+    name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXT_RULES.name))),
+    organization: v.pipe(TEXT, parsedField(TEXT_RULES.organization)),
   },
   perform: ({ of: { uuid, email }, fields: { name = nameFor(email), organization }, by, visit }) =>
     updateAccount(visit.options.database, { uuid, name, organization, ...by }),

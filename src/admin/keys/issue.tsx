@@ -6,7 +6,7 @@ import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import { type IssueRequest, issueKey, listKeys } from "../../licensing/keys/mod.ts";
-import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXTS } from "../../licensing/mod.ts";
+import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXT_RULES } from "../../licensing/mod.ts";
 import { refuseOldProof } from "../../operators/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
@@ -35,10 +35,10 @@ const MOST_LISTED = 20;
 
 /** The fields of the form. Their rules are those of the API. */
 const ENTRIES = {
-  email: v.pipe(TEXT, parsedField(TEXTS.email)),
+  email: v.pipe(TEXT, parsedField(TEXT_RULES.email)),
   tier: v.pipe(TEXT, TIER_FIELD),
-  name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.name))),
-  organization: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXTS.organization))),
+  name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXT_RULES.name))),
+  organization: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXT_RULES.organization))),
   external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
   mode: v.pipe(TEXT, MODE_FIELD),
   ...EXPIRY_ENTRIES,

@@ -16,7 +16,7 @@ import {
   renderKey,
   repeatIssue,
 } from "../../licensing/keys/mod.ts";
-import { oneYearAfter, refuseNewKey, refuseUnknownKey, TEXTS } from "../../licensing/mod.ts";
+import { oneYearAfter, refuseNewKey, refuseUnknownKey, TEXT_RULES } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
   EXPIRY_FIELD,
@@ -33,12 +33,12 @@ import { answerKeyOnce } from "./key_once.ts";
 import { EXPLANATION, ISSUED_KEY, KEY, USAGE_BY_DAY } from "./key_schemas.ts";
 
 const newKeyFields = v.strictObject({
-  email: parsedField(TEXTS.email, {
+  email: parsedField(TEXT_RULES.email, {
     description: "The account's e-mail; a new account is made for a new e-mail",
   }),
   tier: TIER_FIELD,
-  name: v.nullish(parsedField(TEXTS.name)),
-  organization: v.nullish(parsedField(TEXTS.organization)),
+  name: v.nullish(parsedField(TEXT_RULES.name)),
+  organization: v.nullish(parsedField(TEXT_RULES.organization)),
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),

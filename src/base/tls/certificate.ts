@@ -4,7 +4,7 @@ import type { Log } from "../log.ts";
 import type { Listener } from "../platform/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
-import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./tls_files.ts";
+import { type LoadedCertificate, loadCertificate, type TlsFiles, tlsWarning } from "./tls_files.ts";
 
 export interface CertificateOptions {
   /** The files that a reload reads again. */
@@ -18,7 +18,10 @@ export interface CertificateOptions {
 export type Certificate = ReturnType<typeof createCertificate>;
 
 /** Creates the part that warns before the certificate expires, and replaces it on request. */
-export function createCertificate(first: TlsIdentity, { files, listeners, clock, log }: CertificateOptions) {
+export function createCertificate(
+  first: LoadedCertificate,
+  { files, listeners, clock, log }: CertificateOptions,
+) {
   let shown = first;
   let isStopped = false;
 
@@ -29,7 +32,7 @@ export function createCertificate(first: TlsIdentity, { files, listeners, clock,
 
   async function reload(): Promise<void> {
     if (isStopped) return;
-    const found = readTlsIdentity(files);
+    const found = loadCertificate(files);
     const refusal = isRefusal(found) ? found.sentence : whyWorse(found, shown, clock.now());
     if (refusal !== undefined) return keep(refusal);
     if (isRefusal(found) || found.fingerprint === shown.fingerprint) {
@@ -78,7 +81,7 @@ const COPIED =
   "`systemctl restart claviger`";
 
 /** A certificate that clients refuse must not replace one that they accept. */
-function whyWorse(found: TlsIdentity, shown: TlsIdentity, now: Date): string | undefined {
-  const isGood = ({ validFrom, expiresAt }: TlsIdentity) => validFrom <= now && expiresAt > now;
+function whyWorse(found: LoadedCertificate, shown: LoadedCertificate, now: Date): string | undefined {
+  const isGood = ({ validFrom, expiresAt }: LoadedCertificate) => validFrom <= now && expiresAt > now;
   return isGood(shown) && !isGood(found) ? tlsWarning(found, now) : undefined;
 }

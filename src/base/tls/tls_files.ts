@@ -19,7 +19,7 @@ export interface TlsFiles {
   readonly isCopy?: true | undefined;
 }
 
-export interface TlsIdentity extends TlsPair {
+export interface LoadedCertificate extends TlsPair {
   readonly validFrom: Date;
   readonly expiresAt: Date;
   /** SHA-256, as `openssl x509 -fingerprint -sha256` prints it. */
@@ -30,7 +30,7 @@ export interface TlsIdentity extends TlsPair {
 const RENEWAL_DAYS = 14;
 
 /** Reads both files. Refuses files that are unreadable, are not PEM, or do not belong together. */
-export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | Refusal {
+export function loadCertificate({ certFile, keyFile }: TlsFiles): LoadedCertificate | Refusal {
   const certificate = readText(certFile, "certificate");
   if (isRefusal(certificate)) return certificate;
   const privateKey = readText(keyFile, "key");
@@ -53,7 +53,7 @@ export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | 
 
 /** Returns why clients refuse the certificate now or will refuse it soon; undefined if they accept it. */
 export function tlsWarning(
-  { validFrom, expiresAt }: Pick<TlsIdentity, "validFrom" | "expiresAt">,
+  { validFrom, expiresAt }: Pick<LoadedCertificate, "validFrom" | "expiresAt">,
   now: Date,
 ): string | undefined {
   if (expiresAt <= now) return `The certificate expired at ${toTimestamp(expiresAt)}: clients refuse it`;

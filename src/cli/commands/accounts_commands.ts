@@ -12,7 +12,7 @@ import {
   renderRenewal,
   renderWithErasure,
   renewAccount,
-  TEXTS,
+  TEXT_RULES,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
@@ -73,8 +73,8 @@ const update = databaseCommand({
   description: "change an account's name or organization",
   arguments: ACCOUNT_NAME,
   options: {
-    name: option("the new name", TEXTS.name),
-    organization: option("the new organization", TEXTS.organization),
+    name: option("the new name", TEXT_RULES.name),
+    organization: option("the new organization", TEXT_RULES.organization),
   },
   check: ({ name, organization }) =>
     name === undefined && organization === undefined ? "give --name or --organization" : undefined,

@@ -2,7 +2,7 @@
 
 import { silentLog } from "../../base/log.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { readTlsIdentity, tlsWarning } from "../../base/tls/mod.ts";
+import { loadCertificate, tlsWarning } from "../../base/tls/mod.ts";
 import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
 import { isReadable } from "../../installation/doctor/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
@@ -63,7 +63,7 @@ export function checkFiles(config: Config, { clock }: Pick<Invocation, "clock">)
     );
     return { warnings };
   }
-  const identity = tls && readTlsIdentity(tls);
+  const identity = tls && loadCertificate(tls);
   if (isRefusal(identity)) return { warnings, fault: identity };
   const warning = identity && tlsWarning(identity, clock.now());
   if (warning !== undefined) warnings.push(warning);

@@ -22,7 +22,7 @@ import {
   renderEffects,
   renderPlaces,
   SEAT_MINUTES,
-  TEXTS,
+  TEXT_RULES,
   TIERS,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
@@ -106,7 +106,7 @@ const externalId = databaseCommand({
   description: "give the key's license another name of your own, such as an order number",
   arguments: {
     ...KEY_ID,
-    name: required("the name, or none to remove it", orNone(TEXTS.external_id)),
+    name: required("the name, or none to remove it", orNone(TEXT_RULES.external_id)),
   },
   options: REASON,
   run: ({ id, name }, call) =>

@@ -26,7 +26,7 @@ import {
   MONTHLY_LIMIT,
   oneYearAfter,
   SEAT_MINUTES,
-  TEXTS,
+  TEXT_RULES,
   TIERS,
 } from "../../licensing/mod.ts";
 import {
@@ -52,10 +52,10 @@ const issue = databaseCommand({
   name: "issue",
   description: "issue a key; it is shown only once",
   options: {
-    email: required("the account's e-mail; a new account is made for a new e-mail", TEXTS.email),
+    email: required("the account's e-mail; a new account is made for a new e-mail", TEXT_RULES.email),
     tier: required("the license's tier", TIERS),
-    name: option("the account holder's name; by default the e-mail", TEXTS.name),
-    organization: option("the account's organization", TEXTS.organization),
+    name: option("the account holder's name; by default the e-mail", TEXT_RULES.name),
+    organization: option("the account's organization", TEXT_RULES.organization),
     mode: option("the key's mode", MODES, { default: "live" }),
     expiresAt: option(
       "when the key expires: its last day, a time in ISO 8601, or never; by default in a year",
@@ -67,7 +67,7 @@ const issue = databaseCommand({
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
     seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
-    externalId: option("your own name for the license, such as an order number", TEXTS.external_id, {
+    externalId: option("your own name for the license, such as an order number", TEXT_RULES.external_id, {
       as: "id",
     }),
   },

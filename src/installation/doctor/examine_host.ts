@@ -14,7 +14,7 @@ import type { Clock } from "../../base/clock.ts";
 import { findSystemUser } from "../../base/host/mod.ts";
 import { isLoopback, originOf, toReachedHost } from "../../base/listener_url.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { readTlsIdentity, tlsWarning } from "../../base/tls/mod.ts";
+import { loadCertificate, tlsWarning } from "../../base/tls/mod.ts";
 import { openGitHubApp, tryGitHubApp } from "../../models/repository_token/mod.ts";
 import type { Config } from "../config/mod.ts";
 import type { ServingAt } from "../mod.ts";
@@ -149,7 +149,7 @@ async function examineTls({ config, clock, serving }: HostContext): Promise<Chec
       : ok("none: only a proxy or this machine should call the service");
   }
   const found = [tls.certFile, tls.keyFile].every(isReadable)
-    ? readTlsIdentity(tls)
+    ? loadCertificate(tls)
     : serving && (await askCertificate(new URL(toUrl(serving)), { timeoutMs: HEALTH_LIMIT_MS }));
   if (found === undefined) {
     const unreadable = [tls.certFile, tls.keyFile].filter((file) => !isReadable(file)).join(" and ");

@@ -27,7 +27,7 @@ import {
   nameFor,
   oneYearAfter,
   SEAT_MINUTES,
-  TEXTS,
+  TEXT_RULES,
   TIERS,
   withPlaces,
 } from "../mod.ts";
@@ -44,9 +44,9 @@ const importLine = v.strictObject({
     ),
   ),
   mode: v.optional(wordField(MODES)),
-  email: parsedField(TEXTS.email),
-  name: v.optional(parsedField(TEXTS.name)),
-  organization: v.optional(parsedField(TEXTS.organization), ""),
+  email: parsedField(TEXT_RULES.email),
+  name: v.optional(parsedField(TEXT_RULES.name)),
+  organization: v.optional(parsedField(TEXT_RULES.organization), ""),
   tier: wordField(TIERS),
   /** By default one year after the import. */
   expires_at: v.nullish(parsedField(EXPIRY)),
@@ -54,7 +54,7 @@ const importLine = v.strictObject({
   max_machines: v.nullish(numberField(MAX_MACHINES)),
   seat_minutes: v.nullish(numberField(SEAT_MINUTES)),
   used: v.nullish(numberField(MONTHLY_LIMIT), 0),
-  external_id: v.nullish(parsedField(TEXTS.external_id)),
+  external_id: v.nullish(parsedField(TEXT_RULES.external_id)),
 });
 
 export type ImportLine = v.InferInput<typeof importLine>;

@@ -7,7 +7,7 @@ import { type Condition, type ConditionValues, condition, YES } from "../../base
 import { type Rule, wholeNumber } from "../../base/rule.ts";
 import type { Fragment, Sql } from "../../database/mod.ts";
 import { DAYS_OF_FILTER, KEY_SORTS, type KeyFilter, toOrder } from "../../licensing/keys/mod.ts";
-import { ACCOUNT_CONDITION, LISTED_STATES, MODES, TEXTS, TIERS } from "../../licensing/mod.ts";
+import { ACCOUNT_CONDITION, LISTED_STATES, MODES, TEXT_RULES, TIERS } from "../../licensing/mod.ts";
 import { MOST_SORTED } from "./_figure_statements.ts";
 import { type FigureName, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
 
@@ -40,7 +40,7 @@ function stored<Of extends Condition>(of: Of, { figure, also, select }: StoredCo
 /** The conditions by their names. A search for accounts comes on top of them. */
 export const KEY_CONDITIONS = {
   account: ACCOUNT_CONDITION,
-  external_id: condition("only the keys of the license with this name", TEXTS.external_id, {
+  external_id: condition("only the keys of the license with this name", TEXT_RULES.external_id, {
     as: "id",
   }),
   tier: condition("only keys of this tier", TIERS),

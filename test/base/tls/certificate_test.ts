@@ -7,7 +7,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { bunPlatform } from "../../../src/base/platform/bun/mod.ts";
 import type { Listener } from "../../../src/base/platform/mod.ts";
 import { isRefusal } from "../../../src/base/refusal.ts";
-import { createCertificate, readTlsIdentity } from "../../../src/base/tls/mod.ts";
+import { createCertificate, loadCertificate } from "../../../src/base/tls/mod.ts";
 import { makeCertificate, shownFingerprint } from "../../support/certificates.ts";
 import { createTestClock } from "../../support/clock.ts";
 import { useFolder } from "../../support/use_folder.ts";
@@ -16,7 +16,7 @@ const folder = useFolder();
 
 const readPair = (name: string, days: number) => {
   const files = makeCertificate(folder, name, days);
-  const tls = readTlsIdentity(files);
+  const tls = loadCertificate(files);
   if (isRefusal(tls)) throw new Error(tls.sentence);
   return { files, tls };
 };
@@ -66,7 +66,7 @@ test("createCertificate() warns at its start, renews it on every listener at a r
     return made;
   };
   put("ending", 3);
-  const tls = readTlsIdentity(files);
+  const tls = loadCertificate(files);
   if (isRefusal(tls)) throw new Error(tls.sentence);
   const answer = () => new Response("ok");
   const options = { host: "127.0.0.1", port: 0, maxBodyBytes: 1000, idleTimeoutSeconds: 30, answer, tls };

@@ -2,19 +2,19 @@ import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isRefusal } from "../../../src/base/refusal.ts";
-import { readTlsIdentity, type TlsIdentity, tlsWarning } from "../../../src/base/tls/mod.ts";
+import { type LoadedCertificate, loadCertificate, tlsWarning } from "../../../src/base/tls/mod.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import { sentenceOf } from "../../support/issue.ts";
 import { useFolder } from "../../support/use_folder.ts";
 
 const folder = useFolder();
 
-test("readTlsIdentity() reads every certificate of a chain, and shows the first", () => {
+test("loadCertificate() reads every certificate of a chain, and shows the first", () => {
   const [own, other] = [makeCertificate(folder, "own"), makeCertificate(folder, "other")];
   const certFile = join(folder, "chain");
   const read = (chain: string) => {
     writeFileSync(certFile, chain);
-    return readTlsIdentity({ certFile, keyFile: own.keyFile });
+    return loadCertificate({ certFile, keyFile: own.keyFile });
   };
   const found = read(own.certificate + other.certificate);
   expect(isRefusal(found) ? found : found.fingerprint).toBe(own.fingerprint);
@@ -27,7 +27,7 @@ test("readTlsIdentity() reads every certificate of a chain, and shows the first"
 
 describe("tlsWarning()", () => {
   const expiresAt = new Date("2026-12-31T12:00:00Z");
-  const identity = { validFrom: new Date("2026-10-01T12:00:00Z"), expiresAt } as TlsIdentity;
+  const identity = { validFrom: new Date("2026-10-01T12:00:00Z"), expiresAt } as LoadedCertificate;
 
   test.each([
     ["2026-10-01T11:59:59.999Z", "The certificate is valid only from 2026-10-01T12:00:00Z"],

@@ -16,7 +16,7 @@ import {
   SEAT_MINUTES,
   type Search,
   searchAccounts,
-  TEXTS,
+  TEXT_RULES,
   TIERS,
   TOO_MANY_MATCH,
 } from "../../../licensing/mod.ts";
@@ -64,7 +64,7 @@ export const PLACES = {
 export const PLACES_ENTRIES = v.partial(v.object(PLACES)).entries;
 
 /** The operator's own name for a license. */
-export const EXTERNAL_ID_FIELD = parsedField(TEXTS.external_id, {
+export const EXTERNAL_ID_FIELD = parsedField(TEXT_RULES.external_id, {
   description: "Your own name for the license, such as an order number; unique, and compared as bytes",
 });
 
