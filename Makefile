@@ -40,11 +40,11 @@ test: $(INSTALLED) ## Run the test suite (ARGS="test/licensing/keys" for a part 
 test-as-root: released ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
 	$(BUN) test/support/run_suite.ts --as-root $(ARGS)
 
-test-any-order: $(INSTALLED) ## Run the suite with the tests of each file in a random order (ARGS="--seed=7 test/usage").
+test-any-order: $(INSTALLED) ## Run the suite with the tests of each file in a random order (ARGS="--seed=7").
 	$(BUN) test/support/run_suite.ts --any-order $(ARGS)
 
 # A part of the proofs is run without the suite.
-prove: $(INSTALLED) $(if $(ARGS),,test-any-order) ## Run the slow proofs, test/**/*_proof.ts, after test-any-order (ARGS=--short: those below a minute; ARGS=test/usage: a part).
+prove: $(INSTALLED) $(if $(ARGS),,test-any-order) ## Run test-any-order, then the slow proofs (ARGS=--short for those of a minute, or a part).
 	$(BUN) test/support/run_suite.ts --proofs $(ARGS)
 
 check: check-style check-types check-imports ## Check format, lint, types and the direction of imports.

@@ -21,7 +21,7 @@ setDefaultTimeout(60_000);
 
 const asRoot = isRoot("the user whom .ci/run makes");
 /** What follows the name of a target tells its user, its umask and, with the text of a summary, its outcome. */
-const TELL = 'echo "$@ of $$(id -u) $$(umask)"; printf " 2 pass\\n 1 fail\\n"';
+const TELL = 'echo "$@ $(ARGS) of $$(id -u) $$(umask)"; printf " 2 pass\\n 1 fail\\n"';
 
 let folder = "";
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
@@ -54,16 +54,19 @@ function processesOf(uid: number | undefined): string[] {
   return pids.filter((pid) => lstatSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === uid);
 }
 
+const MACHINE = process.arch === "arm64" ? "arm64" : "x64";
+/** Each target with its ARGS. */
 const STEPS = [
-  "postgres",
-  "test-any-order",
-  "prove",
-  "check",
-  "build",
-  "test-executable",
-  "test-console",
-  "test-node",
+  `postgres ${MACHINE}`,
+  "test-any-order ",
+  "prove --short",
+  "check ",
+  "build ",
+  "test-executable ",
+  "test-console ",
+  "test-node ",
 ];
+const SMALL_DISK = "test/crash_test/short_proof.ts --test-name-pattern=small_disk";
 /** Those that run no tests. */
 const UNCOUNTED = ["postgres", "check", "build"];
 
@@ -76,7 +79,7 @@ describe(".ci/run", () => {
     const told = lines.filter((line) => / of \d+ /.test(line));
     const [, uid = ""] = / of (\d+) /.exec(told[0] ?? "") ?? [];
     expect(asRoot ? uid !== "0" : uid === String(process.getuid?.())).toBe(true);
-    const ofRoot = asRoot ? ["test-as-root of 0 0022", "prove of 0 0022"] : [];
+    const ofRoot = asRoot ? ["test-as-root  of 0 0022", `prove ${SMALL_DISK} of 0 0022`] : [];
     expect(told).toEqual([...STEPS.map((step) => `${step} of ${uid} 0002`), ...ofRoot]);
     expect(lines.some((line) => line.includes("run .ci/run as root"))).toBe(!asRoot);
     // Each counted step passes two tests and fails one.

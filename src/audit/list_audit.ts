@@ -69,7 +69,7 @@ export async function listAudit(
 export const AUDIT_ID = wholeNumber(1);
 
 /** Finds the position of the row with this id; undefined if there is none. */
-export async function findPosition(database: Database, id: number): Promise<string | undefined> {
+export async function findAuditPosition(database: Database, id: number): Promise<string | undefined> {
   const [row] = await database.read<{ position: string }>(
     (sql) => sql`select concat(xid, '.', id) as position from audit where id = ${id}::bigint`,
   );

@@ -25,7 +25,7 @@ export {
   type AuditRow,
   countAudit,
   countImport,
-  findPosition,
+  findAuditPosition,
   type ListedAuditRow,
   listAudit,
   PAGE_POSITION,

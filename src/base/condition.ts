@@ -1,6 +1,6 @@
 /**
- * The conditions of a list, declared once. Commands, API and console take names, values and sentences from the declaration:
- * `near_quota` is `--near-quota` of a command, and a field in an address.
+ * The conditions of a list, declared once. Commands, API and console take names, values and sentences from the
+ * declaration: `near_quota` is `--near-quota` of a command, and a field in an address.
  */
 import type { ParsingRule } from "./rule.ts";
 
@@ -8,7 +8,7 @@ import type { ParsingRule } from "./rule.ts";
 type Reader = readonly string[] | ParsingRule<unknown>;
 
 export interface Condition<Read extends Reader = Reader> {
-  /** The rows that the list then has, such as `only keys of this tier`. */
+  /** What the condition asks for, in the words of help and document, such as `only keys of this tier`. */
   readonly says: string;
   readonly reader: Read;
   /** What the help of a command calls the value, such as `days`. */

@@ -158,7 +158,8 @@ export async function buildPostgres(machine: Machine): Promise<string> {
 function removeAbandoned(): void {
   for (const name of readdirSync(dirname(UNFINISHED))) {
     const path = join(dirname(UNFINISHED), name);
-    if (!path.startsWith(UNFINISHED) || Date.now() - statSync(path).ctimeMs < ABANDONED_AFTER_MS) continue;
+    const beganMs = statSync(path, { throwIfNoEntry: false })?.ctimeMs ?? Date.now();
+    if (!path.startsWith(UNFINISHED) || Date.now() - beganMs < ABANDONED_AFTER_MS) continue;
     rmSync(path, { recursive: true, force: true });
   }
 }

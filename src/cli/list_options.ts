@@ -1,4 +1,6 @@
-/** What lists share: the options of conditions, `--search`, `--limit` and `--after`, and the note about further rows. */
+/**
+ * What lists share: the options of conditions, `--search`, `--limit` and `--after`, and the note about further rows.
+ */
 
 import {
   type Condition,

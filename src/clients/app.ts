@@ -7,7 +7,8 @@
  * The last check of a signed license is that the tier allows offline use.
  *
  * Hono checks path and method by the routes below. The next three checks are in `read_body.ts`, the checks from "key
- * present" to "not expired" in `authenticate.ts`, the others in the handler. `serve.ts` calls them in this order.
+ * present" to "not expired" in `authenticate.ts` and what it calls, the others in the handler. `serve.ts` calls them
+ * in this order.
  */
 import { Hono } from "hono";
 import { pathOf } from "../wire/mod.ts";

@@ -4,8 +4,8 @@
  *     key present → key format → look-up, which chooses the window → rate limit → known and active → not
  *     expired
  *
- * If the key was issued and is not revoked, the request counts in the window of the key, otherwise in the window
- * of the client address (see `count_request.ts`). A request that is refused before a window was chosen is counted in the
+ * If the key was issued and is not revoked, the request counts in the window of the key, otherwise in the window of
+ * the client address (see `count_request.ts`). A request that is refused before a window was chosen is counted in the
  * window of its address, but is not refused when that window is full (see `serve.ts`).
  *
  * The look-up comes before the limit: the requests of one client must not block a valid key of another client
@@ -19,6 +19,7 @@ import type { AppOptions } from "./app_options.ts";
 import { createAddressReader } from "./client_address.ts";
 import {
   type CountedKey,
+  type Counting,
   type CountOnce,
   countAgain,
   countAgainstAddress,
@@ -86,7 +87,7 @@ const MISSING_KEY = refuse(
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { directory, limiter, clock } = options;
   const addressOf = createAddressReader(options.trustedProxies);
-  const counting = { directory, limiter, clock, addressOf };
+  const counting: Counting = { directory, limiter, clock, addressOf };
   const readHash = createHashReader(options);
 
   function requireUsable(counted: CountedKey): KeyRecord | Refusal {

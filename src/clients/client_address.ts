@@ -1,4 +1,7 @@
-/** The group of client addresses that a request came from. Its window counts requests without a key that was issued. */
+/**
+ * The group of client addresses that a request came from. Its window counts requests whose key is revoked or was never
+ * issued.
+ */
 import { LRUCache } from "lru-cache";
 import { type TrustedProxies, toClientGroup } from "../base/rate_limits/mod.ts";
 import type { Exchange } from "./exchange.ts";

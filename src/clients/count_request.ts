@@ -3,8 +3,8 @@
  *
  * Which window: that of the key, if the key was issued and is not revoked; otherwise that of the client address.
  *
- * When: at once, if this process keeps the window of the key. Later, if several processes share it in the database. Not at
- * all, if the request belongs to a bundle of which a request was counted.
+ * When: at once, if this process keeps the window of the key. Later, if several processes share it in the database.
+ * Never, if another request of its bundle was counted.
  *
  * An answer from memory comes without a promise, and these functions create no closures: the runtime would allocate the
  * captured variables for each request.
@@ -36,7 +36,7 @@ export interface CountOnce {
 }
 
 /** The key to look up, and the endpoint whose window counts the request. */
-export interface KeyLookup {
+interface KeyLookup {
   /** Null for an invalid link. */
   readonly hash: KeyHash | null;
   readonly endpoint: LimitedEndpoint;
@@ -52,7 +52,7 @@ interface Found extends Omit<KeyLookup, "hash"> {
   readonly nowMs: number;
 }
 
-/** The key of a request that was counted; null if it was never issued. Or the refusal of a request that gets no further. */
+/** The result of counting: the key, null for a key that was never issued, or the refusal of the request. */
 export type CountedKey = KeyRecord | null | Refusal;
 
 export const RATE_LIMITED = CLIENT_REFUSALS.too_many_requests;

@@ -1,6 +1,6 @@
 /**
- * What the OpenAPI document says of an operation: its purpose, its request, its answers and its codes. Each stands beside
- * the handler that carries it out; path, method and limit come from the table of routes.
+ * What the OpenAPI document says of an operation: its purpose, its request, its answers and its codes. Each stands
+ * beside the handler that carries it out; path, method and limit come from the table of routes.
  */
 import type { ClientCode } from "../base/refusal.ts";
 import type { DescribedOperation, Json } from "../wire/mod.ts";

@@ -1,4 +1,4 @@
-/** What the state of a key says to a request with it. */
+/** The refusals of a request whose key is unknown, not active or expired. */
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { CLIENT_REFUSALS, INVALID_KEY, type KeyRecord } from "../licensing/keys/mod.ts";
 

@@ -7,11 +7,11 @@ export const USAGE_NAMES = ["tier", "mode"] as const;
 
 /** What a request for the use by day asks for, at every door. */
 export const USAGE_DAYS_CONDITIONS = {
-  from: condition("the first day, such as 2026-11-20; by default the thirty days until the last one", DAY, {
+  from: condition("the first day, such as 2026-11-20; by default 29 days before the last day", DAY, {
     as: "day",
   }),
   to: condition("the last day; by default today, UTC", DAY, { as: "day" }),
-  by: condition("divides the use of a day", USAGE_NAMES, { as: "what" }),
+  by: condition("how the use of a day is divided", USAGE_NAMES, { as: "what" }),
 } as const;
 
 export type UsageName = (typeof USAGE_NAMES)[number];

@@ -4,7 +4,7 @@ import { BODY_LIMIT_BYTES } from "./read_body.ts";
 
 const MEANINGS: Readonly<Record<ClientCode, string>> = {
   MISSING_KEY: "the request carries no key",
-  INVALID_FORMAT: "the text is no key",
+  INVALID_FORMAT: "the key is malformed",
   MISSING_EVENT_TYPE: "the event has no type",
   INVALID_REQUEST: "a field has a value that is not allowed",
   INVALID_KEY: "the key is unknown, suspended or revoked",
@@ -12,10 +12,10 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   KEY_EXPIRED: "the license or the key has expired",
   LICENSE_REQUIRED: "the model requires a higher tier",
   OFFLINE_NOT_ALLOWED: "licenses of this tier are not signed for use without a network",
-  MACHINE_LIMIT_REACHED: "every place of the license for machines is taken",
+  MACHINE_LIMIT_REACHED: "every place for machines of the license is taken",
   MACHINE_NOT_FOUND: "the machine is not active: it was released, or its seat ended",
   KEY_NOT_FOUND: "the key to revoke is unknown or already revoked",
-  NOT_FOUND: "there is no such path, or no such model that the key may see",
+  NOT_FOUND: "there is no such path or model, or the key may not see the model",
   METHOD_NOT_ALLOWED: "the path does not take the method",
   PAYLOAD_TOO_LARGE: `the body has more than ${BODY_LIMIT_BYTES} bytes`,
   UNSUPPORTED_MEDIA_TYPE: "the body is encoded",
@@ -42,19 +42,19 @@ const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
   SERVICE_UNAVAILABLE: "try again as `Retry-After` says",
 };
 
-/** Returns the meaning of a code, as the middle of a sentence. A code that no client gets stands for itself. */
-export function meaningOf(code: string): string {
-  return code in MEANINGS ? MEANINGS[code as ClientCode] : code;
+/** Returns the meaning of a code, as the middle of a sentence; undefined for a code that no client gets. */
+export function meaningOfCode(code: string): string | undefined {
+  return Object.hasOwn(MEANINGS, code) ? MEANINGS[code as ClientCode] : undefined;
 }
 
-/** Returns the meaning of a code as a sentence without its period. */
-export function sentenceOf(code: string): string {
-  const meaning = meaningOf(code);
+/** Returns the meaning of a code as a sentence without its period. A code that no client gets stands for itself. */
+export function sentenceOfCode(code: string): string {
+  const meaning = meaningOfCode(code) ?? code;
   return meaning.charAt(0).toUpperCase() + meaning.slice(1);
 }
 
 /** Returns when a code is answered, for a document. */
 export function conditionFor(code: ClientCode): string {
   const more = FOR_PROGRAMS[code];
-  return more === undefined ? sentenceOf(code) : `${sentenceOf(code)}; ${more}`;
+  return more === undefined ? sentenceOfCode(code) : `${sentenceOfCode(code)}; ${more}`;
 }

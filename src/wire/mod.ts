@@ -6,7 +6,7 @@
 
 export { count, described, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
-export { conditionFor, meaningOf, sentenceOf } from "./code_meanings.ts";
+export { conditionFor, meaningOfCode, sentenceOfCode } from "./code_meanings.ts";
 export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";
 export {
@@ -24,7 +24,7 @@ export { type Json, renderSchemas } from "./json_schema.ts";
 export { LIMITED_ENDPOINTS, type LimitedEndpoint } from "./limited_endpoints.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
 export { renderOpenApi, toPascalCase } from "./openapi.ts";
-export { COMMON_CONDITIONS, COMMON_HEADERS, header, optionalNumber } from "./openapi_facts.ts";
+export { COMMON_HEADERS, header, optionalNumber } from "./openapi_facts.ts";
 export type { DescribedAnswer, DescribedOperation } from "./openapi_operation.ts";
 export {
   BODY_LIMIT_BYTES,

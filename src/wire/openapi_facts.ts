@@ -1,6 +1,4 @@
-/** The headers of answers and the conditions of refusals that mean the same on both listeners. */
-import type { ClientCode } from "../base/refusal.ts";
-import { conditionFor } from "./code_meanings.ts";
+/** The headers of answers that mean the same on both listeners. */
 import type { Json } from "./json_schema.ts";
 
 /** Describes a header that an answer always has. It is a text unless the keywords of JSON Schema say otherwise. */
@@ -28,13 +26,3 @@ export const COMMON_HEADERS = {
   Allow: header("The methods that the path accepts"),
   ETag: header("Strong: it changes with the bytes"),
 } as const satisfies Readonly<Record<string, Json>>;
-
-/** The condition under which each code is answered, for codes that mean the same on both listeners. */
-export const COMMON_CONDITIONS = {
-  METHOD_NOT_ALLOWED: conditionFor("METHOD_NOT_ALLOWED"),
-  PAYLOAD_TOO_LARGE: conditionFor("PAYLOAD_TOO_LARGE"),
-  UNSUPPORTED_MEDIA_TYPE: conditionFor("UNSUPPORTED_MEDIA_TYPE"),
-  RATE_LIMIT_EXCEEDED: conditionFor("RATE_LIMIT_EXCEEDED"),
-  SERVER_ERROR: conditionFor("SERVER_ERROR"),
-  SERVICE_UNAVAILABLE: conditionFor("SERVICE_UNAVAILABLE"),
-} as const satisfies Partial<Readonly<Record<ClientCode, string>>>;

@@ -83,7 +83,7 @@ describe("after the first computation", () => {
     await countUse(database, { clock, isStopping: () => false });
   });
 
-  test("GET /keys lists by the stored figures the keys that meet the conditions, also with other conditions", async () => {
+  test("GET /keys with conditions of the stored figures lists exactly the keys that meet all conditions", async () => {
     const now = admin.clock.now();
     const figures = [
       ...[80, 90, 100].map((near_quota) => ({ near_quota })),

@@ -144,17 +144,17 @@ describe("The document", () => {
 
   test("has every path of the service, with every method", async () => {
     const { routes } = appWith({});
-    const served: [path: string, methods: string[]][] = [];
-    for (const path of new Set(routes.map((route) => route.path))) {
-      const { headers } = await service.send(path, { method: "DELETE" });
-      served.push([path.replace(/:(\w+)/g, "{$1}"), headers.get("allow")?.split(", ") ?? []]);
-    }
-    const written = Object.entries<object>(document.paths).map(
-      ([path, methods]) => [path, Object.keys(methods).map((name) => name.toUpperCase())] as const,
-    );
-    const inOrder = (list: readonly (readonly [string, string[]])[]) =>
-      Object.fromEntries(list.map(([path, methods]) => [path, methods.toSorted()]));
-    expect(inOrder(written)).toEqual(inOrder(served));
+    const paths = [...new Set(routes.map((route) => route.path.replace(/:(\w+)/g, "{$1}")))];
+    expect(Object.keys(document.paths).toSorted()).toEqual(paths.toSorted());
+    for (const [path, operations] of Object.entries<object>(document.paths))
+      for (const method of ["get", "head", "post", "put", "patch", "delete", "options"]) {
+        const { status } = await service.send(path, { method: method.toUpperCase() });
+        expect({ path, method, isKnown: status !== 405 }).toEqual({
+          path,
+          method,
+          isKnown: method in operations,
+        });
+      }
   });
 
   test("keeps the order of names, so that a stored document shows only real changes", () => {

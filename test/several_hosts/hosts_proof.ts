@@ -15,6 +15,8 @@ import { useFolder } from "../support/use_folder.ts";
 import { expectStoredOnce } from "./expect_stored_once.ts";
 import { type Hosts, missingForHosts, startHosts } from "./hosts.ts";
 
+// Takes over a minute.
+
 /** Each kind of fault happens once at least, also when this is over sooner. */
 const SECONDS = Number(process.env.HOSTS_SECONDS ?? 0);
 /** The clients ask for ten times as much, so that windows that were emptied fill before the next failover. */

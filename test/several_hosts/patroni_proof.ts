@@ -10,6 +10,8 @@ import { startTestService } from "../support/service.ts";
 import { expectStoredOnce } from "./expect_stored_once.ts";
 import { missingForPatroni, startPatroni } from "./patroni.ts";
 
+// Takes over a minute.
+
 const ROUNDS = 5;
 const CLIENTS = 6;
 const LATEST_MS = 5_000;

@@ -73,29 +73,31 @@ if (patterns.length === 0) {
 process.exit(status);
 
 /**
- * Runs the tests of each file in one order. Repeats each file that failed in the same order, alone: a test that passes
- * then does not depend on the order, and `make test` judges it.
+ * Runs the tests of each file in one order, and each file that failed again, alone and in the same order. A file whose
+ * tests pass then is named at the end: they depend on another file or on the load of the machine.
  */
 async function runInOrder(): Promise<number> {
   const given = patterns.find((word) => word.startsWith("--seed="));
   const seed = given ?? `--seed=${crypto.getRandomValues(new Uint32Array(1))[0]}`;
+  const others = patterns.filter((word) => word !== given);
+  console.log(`Order of the tests; to repeat it: make test-any-order ARGS="${[seed, ...others].join(" ")}"`);
   const order = ["--randomize", seed];
-  console.log(`Order of the tests: ${seed}; to repeat it: make test-any-order ARGS=${seed}`);
-  const { status, failed } = await runTests([
-    ...SUITE_FLAGS,
-    ...order,
-    ...patterns.filter((word) => word !== given),
-  ]);
-  if (status !== 0 && failed.length === 0) return status;
+  const { status, failed, counts } = await runTests([...SUITE_FLAGS, ...order, ...others]);
+  if (status === 0 || failed.length === 0) return status;
+  const notes: string[] = [];
+  let fail = 0;
   for (const file of failed) {
     const again = await runTests([...order, `./${file}`]);
-    if (again.status === 0) continue;
-    console.log(
-      `A test fails in this order, also alone. To repeat it: bun test ${order.join(" ")} ./${file}`,
+    fail += again.counts.fail;
+    notes.push(
+      again.status === 0
+        ? `Failed once, and passed alone: ${file}`
+        : `Failed in this order, also alone: bun test ${order.join(" ")} ./${file}`,
     );
-    return again.status;
   }
-  return 0;
+  const pass = counts.pass + counts.fail - fail;
+  console.log(`\nAll tests:\n ${pass} pass\n ${counts.skip} skip\n ${fail} fail\n${notes.join("\n")}`);
+  return fail === 0 ? 0 : 1;
 }
 
 /** Runs the proofs that run alone, then the others. At the end it prints the sums of both runs as `bun test` does. */

@@ -86,7 +86,7 @@ export async function recordAnswers(installation: Installation, filled: Filled):
 /**
  * Returns each value of `before` that `after` lacks or has otherwise. `after` may have more fields, because later
  * versions add them, and more rows of the audit log, whose newest row comes first. Rows with an id may have another
- * order. An erasure that went on in the background may have come to its end.
+ * order. An erasure may have been completed in the meantime.
  */
 export function compareRecords(before: Record, after: Record): string[] {
   return [...before].flatMap(([name, value]) => {

@@ -10,7 +10,10 @@ export interface Version {
   readonly lacks: readonly string[];
 }
 
-/** An installation of each of these must work with this program. Add each release here, at the latest with the next one. */
+/**
+ * An installation of each of these must work with this program. Add each release here, at the latest with the next
+ * one.
+ */
 export const VERSIONS: readonly Version[] = [
   {
     version: "0.1.0",

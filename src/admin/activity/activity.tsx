@@ -50,7 +50,7 @@ const MAX_UNUSUAL = 50;
 const OK = "OK";
 
 const { by, step, to } = ACTIVITY_CONDITIONS;
-/** The page shows the usual span before the end. */
+/** Without `from`: the page shows the usual span before the end. */
 const ENTRIES = conditionFields({ by, step, to });
 
 /** How many requests were answered, and how; unusual hours are marked. */

@@ -9,7 +9,7 @@ import { conditionFields } from "../frame/api/fields.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-/** The conditions of the audit log, in the API and in the console. */
+/** The conditions of the API. The console reads key, actor and days in its own way. */
 export const AUDIT_FIELDS = conditionFields({ account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS });
 
 /** A row, in an answer and in the CSV. */

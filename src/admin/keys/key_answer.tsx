@@ -10,7 +10,7 @@ import {
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
 import { featuresOf } from "../../licensing/mod.ts";
-import { sentenceOf, statusOf } from "../../wire/mod.ts";
+import { sentenceOfCode, statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
 
@@ -77,11 +77,19 @@ function toLimitText([endpoint, limit]: readonly [string, number]): string {
   return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
 }
 
+/** What the meaning of a code lacks on the page of a key. */
+const OF_KEY: Readonly<Record<string, string>> = {
+  KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
+  NOT_CONFIGURED: `${sentenceOfCode("NOT_CONFIGURED")}: the page Health says more.`,
+};
+
 /** Says why requests were refused, in words. */
 function explain({ code, reason }: RefusalCount): string {
   if (reason !== null && code === "RATE_LIMIT_EXCEEDED")
     return `Too many requests of ${reason} in a minute: ${MUST_WAIT}.`;
-  return reason === null || code !== "INVALID_KEY" ? `${sentenceOf(code)}.` : `The key was ${reason}.`;
+  return reason === null || code !== "INVALID_KEY"
+    ? (OF_KEY[code] ?? `${sentenceOfCode(code)}.`)
+    : `The key was ${reason}.`;
 }
 
 /** Why requests with the key were refused, the latest refusal first. */

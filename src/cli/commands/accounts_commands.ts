@@ -45,12 +45,9 @@ const show = databaseCommand({
   async run({ account }, { database, print }) {
     const found = await demandAccount(database, account, "show account");
     const { erasure, ...shown } = renderWithErasure(found);
-    // People read one line for each step of an erasure.
-    const steps = Object.entries(erasure ?? {}).map(([step, at]) => [
-      `erasure ${step.replaceAll("_", " ")}`,
-      at,
-    ]);
-    print.fields(print.isJson ? { ...shown, erasure } : { ...shown, ...Object.fromEntries(steps) });
+    // People read each field of the erasure in its own line.
+    const fields = Object.entries(erasure ?? {}).map(([name, value]) => [`erasure_${name}`, value]);
+    print.fields(print.isJson ? { ...shown, erasure } : { ...shown, ...Object.fromEntries(fields) });
   },
 });
 

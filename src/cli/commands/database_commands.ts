@@ -5,7 +5,7 @@ import {
   type AuditRow,
   describeChanges,
   type FieldChange,
-  findPosition,
+  findAuditPosition,
   listAudit,
   renderAuditRow,
 } from "../../audit/mod.ts";
@@ -26,13 +26,13 @@ export const audit = databaseCommand({
   description: "show who changed what, newest first",
   options: {
     ...limitOption(100_000),
-    after: option("show the rows after the one with this id: the changes before it", AUDIT_ID, { as: "id" }),
+    after: option("show the rows after the one with this id, which are older", AUDIT_ID, { as: "id" }),
     ...conditionOptions(CONDITIONS),
   },
   async run({ limit, after: id, ...values }, { database, print }) {
     const { account: who, key: keyUuid, ...conditions } = conditionsOf(CONDITIONS, values);
     const account = who === undefined ? undefined : await demandAccount(database, who, "show audit log");
-    const after = id === undefined ? undefined : await findPosition(database, id);
+    const after = id === undefined ? undefined : await findAuditPosition(database, id);
     if (id !== undefined && after === undefined)
       throw new CommandRefused(`Cannot show audit log: no change has the id ${id}`);
     // One row more than is shown tells whether there are more.

@@ -103,14 +103,18 @@ const machines = databaseCommand({
 
 const externalId = databaseCommand({
   name: "external-id",
-  description: "give the key's license another name of your own, such as an order number",
+  description: "set or remove your own name for the key's license, such as an order number",
   arguments: {
     ...KEY_ID,
     name: required("the name, or none to remove it", orNone(TEXT_RULES.external_id)),
   },
   options: REASON,
-  run: ({ id, name }, call) =>
-    change(call, id, { what: "external id", change: { externalId: toValue(name) } }),
+  async run({ id, name }, call) {
+    // By the license: also after all its keys were revoked, so that another license can have the name.
+    const { licenseId } = await demandKey(call, id, "change external id");
+    const licenseUuid = parseId("lic", licenseId) ?? "";
+    await change(call, id, { what: "external id", change: { externalId: toValue(name) }, licenseUuid });
+  },
 });
 
 const rotate = databaseCommand({
@@ -186,7 +190,10 @@ export const keyLifeCommands = [
   usage,
 ];
 
-/** Returns the rule for a value or the word `none`. The word stays: an option whose value is null becomes an empty text. */
+/**
+ * Returns the rule for a value or the word `none`. The word stays: an option whose value is null becomes an empty
+ * text.
+ */
 function orNone<Value>({ expects, parse }: ParsingRule<Value>): ParsingRule<Value | "none"> {
   return { expects, parse: (text) => (text === "none" ? text : parse(text)) };
 }
@@ -213,12 +220,19 @@ async function change(
     what,
     change,
     shorten,
-  }: { readonly what: string; readonly change: LicenseChange; readonly shorten?: boolean },
+    licenseUuid,
+  }: {
+    readonly what: string;
+    readonly change: LicenseChange;
+    readonly shorten?: boolean;
+    readonly licenseUuid?: string;
+  },
 ): Promise<void> {
   const { database, actor, now, print } = call;
   const changes = createLicenseChanges(database);
   const by = { change, shorten, actor, now };
-  const { isChanged, before, after } = orRefuse(await changeLicense(changes, { keyUuid: uuid }, by));
+  const of = licenseUuid === undefined ? { keyUuid: uuid } : { licenseUuid };
+  const { isChanged, before, after } = orRefuse(await changeLicense(changes, of, by));
   const key = await demandKey(call, uuid, "show key");
   // The state and the expiry of a rotated key are not those of its license.
   const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);

@@ -14,7 +14,7 @@ import {
   renderExplanation,
 } from "../../licensing/keys/mod.ts";
 import { describePlaces, ERASED, isErased, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
-import { meaningOf } from "../../wire/mod.ts";
+import { meaningOfCode } from "../../wire/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";
@@ -154,7 +154,7 @@ function newerOr({ replacedBy }: KeySummary, advice: Advice): Advice {
 /** Returns what the operator can do about the last refusal of a key that works. */
 function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
   const steps: Partial<Record<Code, readonly [todo: string, command?: string]>> = {
-    RATE_LIMIT_EXCEEDED: [`: ${MUST_WAIT}.`],
+    RATE_LIMIT_EXCEEDED: [`, so ${MUST_WAIT}.`],
     LICENSE_REQUIRED: [". Give the license that tier:", `keys tier ${key.id} TIER`],
     MACHINE_LIMIT_REACHED: [". See who holds them:", `machines list --license ${key.licenseId}`],
     NOT_FOUND: [". List the models:", "models list"],
@@ -162,6 +162,6 @@ function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
   };
   const [todo, command] = (last && steps[last.code]) ?? [];
   if (last === undefined || todo === undefined) return [];
-  const sentence = `The last refusal: ${meaningOf(last.code)}${todo}`;
+  const sentence = `The last refusal: ${meaningOfCode(last.code)}${todo}`;
   return [command === undefined ? { sentence } : { sentence, command }];
 }

@@ -131,7 +131,10 @@ const list = databaseCommand({
   async run(values, call) {
     const { database, now, print, address, log, invocation } = call;
     const conditions = conditionsOf(KEY_CONDITIONS, values);
-    if (isByFigures(conditions)) await refreshFigures({ address, log, clock: invocation.clock });
+    if (isByFigures(conditions)) {
+      await refreshFigures({ address, log, clock: invocation.clock }, invocation.untilSignal());
+      call.stopIfInterrupted();
+    }
     const stored = orRefuse(await findStoredLists(database, conditions, now));
     if (stored !== undefined) print.note(`By the stored figures of ${toTimestamp(stored.asOf)}`);
     const { account: who } = conditions;

@@ -1,4 +1,4 @@
-/** `claviger licenses …`: one license with its keys, and signed licenses for clients without a network. `signing_keys_commands.ts` has their keys. */
+/** `claviger licenses …`: one license with its keys, and signed licenses. `signing_keys_commands.ts` has their keys. */
 import { resolve } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";

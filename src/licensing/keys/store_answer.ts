@@ -17,8 +17,8 @@ export interface StoredAnswer {
 }
 
 /**
- * Returns a CTE that stores the answer. It is a part of the statement that makes the key: both are stored, or none. If the
- * same request made a key before, the constraint of the table rolls the statement back.
+ * Returns a CTE that stores the answer. It is a part of the statement that makes the key: both are stored, or none.
+ * If the same request made a key before, the constraint of the table rolls the statement back.
  */
 export type StoreAnswer = (sql: Sql, made: MadeKey) => Fragment;
 

@@ -2,9 +2,9 @@
 import type { Database, Fragment, Sql } from "../../database/mod.ts";
 
 /**
- * The states of a machine. `active`: it holds a place. `offline`: it is not active, and a license that was signed for it
- * holds its place, because that license works without a network. `released`: it holds no place, because it was released.
- * `ended`: it holds no place for another reason.
+ * The states of a machine. `active`: it holds a place. `offline`: it is not active, and a license that was signed for
+ * it holds its place, because that license works without a network. `released`: it holds no place, because it was
+ * released. `ended`: it holds no place for another reason.
  */
 export const MACHINE_STATES = ["active", "offline", "released", "ended"] as const;
 export type MachineState = (typeof MACHINE_STATES)[number];
@@ -18,7 +18,9 @@ export const STATE_MEANINGS: Readonly<Record<MachineState, string>> = {
     "it holds no place: its seat or the license that was signed for it ended, or machines are not counted any more",
 };
 
-/** Returns the condition of a state, as SQL, beside the stored one: a place ends by itself before the upkeep notes it. */
+/**
+ * Returns the condition of a state, as SQL, beside the stored one: a place ends by itself before the upkeep notes it.
+ */
 export function isStill(sql: Sql, state: MachineState): Fragment {
   if (state === "active") return sql`m.active_until > statement_timestamp()`;
   return state === "offline" ? sql`m.signed_until > statement_timestamp()` : sql`true`;

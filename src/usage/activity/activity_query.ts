@@ -21,23 +21,27 @@ export interface ActivityQuery {
   readonly step: ActivityStep;
 }
 
+/** The longest span for each step. A step has at most one row for each name, and the program has few names. */
+export const MAX_DAYS = { hour: 31, day: 400, month: Number.POSITIVE_INFINITY } as const;
+
 /** What a request asks for, at every door. */
 export const ACTIVITY_CONDITIONS = {
-  by: condition("divides the counts; by reason, only refusals with a reason are counted", ACTIVITY_NAMES, {
-    as: "what",
-    default: "code",
-  }),
-  step: condition("adds up the counts of each hour, day or month", ACTIVITY_STEPS, { default: "hour" }),
+  by: condition(
+    "how the counts are divided; by reason, only refusals with a reason are counted",
+    ACTIVITY_NAMES,
+    {
+      as: "what",
+      default: "code",
+    },
+  ),
+  step: condition("the time that one count covers", ACTIVITY_STEPS, { default: "hour" }),
   from: condition(
-    `a time in the first hour, day or month; by default the last 24 hours, 30 days or 13 months are shown. At most 31 days by hour, and ${ACTIVITY_KEPT_DAYS} days by day`,
+    "a time in the first hour, day or month, by default of the last 24 hours, 30 days or 13 months; the span is at " +
+      `most ${MAX_DAYS.hour} days by hour, and ${MAX_DAYS.day} by day`,
     TIMESTAMP,
     { as: "time" },
   ),
-  to: condition(
-    `leaves out hours (or days) that begin at this time or later; ${DAY_AS_BOUND}; by default now`,
-    TIMESTAMP,
-    { as: "time" },
-  ),
+  to: condition(`the end, which is not included; ${DAY_AS_BOUND}; by default now`, TIMESTAMP, { as: "time" }),
 } as const;
 
 /** How many hours, days or months are shown if only the end is given. */

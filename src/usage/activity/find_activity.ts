@@ -1,7 +1,7 @@
 import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { type Database, type Sql, toTextArray } from "../../database/mod.ts";
-import { type ActivityQuery, goBack } from "./activity_query.ts";
+import { type ActivityQuery, goBack, MAX_DAYS } from "./activity_query.ts";
 
 export interface ActivityCount {
   /** The beginning of the hour, day or month, UTC. */
@@ -10,9 +10,6 @@ export interface ActivityCount {
   readonly name: string;
   readonly count: number;
 }
-
-/** The longest span for each step. A step has at most one row for each name, and the program has few names. */
-const MAX_DAYS = { hour: 31, day: 400, month: Number.POSITIVE_INFINITY } as const;
 
 /**
  * Finds how many requests were answered, by hour, day or month and by name, the earliest first. There is no row for a

@@ -56,7 +56,7 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
     } catch (error) {
       const reason = reasonOf(causeOf(error));
       if (!isStopping && !isFailing)
-        log.warn("Could not compute the stored figures: it is tried again", { reason });
+        log.warn("Could not compute the stored figures: those that were computed last stay", { reason });
       isFailing = true;
     }
   }
@@ -109,11 +109,18 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
   };
 }
 
-/** Computes the figures if they are due, and waits for the end. For commands: no service has to run. */
-export async function refreshFigures(options: FigureComputerOptions): Promise<void> {
+/**
+ * Computes the figures if they are due, and waits for the end, or until `interrupted` resolves. For commands: no
+ * service has to run.
+ */
+export async function refreshFigures(
+  options: FigureComputerOptions,
+  interrupted: Promise<unknown>,
+): Promise<void> {
   const computer = createFigureComputer(options);
   computer.demand();
-  await computer.settled();
+  await Promise.race([computer.settled(), interrupted]);
+  await computer.stop();
 }
 
 /**

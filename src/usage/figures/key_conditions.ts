@@ -1,6 +1,6 @@
 /**
- * The conditions of the list of keys, for every door. Those that only the stored figures can answer have their SQL here;
- * `licensing/keys/` has that of the others.
+ * The conditions of the list of keys, for every door. Those that only the stored figures can answer have their SQL
+ * here; `licensing/keys/` has that of the others.
  */
 import { DAY_MS, toDay } from "../../base/calendar.ts";
 import { type Condition, type ConditionValues, condition, YES } from "../../base/condition.ts";
@@ -24,7 +24,9 @@ export interface StoredCondition {
 const PERCENT = wholeNumber(NEAR_QUOTA_PERCENT, 100);
 const NEAR_QUOTA: Rule<number> = {
   ...PERCENT,
-  expects: `${PERCENT.expects}: the stored figures have only the licenses that used at least ${NEAR_QUOTA_PERCENT} % of their quota`,
+  expects:
+    `${PERCENT.expects}: the stored figures have only the licenses that used at least ` +
+    `${NEAR_QUOTA_PERCENT} % of their quota`,
 };
 
 const UNUSED_FOR: Rule<(typeof UNUSED_DAYS)[number]> = {
@@ -40,9 +42,13 @@ function stored<Of extends Condition>(of: Of, { figure, also, select }: StoredCo
 /** The conditions by their names. A search for accounts comes on top of them. */
 export const KEY_CONDITIONS = {
   account: ACCOUNT_CONDITION,
-  external_id: condition("only the keys of the license with this name", TEXT_RULES.external_id, {
-    as: "id",
-  }),
+  external_id: condition(
+    "only keys of the license with this external id, compared as bytes",
+    TEXT_RULES.external_id,
+    {
+      as: "id",
+    },
+  ),
   tier: condition("only keys of this tier", TIERS),
   state: condition("only keys in this state", LISTED_STATES),
   mode: condition("only keys of this mode", MODES),
@@ -50,12 +56,17 @@ export const KEY_CONDITIONS = {
     `the order; most_used and latest_used are those of the stored figures, with the first ${MOST_SORTED} keys alone`,
     KEY_SORTS,
   ),
-  expiring_within: condition("only keys whose license expires within this many days", DAYS_OF_FILTER, {
-    as: "days",
-  }),
+  expiring_within: condition(
+    "only keys whose license expires within this many days after the first page",
+    DAYS_OF_FILTER,
+    {
+      as: "days",
+    },
+  ),
   unused_for: stored(
     condition(
-      `only keys that were neither used nor issued for this many days (${UNUSED_DAYS.join(", ")}), by the stored figures`,
+      "only keys that were neither used nor issued for this many days " +
+        `(${UNUSED_DAYS.join(", ")}), by the stored figures`,
       UNUSED_FOR,
       { as: "days" },
     ),
@@ -66,7 +77,8 @@ export const KEY_CONDITIONS = {
   ),
   near_quota: stored(
     condition(
-      `only keys whose license used at least this percentage of its month's limit (${NEAR_QUOTA_PERCENT} to 100), by the stored figures`,
+      "only keys whose license used at least this percentage of its monthly limit " +
+        `(${NEAR_QUOTA_PERCENT} to 100), by the stored figures`,
       NEAR_QUOTA,
       { as: "percent" },
     ),
@@ -78,7 +90,8 @@ export const KEY_CONDITIONS = {
   ),
   runs_out_within: stored(
     condition(
-      "only keys whose quota is used up now, or will be within this many days and before the month ends, at the rate of the last seven days that are over, by the stored figures; neither revoked nor of a license that has expired",
+      "only keys whose quota is used up, or will be within this many days and before it resets, by the stored figures and " +
+        "the mean of the last seven whole days; without revoked keys and expired licenses",
       wholeNumber(0, MOST_DAYS_LEFT),
       { as: "days" },
     ),
@@ -96,7 +109,8 @@ export const KEY_CONDITIONS = {
   ),
   refused_now: stored(
     condition(
-      "only keys that are refused now and not revoked: suspended, expired, quota used up by the stored figures, or too many requests in the last hour",
+      "only keys that are refused now and not revoked: suspended, expired, quota used up by the stored figures, or too " +
+        "many requests in the last hour",
       YES,
     ),
     // The keys whose quota is used up; `listKeys` adds those that are refused for other reasons.
@@ -123,7 +137,9 @@ export const STORED_ORDERS = {
   },
 } as const satisfies Readonly<Record<string, StoredCondition>>;
 
-/** Returns the conditions as a filter, without those that need a look-up: `account`, and those of the stored figures. */
+/**
+ * Returns the conditions as a filter, without those that need a look-up: `account`, and those of the stored figures.
+ */
 export function toKeyFilter({ sort = "oldest", ...conditions }: KeyConditions): KeyFilter {
   const { tier, state, mode, external_id: externalId, expiring_within: expiringWithinDays } = conditions;
   return { tier, state, mode, externalId, expiringWithinDays, ...toOrder(sort) };

@@ -1,4 +1,4 @@
-/** Finds the lists of keys that only the stored figures can answer. */
+/** Finds the stored lists that the conditions of a list of keys need. */
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import type { Database, Sql } from "../../database/mod.ts";
 import type { KeyFilter } from "../../licensing/keys/mod.ts";

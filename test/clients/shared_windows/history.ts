@@ -15,8 +15,8 @@ export interface Emptied {
 const WINDOW_MS = 60_000;
 
 /**
- * Returns each request that begins a window of 60 s with too many admitted requests. A window may have `limit` requests, and
- * `limit` more after each time that the service emptied its windows. Only requests that were surely in it count.
+ * Returns each request that begins 60 s with certainly too many admitted requests: more than `limit` before the first
+ * time that the windows were emptied, or more than `limit` and once more `limit` for each such time.
  */
 export function tooMany(
   admitted: readonly Admitted[],

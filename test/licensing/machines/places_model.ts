@@ -31,7 +31,7 @@ export interface Sequences {
 
 type Command =
   | { readonly kind: "activate" | "beat" | "release"; readonly machine: string }
-  /** The seat of an active machine has ended a second ago. Without a limit no machine is active. */
+  /** The seat of an active machine ended a second ago. Without a limit no machine is active. */
   | { readonly kind: "end seat"; readonly machine: string }
   /** A license is signed for the machine, and holds its place until then. */
   | { readonly kind: "sign"; readonly machine: string; readonly untilMs: number }

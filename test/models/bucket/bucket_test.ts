@@ -101,7 +101,7 @@ describe("createBucket()", () => {
     const other = createBucket({ url: `http://127.0.0.1:${hostile.port}/models`, access });
     const began = performance.now();
     await listOf(other);
-    // It takes some ms: no entry lets the search begin anew.
+    // It takes some ms: the rest of the text is not searched again for each entry.
     expect(performance.now() - began).toBeLessThan(5_000);
     status = 400;
     expect(await failureOf(listOf(other))).toBe("it answered 400");

@@ -2,18 +2,22 @@
 import * as v from "valibot";
 import type { Code } from "../../../base/refusal.ts";
 import {
-  COMMON_CONDITIONS,
   COMMON_HEADERS,
+  conditionFor,
   described,
   header,
   type Json,
   optionalNumber,
+  sentenceOfCode,
 } from "../../../wire/mod.ts";
 import type { Route } from "./route.ts";
 
 /** The condition under which each code is answered. */
 export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
-  ...COMMON_CONDITIONS,
+  METHOD_NOT_ALLOWED: conditionFor("METHOD_NOT_ALLOWED"),
+  UNSUPPORTED_MEDIA_TYPE: conditionFor("UNSUPPORTED_MEDIA_TYPE"),
+  RATE_LIMIT_EXCEEDED: conditionFor("RATE_LIMIT_EXCEEDED"),
+  SERVER_ERROR: conditionFor("SERVER_ERROR"),
   INVALID_REQUEST: "A parameter, a header or a field is wrong; `details` names each wrong field",
   INVALID_TOKEN: "The token is missing, unknown, expired, disabled or revoked",
   SCOPE_REQUIRED: "The token lacks the scope that the error names",
@@ -21,8 +25,8 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
     "The token may not do this with that tier, mode, limit or expiry, or not from this address; or a page of another " +
     "website sent the request",
   KEY_NOT_FOUND: "There is no such key, or none that the token may see",
-  PAYLOAD_TOO_LARGE: `${COMMON_CONDITIONS.PAYLOAD_TOO_LARGE}; the file of a model has more than \`CLAVIGER_UPLOAD_MAX_GB\``,
-  SERVICE_UNAVAILABLE: `${COMMON_CONDITIONS.SERVICE_UNAVAILABLE}; or the disk has no room for the file of a model`,
+  PAYLOAD_TOO_LARGE: `${conditionFor("PAYLOAD_TOO_LARGE")}; the file of a model has more than \`CLAVIGER_UPLOAD_MAX_GB\``,
+  SERVICE_UNAVAILABLE: `${sentenceOfCode("SERVICE_UNAVAILABLE")}, or the disk has no room for the file of a model`,
   NOT_FOUND: "There is no such license, account or model, or none that the token may see",
   ALREADY_EXISTS: "There is such an object already; `id` is its identifier, if the token may read it",
   CONFLICT:

@@ -1,4 +1,4 @@
-// Disables the button: a second click before the answer would send the form twice. For the server these are two orders: it
+// Disables the button: a second click before the answer would send the form twice. For the server these are two requests: it
 // would issue two keys, or refuse the second rotation and show the refusal instead of the new key.
 addEventListener("submit", (event) => {
   const { submitter, target } = /** @type {SubmitEvent} */ (event);

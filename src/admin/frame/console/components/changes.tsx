@@ -4,7 +4,7 @@ import { cutText, MOST_OF_REASON, shownLength } from "../cut_text.ts";
 import type { Column } from "./table.tsx";
 import { Foreign, NONE } from "./values.tsx";
 
-/** The most rows that a form lists of what it will change. */
+/** A form lists at most this many of the rows that it changes. */
 export const MOST_LISTED = 100;
 
 /** A value before and after a change. */
