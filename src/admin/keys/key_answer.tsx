@@ -81,6 +81,7 @@ function toLimitText([endpoint, limit]: readonly [string, number]): string {
 const OF_KEY: Readonly<Record<string, string>> = {
   KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
   NOT_CONFIGURED: `${sentenceOfCode("NOT_CONFIGURED")}: the page Health says more.`,
+  RATE_LIMIT_EXCEEDED: `Too many requests in a minute: ${MUST_WAIT}.`,
 };
 
 /** Says why requests were refused, in words. */
