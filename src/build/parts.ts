@@ -1,5 +1,6 @@
 /**
- * What an executable holds besides the source: npm packages, Bun and PostgreSQL. The notices, the SBOM and the statements about published faults (VEX) all use this list.
+ * What an executable holds besides the source: npm packages, Bun and PostgreSQL. The notices, the SBOM and the
+ * statements about published faults (VEX) all use this list.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

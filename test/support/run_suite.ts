@@ -95,8 +95,8 @@ async function runInOrder(): Promise<number> {
         : `Failed in this order, also alone: bun test ${order.join(" ")} ./${file}`,
     );
   }
-  const pass = counts.pass + counts.fail - fail;
-  console.log(`\nAll tests:\n ${pass} pass\n ${counts.skip} skip\n ${fail} fail\n${notes.join("\n")}`);
+  printSums("All tests", { pass: counts.pass + counts.fail - fail, skip: counts.skip, fail });
+  console.log(notes.join("\n"));
   return fail === 0 ? 0 : 1;
 }
 
@@ -121,8 +121,13 @@ async function runProofs(): Promise<number> {
     sums.skip += run.counts.skip;
     sums.fail += run.counts.fail;
   }
-  console.log(`\nAll proofs:\n ${sums.pass} pass\n ${sums.skip} skip\n ${sums.fail} fail`);
+  printSums("All proofs", sums);
   return status;
+}
+
+/** Prints the sums of several runs as `bun test` does: `.ci/run` reads the last ones. */
+function printSums(title: string, { pass, skip, fail }: Run["counts"]): void {
+  console.log(`\n${title}:\n ${pass} pass\n ${skip} skip\n ${fail} fail`);
 }
 
 interface Run {

@@ -16,6 +16,7 @@ import {
   EXPIRY,
   effectsOf,
   type LicenseChange,
+  type LicenseName,
   MAX_MACHINES,
   MONTHLY_LIMIT,
   renderBefore,
@@ -113,7 +114,11 @@ const externalId = databaseCommand({
     // By the license: also after all its keys were revoked, so that another license can have the name.
     const { licenseId } = await demandKey(call, id, "change external id");
     const licenseUuid = parseId("lic", licenseId) ?? "";
-    await change(call, id, { what: "external id", change: { externalId: toValue(name) }, licenseUuid });
+    await change(call, id, {
+      what: "external id",
+      change: { externalId: toValue(name) },
+      of: { licenseUuid },
+    });
   },
 });
 
@@ -220,18 +225,17 @@ async function change(
     what,
     change,
     shorten,
-    licenseUuid,
+    of = { keyUuid: uuid },
   }: {
     readonly what: string;
     readonly change: LicenseChange;
     readonly shorten?: boolean;
-    readonly licenseUuid?: string;
+    readonly of?: LicenseName;
   },
 ): Promise<void> {
   const { database, actor, now, print } = call;
   const changes = createLicenseChanges(database);
   const by = { change, shorten, actor, now };
-  const of = licenseUuid === undefined ? { keyUuid: uuid } : { licenseUuid };
   const { isChanged, before, after } = orRefuse(await changeLicense(changes, of, by));
   const key = await demandKey(call, uuid, "show key");
   // The state and the expiry of a rotated key are not those of its license.

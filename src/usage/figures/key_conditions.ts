@@ -35,8 +35,8 @@ const UNUSED_FOR: Rule<(typeof UNUSED_DAYS)[number]> = {
   parse: (text) => UNUSED_DAYS.find((days) => text === `${days}`),
 };
 
-function stored<Of extends Condition>(of: Of, { figure, also, select }: StoredCondition) {
-  return { ...of, figure, ...(also && { also }), select };
+function stored<Of extends Condition>(of: Of, list: StoredCondition) {
+  return { ...of, ...list };
 }
 
 /** The conditions by their names. A search for accounts comes on top of them. */
