@@ -1,4 +1,4 @@
-/** The console on a phone: nothing is wider than the window, and the rows of lists begin near the top. */
+/** The console on a phone: the menu, the search box, and rows of lists that begin near the top. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
@@ -6,8 +6,6 @@ import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { licenseWith, placeMachine } from "../support/machines.ts";
 import { useForAll } from "../support/use.ts";
-import { expectAccessible } from "./support/accessibility.ts";
-import { takeScreenshots } from "./support/browser.ts";
 import { startConsole } from "./support/console.ts";
 
 const PHONE = { width: 320, height: 640 };
@@ -23,26 +21,21 @@ beforeAll(async () => {
 });
 
 describe("On a phone", () => {
-  test.each(PAGES)(
-    "the page %s fits, and its menu is one row with the entry of the page in sight",
-    async (name) => {
-      await admin.visitAs("admin", { path: `/${name}` }, async (page) => {
-        await page.setViewportSize(PHONE);
-        await page.reload();
-        expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(PHONE.width);
+  test("the menu is one row, with the entry of the page in sight", async () => {
+    await admin.visitAs("admin", { path: "/keys" }, async (page) => {
+      await page.setViewportSize(PHONE);
+      for (const name of PAGES) {
+        await page.goto(`${admin.url}/console/${name}`);
         const menu = page.getByRole("navigation", { name: "Menu" });
-        expect((await menu.boundingBox())?.height).toBeLessThan(60);
-        const entry = await menu.locator("[aria-current]").boundingBox();
-        expect(entry?.x).toBeGreaterThanOrEqual(0);
-        const end = (entry?.x ?? 0) + (entry?.width ?? 0);
-        expect(end).toBeLessThanOrEqual(PHONE.width);
+        const height = (await menu.boundingBox())?.height;
+        expect([name, height && height < 60]).toEqual([name, true]);
+        const { x = -1, width = 0 } = (await menu.locator("[aria-current]").boundingBox()) ?? {};
+        expect([name, x >= 0, x + width <= PHONE.width]).toEqual([name, true, true]);
         const [next] = await menu.locator("li:has([aria-current]) + li").all();
         if (next) expect((await next.boundingBox())?.x).toBeLessThan(PHONE.width - 20);
-        await takeScreenshots(page, `phone-${name}`);
-        await expectAccessible(page);
-      });
-    },
-  );
+      }
+    });
+  });
 
   test("the search box is as wide as the page while it has the focus", async () => {
     await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
