@@ -36,6 +36,12 @@ export function createConsoleClient(admin: Pick<TestAdmin, "url" | "database" | 
 
   return {
     send,
+    /** Sends a form, and returns the page that the answer is or leads to, with the status of the answer. */
+    async submit(path: string, { cookie, form }: Required<Pick<Sent, "cookie" | "form">>) {
+      const { status, text, location } = await send(path, { cookie, form });
+      if (location === null) return { status, text };
+      return { status, text: (await send(location.replace(/^\/console/, ""), { cookie })).text };
+    },
     newCode,
     /** Logs an operator in, by default a new one; returns the name and the cookie. */
     async logIn(role: Role = "admin", name = `operator-${++operators}`) {

@@ -89,6 +89,18 @@ describe("The form that issues a token", () => {
     });
   });
 
+  test("issues one that adds keys to existing accounts, and says what that asks of the program", async () => {
+    const name = newName();
+    const { text } = await issue(
+      ["name", name],
+      ["scopes", "keys:issue"],
+      ["scopes", "accounts:join"],
+      ["tiers", "free"],
+    );
+    expect(text).toContain("It adds keys to existing accounts: send only an e-mail that you have verified");
+    expect(await findToken(name)).toMatchObject({ restriction: { joins: true } });
+  });
+
   test("makes no second token if it is sent again, and says that the name was used", async () => {
     const name = newName();
     const { cookie, tokens } = await issue(["name", name], ["scopes", "keys:read"]);
