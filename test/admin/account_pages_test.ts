@@ -1,0 +1,241 @@
+/** The list of accounts, the page of an account, its changes and its erasure. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { type IssuedKey, suspendKey } from "../../src/licensing/keys/mod.ts";
+import { createLicenseChanges, listAccounts, renewAccount } from "../../src/licensing/mod.ts";
+import type { Role } from "../../src/operators/mod.ts";
+import { ACTOR } from "../support/issue.ts";
+import { accountOf, uuidOf } from "../support/keys.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
+
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+const DAY_MS = 86_400_000;
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+let cookies: Readonly<Record<Role, string>>;
+beforeAll(async () => {
+  cookies = {
+    viewer: (await client.logIn("viewer", "vera")).cookie,
+    editor: (await client.logIn("editor", "emil")).cookie,
+    admin: (await client.logIn("admin", "olga")).cookie,
+  };
+});
+
+const open = async (path: string, role: Role = "viewer") =>
+  (await client.send(path, { cookie: cookies[role] })).text;
+const change = (path: string, form: Record<string, string>, role: Role = "editor") =>
+  client.submit(path, { cookie: cookies[role], form });
+const inDays = (days: number) => new Date(admin.clock.nowMs() + days * DAY_MS);
+const by = (reason?: string) => ({ actor: { ...ACTOR, reason }, now: admin.clock.now() });
+const mainOf = (text: string) => textsOf(text, "main")[0] ?? "";
+
+describe("The list of accounts", () => {
+  test("says what to do while it is empty, and offers a key to who may issue one", async () => {
+    const none = "the first key of a new e-mail makes one.";
+    expect(mainOf(await open("/accounts", "editor"))).toEndWith(`${none} Issue a key`);
+    expect(mainOf(await open("/accounts"))).toEndWith(none);
+  });
+
+  test("is narrowed by a search, which can be wrong and can find nothing", async () => {
+    for (const name of ["Grace Hopper", "Ada Lovelace", "Rosa Parks"])
+      await admin.issue({
+        email: `${name.slice(0, 4).toLowerCase()}@example.org`,
+        name,
+        organization: "Compiler Labs",
+      });
+    const found = await open("/accounts?search=hopper");
+    expect(textsOf(found, "tbody tr")).toEqual([expect.stringContaining("Grace Hopper")]);
+    expect(linkTo(found, "Show all")).toBe("/accounts");
+    expect(mainOf(await open("/accounts?search=nobody"))).toContain("No account matches.");
+    expect(mainOf(await open("/accounts?search=!!"))).toContain("Nothing is shown: search must be one line");
+  });
+});
+
+describe("The page of an account", () => {
+  let grace: IssuedKey;
+  let path: string;
+
+  beforeAll(async () => {
+    const email = "grace@example.org";
+    grace = await admin.issue({ email, tier: "commercial", expiresAt: inDays(12), externalId: "order-7" });
+    path = `/accounts/${grace.userId}`;
+    const second = await admin.issue({ email, tier: "free", mode: "test", expiresAt: inDays(200) });
+    const changes = createLicenseChanges(admin.database);
+    await suspendKey(changes, uuidOf(second), by("unpaid <b>bill</b>"));
+    await renewAccount(changes, accountOf(second), { ...by("paid"), now: inDays(-2) });
+    for (const [month, used] of [0, 40, 90_000, 120_000, 200, 7_000].entries())
+      await admin.database.query(
+        (sql) => sql`
+          insert into usage (license_id, month, used)
+          values (${grace.licenseUuid}::uuid,
+                  (date_trunc('month', ${admin.clock.now()}::timestamptz at time zone 'utc')
+                    - make_interval(months => ${month}::int))::date, ${used}::bigint)`,
+      );
+  });
+
+  test("shows facts, licenses with their keys, use and history", async () => {
+    const text = await open(path);
+    for (const part of [grace.userId, "order-7", "commercial", "license.renew", "unpaid <b>bill</b>"])
+      expect(mainOf(text)).toContain(part);
+    expect(attributesOf(text, "main a", "href")).toContain(`/console/keys/${grace.id}`);
+    expect(textsOf(text, "figcaption")).toEqual(["Inferences by month, over all licenses"]);
+    expect(textsOf(text, ".numbers td")).toContain("120,000");
+  });
+
+  test("says first which keys are refused and why, then shows the licenses, before actions and use", async () => {
+    const text = await open(path, "editor");
+    expect(textsOf(text, ".notice.warning")).toEqual([
+      expect.stringMatching(
+        /^The service refuses requests with 1 key of this account\. ?svc_test_\w{4}…\w{4}: It is suspended\.$/,
+      ),
+    ]);
+    const parts = ["notice warning", ">Licenses<", 'id="renew"', "Inferences by month"];
+    const places = parts.map((part) => text.indexOf(part));
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    expect(places[0]).toBeGreaterThan(0);
+    const works = await admin.issue({ email: "works@example.org" });
+    expect(textsOf(await open(`/accounts/${works.userId}`), ".notice")).toEqual([]);
+  });
+
+  test.each([
+    ["viewer", []],
+    ["editor", ["Issue a key", "Renew by a year…", "Change…"]],
+    ["admin", ["Issue a key", "Renew by a year…", "Change…", "Erase…"]],
+  ] as const)("offers to the role %s what it may do", async (role, offered) => {
+    const text = await open(path, role);
+    const shown = textsOf(text, ".heading a, .action > summary, a.ending");
+    expect(shown.toSorted()).toEqual(offered.toSorted());
+  });
+
+  test("leads to the form that issues another key for the account", async () => {
+    const form = await open(linkTo(await open(path, "editor"), "Issue a key"), "editor");
+    expect(attributesOf(form, "#issue-email", "value")).toEqual(["grace@example.org"]);
+  });
+
+  test("renews every license with its reason, and forgets their keys", async () => {
+    const version = attributesOf(await open(path, "editor"), "#renew [name=version]", "value")[0] ?? "";
+    admin.forgotten.length = 0;
+    const { text } = await change(`${path}/renew`, { version, reason: "paid until next year" });
+    expect(textsOf(text, ".notice")[0]).toContain("Licenses of the account were renewed.");
+    expect(mainOf(text)).toContain("paid until next year");
+    expect(mainOf(text)).toContain("emil, in the console");
+    expect(admin.forgotten).toHaveLength(2);
+  });
+
+  test("renews once if the form is sent twice, and offers nothing if no license can be renewed", async () => {
+    const key = await admin.issue({ email: "twice@example.org", expiresAt: inDays(3) });
+    const renew = `/accounts/${key.userId}/renew`;
+    const page = await open(`/accounts/${key.userId}`, "editor");
+    expect(textsOf(page, "#renew")[0]).toContain("One license gets another year");
+    const version = attributesOf(page, "#renew [name=version]", "value")[0] ?? "";
+    expect((await change(renew, { version })).status).toBe(303);
+    const second = await change(renew, { version });
+    expect([second.status, textsOf(second.text, "[role=alert]")[0]]).toEqual([
+      409,
+      expect.stringContaining("Nothing was renewed"),
+    ]);
+    const endless = await admin.issue();
+    const text = await open(`/accounts/${endless.userId}`, "editor");
+    expect(mainOf(text)).toContain("No license can be renewed now");
+    expect(textsOf(text, ".action > summary")).toEqual(["Change…"]);
+  });
+
+  test("leaves what takes long with very many keys to a link and to the command", async () => {
+    const key = await admin.issue({ email: "many@example.org", expiresAt: inDays(3) });
+    const add = (keys: number) =>
+      admin.database.query(
+        (sql) => sql`
+          insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
+          select gen_random_uuid(), account_id, tier, mode, state, expires_at
+            from listed_keys cross join generate_series(1, ${keys}::integer)
+           where key_id = ${uuidOf(key)}::uuid`,
+      );
+    const [link, noUse] = [
+      "Show the inferences by month",
+      "No inference was reported in the last twelve months.",
+    ];
+    await add(499);
+    const few = await open(`/accounts/${key.userId}`, "editor");
+    expect([few.includes(noUse), few.includes(link)]).toEqual([true, false]);
+    await add(501);
+    const many = await open(`/accounts/${key.userId}`, "editor");
+    expect(mainOf(many)).toContain(`claviger accounts renew ${key.userId}`);
+    expect(textsOf(many, ".action > summary")).toEqual(["Change…"]);
+    expect(many).not.toContain(noUse);
+    expect(await open(linkTo(many, link), "editor")).toContain(noUse);
+  });
+
+  test("keeps what was entered when a change is refused, and says when nothing changed", async () => {
+    const { userId } = await admin.issue({ email: "changing@example.org" });
+    const send = (name: string) => change(`/accounts/${userId}/change`, { name, organization: HOSTILE });
+    const refused = await send("N".repeat(201));
+    expect(refused.status).toBe(400);
+    expect(textsOf(refused.text, ".error")[0]).toStartWith("It must be one line of 1 to 200 characters");
+    expect(attributesOf(refused.text, "#change-organization", "value")).toEqual([HOSTILE]);
+    expect(mainOf((await send("Grace")).text)).toContain("The account was changed.");
+    const account = (await listAccounts(admin.database)).find(({ email }) => email.startsWith("changing"));
+    expect(account).toMatchObject({ name: "Grace", organization: HOSTILE });
+    expect(mainOf((await send("Grace")).text)).toContain("Nothing changed");
+  });
+
+  test("has no name in the form and in what a change says while the account has none", async () => {
+    const { userId } = await admin.issue({ email: "pia@example.org" });
+    let page = await open(`/accounts/${userId}`, "editor");
+    for (const [name, organization, said] of [
+      ["", "Labs", "Name: none. Organization: Labs."],
+      ["Pia", "Labs", "Name: Pia. Organization: Labs."],
+      ["", "", "Name: none. Organization: none."],
+    ] as const) {
+      const shown = attributesOf(page, "#change-name", "value");
+      expect(shown).toEqual(said.endsWith("none.") ? ["Pia"] : [""]);
+      page = (await change(`/accounts/${userId}/change`, { name, organization })).text;
+      expect(textsOf(page, ".notice")[0]).toContain(said);
+    }
+  });
+
+  test("shows hostile names as text, and answers an id that no account has", async () => {
+    const { userId } = await admin.issue({
+      email: "hostile@example.org",
+      name: `${HOSTILE}\u202e`,
+      organization: HOSTILE,
+    });
+    const text = await open(`/accounts/${userId}`);
+    expect(textsOf(text, ".facts bdi")).toEqual([`${HOSTILE}\\u202e`, HOSTILE]);
+    expect(text).not.toContain("<img");
+    expect(textsOf(text, "title")).toEqual(["hostile@example.org – Claviger"]);
+    const unknown = await client.send(`/accounts/usr_${"0".repeat(32)}`, { cookie: cookies.viewer });
+    expect(unknown.status).toBe(404);
+    expect(mainOf(unknown.text)).toContain("Cannot show account: no account has that id.");
+  });
+});
+
+test("An erasure shows what goes and what stays, and erases the person with all keys when the e-mail is typed", async () => {
+  const email = "leaving@example.org";
+  const { userId } = await admin.issue({ email, name: "Leaving", externalId: "order of Leaving" });
+  await admin.issue({ email });
+  const page = await open(linkTo(await open(`/accounts/${userId}`, "admin"), "Erase…"), "admin");
+  expect(textsOf(page, ".facts dd")).toEqual([
+    email,
+    "Leaving",
+    "2",
+    "1",
+    "0",
+    "their texts and metadata, in the background",
+  ]);
+  expect(mainOf(page)).toContain("2 licenses, 2 keys, and their use");
+  expect(mainOf(page)).toContain("license files that were downloaded earlier");
+  const erase = (repeat: string) => change(`/accounts/${userId}/erasure/erase`, { repeat }, "admin");
+  const wrong = await erase("leaving@example.com");
+  expect([wrong.status, textsOf(wrong.text, ".error")]).toEqual([400, ["It must be leaving@example.org"]]);
+  const { text } = await erase(email);
+  expect(textsOf(text, ".notice")).toEqual([
+    expect.stringContaining("All keys are revoked, and the person was erased."),
+  ]);
+  expect(mainOf(text)).not.toMatch(/leaving/i);
+  expect(textsOf(text, ".action")).toEqual([]);
+  const account = await open(linkTo(text, "Back to the account"), "admin");
+  expect(mainOf(account)).toContain("The texts and metadata of the person's events are being removed.");
+  expect(account).not.toContain("Erase…");
+});
