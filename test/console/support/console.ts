@@ -36,6 +36,18 @@ export async function tabTo(page: Page, control: Locator): Promise<void> {
   throw new Error(`The tabulator does not reach ${control}`);
 }
 
+/** Clicks a button twice before the answer to the first click, and returns how often its form was submitted. */
+export function submitTwice(page: Page, button: string): Promise<number> {
+  return page.evaluate<number>(`(() => {
+    let submissions = 0;
+    addEventListener("submit", () => { submissions++ });
+    const button = document.querySelector("${button}");
+    button.click();
+    button.click();
+    return submissions;
+  })()`);
+}
+
 export async function startConsole(options: Parameters<typeof startAdmin>[0] = {}): Promise<TestConsole> {
   const admin = await startAdmin(options);
   const browser = await openBrowser({ hostRules: `MAP ${FOREIGN_HOST} 127.0.0.1` });

@@ -1,0 +1,102 @@
+/** The form that issues a key. `same_rules_test.ts` compares its rules with those of the other doors. */
+import { beforeAll, expect, test } from "bun:test";
+import { findKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, textsOf } from "./texts_of.ts";
+
+const admin = useAdmin({ admin: { publicUrl: "https://keys.example.org" } });
+const client = createConsoleClient(admin);
+let cookie: string;
+beforeAll(async () => {
+  ({ cookie } = await client.logIn("editor"));
+});
+
+const send = (form: Record<string, string>) => client.send("/keys/issue", { cookie, form });
+
+test("The form asks for a tier, and proposes no one", async () => {
+  const { text } = await client.send("/keys/issue", { cookie });
+  expect(attributesOf(text, "#issue-tier option[selected]", "value")).toEqual([]);
+  expect(attributesOf(text, "#issue-tier option", "value")[0]).toBe("");
+  expect(textsOf(text, "#issue-tier option")[0]).toBe("choose");
+});
+
+test("A key is issued with every field, and the page says what was issued", async () => {
+  const { status, text, headers } = await send({
+    email: "Grace@example.org",
+    tier: "research",
+    name: "  Grace Hopper ",
+    organization: "Compiler Labs",
+    external_id: "order-4711",
+    monthly_limit: "1234",
+    max_machines: "30",
+    seat_minutes: "15",
+    last_day: "2028-02-29",
+    mode: "test",
+  });
+  expect({ status, cache: headers.get("cache-control") }).toEqual({ status: 200, cache: "no-store" });
+  const [apiKey = ""] = textsOf(text, "#new-key");
+  const found = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now: admin.clock.now() });
+  expect(found).toMatchObject({
+    email: "grace@example.org",
+    name: "Grace Hopper",
+    organization: "Compiler Labs",
+    externalId: "order-4711",
+    tier: "research",
+    mode: "test",
+    state: "active",
+    monthlyLimit: 1234,
+    maxMachines: 30,
+    seatMinutes: 15,
+    expiresAt: new Date("2028-02-29T23:59:59Z"),
+  });
+  expect(text).toContain("30 floating seats of 15 minutes");
+});
+
+test("The message for the customer has the key, what it is, and a command that tries it", async () => {
+  const { text } = await send({ email: "copy@example.org", tier: "free", mode: "live", never: "yes" });
+  const [apiKey = ""] = textsOf(text, "#new-key");
+  expect(textsOf(text, "#message")).toEqual([
+    [
+      "This is your API key (free, live; it does not expire):",
+      apiKey,
+      "To try it:",
+      `curl -s https://keys.example.org/v1/auth/validate -d '{"api_key":"${apiKey}"}'`,
+      "Keep it secret: anyone who has it can use your quota.",
+    ].join(" "),
+  ]);
+});
+
+test("Every wrong field is named, and what was entered is kept", async () => {
+  const { status, text } = await send({
+    email: "",
+    tier: "",
+    mode: "live",
+    name: "Grace <b>",
+    monthly_limit: "many",
+    last_day: "2001-01-01",
+  });
+  expect(status).toBe(400);
+  expect(text).toContain("No key was issued: correct the 4 marked fields.");
+  expect(attributesOf(text, "[aria-invalid=true]", "id")).toEqual([
+    ...["issue-email", "issue-tier", "issue-monthly_limit", "issue-last_day"],
+  ]);
+  expect(textsOf(text, "#issue-email-error")).toEqual(["It must be an e-mail address, and no API key"]);
+  expect(textsOf(text, "#issue-tier-error")).toEqual([
+    "It must be one of free, research, commercial, enterprise",
+  ]);
+  expect(attributesOf(text, "#issue-name", "value")).toEqual(["Grace <b>"]);
+  expect(attributesOf(text, "#issue-monthly_limit", "value")).toEqual(["many"]);
+});
+
+test("An account that has another name is a refusal without a command", async () => {
+  await admin.issue({ email: "known@example.org", name: "Known" });
+  const form = { email: "known@example.org", tier: "free", mode: "live", never: "yes", name: "Another" };
+  const { status, text } = await send(form);
+  expect(status).toBe(409);
+  const [refusal] = textsOf(text, "[role=alert]");
+  expect(refusal).toContain(
+    "Cannot issue key: the account known@example.org has another name or organization",
+  );
+  expect(refusal).not.toContain("claviger ");
+});
