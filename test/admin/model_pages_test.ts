@@ -1,0 +1,135 @@
+/** The list of models, the page of a model, and its changes. `upload_test.ts` has the files. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { parseId } from "../../src/base/ids.ts";
+import { findRegistered, retireVersion } from "../../src/models/mod.ts";
+import { ACTOR } from "../support/issue.ts";
+import { addNewModel } from "../support/new_model.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { awaitFile } from "./sample_requests.ts";
+import { linkTo, textsOf } from "./texts_of.ts";
+
+const LONG = "a_very_long_name_of_a_model.".repeat(7).slice(0, 195);
+const MAX_BYTES = 150_000;
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+let viewer: string;
+let editor: string;
+beforeAll(async () => {
+  viewer = (await client.logIn("viewer")).cookie;
+  editor = (await client.logIn("editor", "emil")).cookie;
+});
+
+const open = async (path: string, cookie = viewer) => (await client.send(path, { cookie })).text;
+const change = (path: string, form: Record<string, string>) => client.submit(path, { cookie: editor, form });
+/** Tells whether the page has the form of an action whose name begins with these words. */
+const offers = (text: string, action: string) =>
+  textsOf(text, ".action > summary").some((summary) => summary.startsWith(action));
+const add = (fields: object) => addNewModel(admin.database, fields, { now: admin.clock.now() });
+
+describe("The list of models", () => {
+  test("says what to do while it is empty, and leads to the form and the command that add a model", async () => {
+    const text = await open("/models", editor);
+    expect(text).toContain("There is no model yet");
+    const form = await open(linkTo(text, "Add a model"), editor);
+    expect(textsOf(form, "#add-command")[0]).toStartWith("claviger models add");
+    const seen = await open("/models");
+    expect(seen).toContain("An editor or an admin can add one.");
+    expect(linkTo(seen, "Add a model")).toBe("");
+  });
+
+  test("shows the newest first with their owners, and stays small with fifty of them", async () => {
+    for (let n = 0; n < 48; n++) await add({ name: `model_${n}`, sizeMb: n / 7 });
+    const owner = await admin.issue({ email: "owner@example.org" });
+    const ownerUuid = parseId("usr", owner.userId);
+    await add({ name: LONG, ownerUuid, requiresLicense: "enterprise", sizeMb: 1_234.5 });
+    for (const version of ["1.0.0", "1.1.0"]) await add({ name: "p300-speller", version, paradigm: "p300" });
+    const text = await open("/models");
+    expect(textsOf(text, "tbody th")).toHaveLength(50);
+    expect(textsOf(text, "tbody th")[0]).toBe("p300-speller");
+    expect(linkTo(text, "p300-speller")).toBe("/models/p300-speller");
+    for (const path of ["/models", `/models/${LONG}`])
+      expect(linkTo(await open(path), "owner@example.org")).toBe(`/accounts/${owner.userId}`);
+    expect(Buffer.byteLength(text)).toBeLessThan(MAX_BYTES);
+  });
+});
+
+describe("The page of a model", () => {
+  test("shows the versions; an editor retires one by typing it, and takes the model off the list", async () => {
+    for (const version of ["1.0.0", "1.1.0", "2.0.0"]) await add({ name: "aging", version });
+    const by = { actor: ACTOR, now: admin.clock.now() };
+    await retireVersion(admin.database, { name: "aging", version: "1.0.0" }, by);
+    expect(textsOf(await open("/models/aging"), "tbody th")).toEqual(["2.0.0", "1.1.0", "1.0.0"]);
+    for (const [version, status, error] of [
+      ["", 400, "It must be a version of this model"],
+      ["9.9.9", 404, "there is no aging 9.9.9"],
+    ] as const) {
+      const refused = await change("/models/aging/retire", { version });
+      expect([refused.status, refused.text.includes(error)]).toEqual([status, true]);
+    }
+    const retired = await change("/models/aging/retire", { version: "1.1.0" });
+    expect(retired.text).toContain("The version was retired");
+    expect(offers(retired.text, "Take off")).toBe(true);
+    const removed = await change("/models/aging/remove", {});
+    expect(removed.text).toContain("The model was taken off the list.");
+    expect(offers(removed.text, "Take off")).toBe(false);
+    const found = await findRegistered(admin.database, "aging");
+    expect(found?.model.listedVersion).toBeNull();
+    expect(found?.versions.map(({ retiredAt }) => retiredAt !== null)).toEqual([false, true, true]);
+  });
+
+  test("offers to retire while a version is left", async () => {
+    await add({ name: "single" });
+    expect(offers(await open("/models/single", editor), "Retire")).toBe(true);
+    const { text } = await change("/models/single/retire", { version: "1.0.0" });
+    expect(text).toContain("The version was retired");
+    expect(offers(text, "Retire")).toBe(false);
+  });
+
+  test("shows the command that uploads a file to an editor, and nothing to change to a viewer", async () => {
+    const name = await awaitFile(admin);
+    const text = await open(`/models/${name}`, editor);
+    expect(textsOf(text, "tbody td")[0]).toBe("waits for its file");
+    const [command] = textsOf(text, ".upload code.key");
+    expect(command).toStartWith("curl -T ./model.bin");
+    expect(command).toEndWith(` ${admin.url}/admin/v1/models/${name}/1.0.0/file`);
+    const seen = await open(`/models/${name}`);
+    expect([textsOf(seen, ".action"), textsOf(seen, ".upload")]).toEqual([[], []]);
+  });
+
+  test("answers a name that no model has", async () => {
+    const { status, text } = await client.send("/models/%3Cscript%3E", { cookie: viewer });
+    expect(status).toBe(404);
+    expect(text).toContain("Cannot show model: no model has that name.");
+  });
+});
+
+test("The form of a new model leads to its page with the command that uploads its file", async () => {
+  const { text } = await change("/models/_add", {
+    name: " new-model+1 ",
+    type: "SvcProbit",
+    paradigm: "p300",
+    n_features: "128",
+    n_classes: "2",
+    requires_license: "research",
+    version: "1.0.0",
+  });
+  expect(textsOf(text, "h1")).toEqual(["new-model+1"]);
+  expect(text).toContain("The version was added. Upload its file now");
+  expect(textsOf(text, ".upload code.key")[0]).toEndWith("/models/new-model%2B1/1.0.0/file");
+  const found = await findRegistered(admin.database, "new-model+1");
+  expect(found?.versions).toMatchObject([
+    { type: "SvcProbit", nFeatures: 128, nClasses: 2, requiresLicense: "research", awaitsFile: true },
+  ]);
+});
+
+test("The form of a new model marks every field that needs a value in the first round", async () => {
+  const form = { name: "motor", type: "", paradigm: "", n_features: "", n_classes: "", requires_license: "" };
+  const { status, text } = await change("/models/_add", { ...form, version: "1.0.0" });
+  expect(status).toBe(400);
+  expect(textsOf(text, "#add-type-error")).toEqual(["It must be chosen"]);
+  expect(textsOf(text, ".error")).toHaveLength(5);
+  const wrong = await change("/models/_add", { ...form, n_classes: "1" });
+  expect(textsOf(wrong.text, "#add-n_classes-error")).toEqual(["It must be a whole number, at least 2"]);
+});
