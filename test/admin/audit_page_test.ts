@@ -5,11 +5,14 @@ import { ACTIONS, wordsOf } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/base/calendar.ts";
 import { parseCsvLine } from "../../src/base/text/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
-import { importKeys, parseImportFields } from "../../src/licensing/keys/mod.ts";
+import { importKeys, parseImportFields, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
+import { changeLicense, createLicenseChanges } from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -156,6 +159,103 @@ describe("GET /audit", () => {
     expect(text).toMatch(new RegExp(`<details><summary>more</summary>.*${digest}.*</details>`, "s"));
     expect(whatOf(text)).toEqual(["added the model m 1"]);
   });
+});
+
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+const GRACE = { kind: "operator", name: "grace", address: "192.0.2.7" } as const;
+
+describe("A change in the log", () => {
+  test("says who made it, from which value to which, and why, with links to the key and its account", async () => {
+    const key = await admin.issue({ email: "ada@example.org", tier: "research" });
+    const by = { actor: { ...GRACE, reason: "has paid for more" }, now: admin.clock.now() };
+    const change = { tier: "commercial", monthlyLimit: 5_000 } as const;
+    await changeLicense(createLicenseChanges(admin.database), { keyUuid: uuidOf(key) }, { change, ...by });
+    const { cookie } = await client.logIn("viewer");
+
+    const { text } = await client.send("/audit?action=license.change", { cookie });
+
+    const rows = textsOf(text, "tbody tr");
+    expect(rows).toHaveLength(1);
+    for (const part of [
+      "grace, in the console",
+      "operator:grace, from 192.0.2.7",
+      "has paid for more",
+      `changed the license of the key …${key.apiKey.slice(-4)} of ada@example.org`,
+    ])
+      expect(rows[0]).toContain(part);
+    expect(textsOf(text, ".altered li")).toEqual([
+      "tier from research to commercial",
+      "monthly limit from the tier's to 5,000",
+    ]);
+    expect(attributesOf(text, 'td[data-label="What"] a', "href")).toEqual([
+      `/console/keys/${key.id}`,
+      `/console/accounts/${key.userId}`,
+    ]);
+  });
+
+  test("is found by its day, its action and its actor, and by its key and its account", async () => {
+    const key = await admin.issue({ email: "bob@example.org" });
+    const lastWeek = new Date(admin.clock.nowMs() - 7 * 86_400_000);
+    const actor = { ...GRACE, reason: "the key was on a public page" };
+    const revoke = { actor, now: lastWeek };
+    await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, revoke);
+    const { cookie } = await client.logIn("viewer");
+    const page = async (query: string) => (await client.send(`/audit?${query}`, { cookie })).text;
+    const day = lastWeek.toISOString().slice(0, 10);
+
+    const found = await page(`action=key.revoke&since=${day}&until=${day}`);
+
+    expect(textsOf(found, "tbody tr")).toEqual([expect.stringContaining("the key was on a public page")]);
+    expect(attributesOf(found, "#since", "value")).toEqual([day]);
+    expect(attributesOf(found, "#action option[selected]", "value")).toEqual(["key.revoke"]);
+    const ofActor = linkTo(found, "grace, in the console");
+    expect(ofActor).toBe("/audit?actor=operator%3Agrace");
+    const actions = async (query: string) => textsOf(await page(query), 'td[data-label="What"] code.more');
+    expect(await actions(ofActor.slice("/audit?".length))).toEqual(
+      ["license.change", "key.revoke"].toSorted(),
+    );
+    expect(await actions(`key=${key.id}`)).toEqual(["key.revoke", "key.issue"]);
+    expect(await actions("account=bob@example.org&action=key.issue")).toEqual(["key.issue"]);
+    const none = "No change meets these conditions.";
+    expect(await page("account=nobody@example.org")).toContain(
+      "no account has the id or e-mail nobody@example.org",
+    );
+    expect(await page(`account=${key.userId}&until=2001-01-01`)).toContain(none);
+    expect(await page("action=database.restore")).toContain(none);
+  });
+
+  test("shows a hostile reason as text, and any query is answered with a page", async () => {
+    const key = await admin.issue();
+    const by = { actor: { ...GRACE, reason: `${HOSTILE}\u202e` }, now: admin.clock.now() };
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(key), by);
+    const { cookie } = await client.logIn("viewer");
+    const { text } = await client.send("/audit?action=key.suspend", { cookie });
+    expect(textsOf(text, 'td[data-label="Reason"] bdi')).toContain(`${HOSTILE}\\u202e`);
+    expect(text).not.toContain("<img");
+    for (const any of [HOSTILE, "a".repeat(1_000), "\u0000", "' or 1=1 --", "%", "key_1", "9999-99-99"]) {
+      const names = ["actor", "action", "key", "account", "since", "until", "after"];
+      const query = new URLSearchParams(names.map((name): [string, string] => [name, any]));
+      const answer = await client.send(`/audit?${query}`, { cookie });
+      expect([any, answer.status, textsOf(answer.text, "h1")]).toEqual([any, 400, ["Audit"]]);
+    }
+  });
+});
+
+test("The page of the log is smaller than 150 kB with the longest reasons and values", async () => {
+  const text = `"<&>'\u202e\u{1f4a1}`.repeat(300).slice(0, 2_000);
+  await admin.database.query(
+    (sql) => sql`
+      insert into audit (at, actor, action, account_id, key_id, before, after, reason, door, address)
+      select ${admin.clock.now()}::timestamptz, 'http:2001:db8:ffff:ffff:ffff:ffff:ffff:ffff', 'account.erase',
+             gen_random_uuid(), gen_random_uuid(), jsonb_build_object('name', ${text}::text),
+             jsonb_build_object('name', ${text}::text || n, 'organization', ${text.slice(0, 70)}::text), ${text}::text, 'client',
+             '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'
+        from generate_series(1, 50) n`,
+  );
+  const { cookie } = await client.logIn("viewer");
+  const { text: html } = await client.send("/audit?action=account.erase", { cookie });
+  expect(html.match(/<tr>/g)).toHaveLength(51);
+  expect(Buffer.byteLength(html)).toBeLessThan(150_000);
 });
 
 describe("GET /audit.csv", () => {

@@ -1,0 +1,161 @@
+/** The page Overview on the customers of a demo. `overview_links_test.ts` has its lists and their links. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { listKeys } from "../../src/licensing/keys/mod.ts";
+import { addActivity } from "../../src/usage/activity/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { addDemo } from "../support/demo.ts";
+import { uuidOf } from "../support/keys.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
+
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+const MAX_BYTES = 150_000;
+
+const admin = useAdmin({ clock: createTestClock("2026-11-22T15:43:44Z") });
+const client = createConsoleClient(admin);
+let cookie: string;
+beforeAll(async () => {
+  ({ cookie } = await client.logIn("viewer"));
+});
+
+const open = async (path = "/overview", as = cookie) => (await client.send(path, { cookie: as })).text;
+
+/** Returns the rows of the panel with the title. */
+function rowsOf(text: string, title: string): string[] {
+  const panel = text.split("<section").find((section) => section.includes(`<h2>${title}`));
+  return textsOf(panel ?? "", "tbody tr");
+}
+
+async function compute() {
+  await computeFigures(admin.database, { clock: admin.clock });
+  await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+}
+
+describe("The overview without a key", () => {
+  test("is the first page after the login, the first of the menu, and says what to do", async () => {
+    const { location } = await client.send("/", { cookie });
+    expect(location).toBe("/console/overview");
+    const issuer = (await client.logIn("admin")).cookie;
+    const text = await open("/overview", issuer);
+    expect(text).toContain("No key has been issued yet.");
+    expect(textsOf(text, "nav a")[0]).toBe("Overview");
+    expect(linkTo(text, "Issue the first key")).toBe("/keys/issue");
+  });
+
+  test("offers a viewer no way to issue one", async () => {
+    const text = await open();
+    expect(text).toContain("An editor or an admin can issue the first key.");
+    expect(attributesOf(text, "main a", "href").filter((href) => href.includes("issue"))).toEqual([]);
+  });
+});
+
+describe("The overview of a demo", () => {
+  beforeAll(() => addDemo(admin.testDatabase, admin.clock.now()));
+
+  test("says what is missing before the figures are computed", async () => {
+    const text = await open();
+    expect(text).toContain("are computed for the first time now");
+    expect(text).toContain("The use per day has not been counted yet.");
+  });
+
+  test("shows what was counted", async () => {
+    await compute();
+    const text = await open();
+    const keys = await listKeys(admin.database, { now: admin.clock.now() });
+    const research = rowsOf(text, "Keys by tier and state").find((row) => row.startsWith("research")) ?? "";
+    const ofResearch = keys.filter(({ tier }) => tier === "research");
+    const active = ofResearch.filter(({ state }) => state === "active");
+    const numbers = research.split(" ").slice(1);
+    expect([numbers[0], numbers.at(-1)]).toEqual([`${active.length}`, `${ofResearch.length}`]);
+
+    const [most] = keys.toSorted((a, b) => b.used - a.used);
+    const [first] = rowsOf(text, "Largest consumers");
+    expect(first).toContain(most?.email ?? "none");
+    expect(first).toContain(most?.used.toLocaleString("en-US") ?? "none");
+
+    const titles = ["Largest consumers", "Near their quota", "Quota runs out", "Expiring soon"];
+    expect(titles.map((title) => rowsOf(text, title).length)).toEqual([10, 4, 4, 3]);
+    expect(rowsOf(text, "Quota runs out")[0]).toMatch(/used up ?refused until 2026-12-01/);
+    expect(rowsOf(text, "Unused keys")).toContain("90 days 2");
+    expect(textsOf(text, ".values i")).toHaveLength(90);
+    const [{ used } = { used: 0 }] = await admin.database.query<{ used: number }>(
+      (sql) => sql`select sum(by_day[20])::bigint as used from usage where month = '2026-11-01'`,
+    );
+    const day = textsOf(text, ".numbers tr").find((row) => row.startsWith("2026-11-20"));
+    expect(day?.split(" ").at(-1)).toBe(used.toLocaleString("en-US"));
+  });
+
+  test("shows the refusals of the last day by cause", async () => {
+    const [{ count } = { count: 0 }] = await admin.database.query<{ count: number }>(
+      (sql) => sql`
+        select sum(count)::bigint as count from activity_hours
+         where code = 'KEY_EXPIRED' and hour >= '2026-11-21T16:00:00Z'`,
+    );
+    expect(count).toBeGreaterThan(0);
+    const text = await open();
+    const rows = rowsOf(text, "Refusals of the last day");
+    const expired = rows.find((row) => row.startsWith("KEY_EXPIRED"));
+    expect(expired).toEndWith(` ${count.toLocaleString("en-US")}`);
+    expect(rows.find((row) => row.startsWith("RATE_LIMIT_EXCEEDED"))).toMatch(
+      /most by \S+ of kestrel@demo\.example \(\d\d %\)/,
+    );
+    expect(attributesOf(text, "main a", "href")).toContain("/console/keys?state=expired");
+  });
+
+  test("names unusual hours in its first line, with a link to them", async () => {
+    const text = await open();
+    expect(textsOf(text, ".notice")[0]).toStartWith(
+      "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00. ",
+    );
+    const hours = await open(linkTo(text, "Show unusual hours"));
+    const rows = textsOf(hours, ".unusual tbody tr");
+    const names = rows.map(
+      (row) => /RATE_LIMIT_EXCEEDED.*most by \S+ of (\w+)@demo\.example \(100 %\)$/.exec(row)?.[1],
+    );
+    expect(names).toEqual(["ternwick", "kestrel", "kestrel", "kestrel"]);
+    const [path = ""] = attributesOf(hours, ".unusual a[href^='/console/keys/key_']", "href").slice(-1);
+    expect(await open(path.replace("/console", ""))).toContain("kestrel@demo.example");
+  });
+
+  test("links to the keys, the accounts, the use and the activity behind each number", async () => {
+    const paths = new Set(attributesOf(await open(), "main a", "href"));
+    expect(paths.size).toBeGreaterThan(30);
+    for (const path of paths) {
+      const { status } = await client.send(path.replace("/console", ""), { cookie });
+      expect({ path, status }).toEqual({ path, status: 200 });
+    }
+  });
+
+  test("shows hostile names as text, and stays small with the longest ones", async () => {
+    const now = admin.clock.now();
+    const letters = "é".repeat(200);
+    for (let n = 0; n < 12; n++) {
+      const email = `${"a".repeat(60)}${n}@${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.example`;
+      const organization = n === 0 ? `${HOSTILE}\u202e` : letters;
+      const expiresAt = new Date(now.getTime() + 86_400_000);
+      const key = await admin.issue({ email, name: letters, organization, expiresAt, monthlyLimit: 1 });
+      await admin.database.query(
+        (sql) => sql`
+          insert into usage (license_id, month, used)
+          select license_id, '2026-11-01', ${9_000_000_000_000 - n}::bigint from keys where id = ${uuidOf(key)}::uuid`,
+      );
+    }
+    await compute();
+    const text = await open();
+    expect(textsOf(text, "main")[0]).toContain(`${HOSTILE}\\u202e`);
+    expect(text).not.toContain("<img");
+    expect(Buffer.byteLength(text)).toBeLessThan(MAX_BYTES);
+  });
+
+  test("says so when no request was refused", async () => {
+    await admin.database.query((sql) => sql`delete from activity_hours`);
+    const hourMs = Date.parse("2026-11-22T14:00:00Z");
+    await addActivity(admin.database, [
+      { hourMs, endpoint: "validate", code: "OK", reason: "", count: 1_234 },
+    ]);
+    expect(await open()).toContain("No request was refused: 1,234 were answered.");
+  });
+});

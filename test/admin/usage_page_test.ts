@@ -1,0 +1,84 @@
+/** The page Usage: a month by tier and by customer, twelve months, and its file. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { monthOf } from "../../src/base/calendar.ts";
+import { countUse, listUsage, readUsageCsv } from "../../src/usage/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { addDemo } from "../support/demo.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
+
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+const OCTOBER = monthOf(Date.parse("2026-10-15T00:00:00Z"));
+
+const admin = useAdmin({ clock: createTestClock("2026-11-22T15:43:44Z") });
+const client = createConsoleClient(admin);
+let cookie: string;
+beforeAll(async () => {
+  ({ cookie } = await client.logIn("viewer"));
+});
+
+const open = async (path: string) => (await client.send(path, { cookie })).text;
+
+test("Usage says what is missing before anything was used", async () => {
+  const text = await open("/usage");
+  expect(text).toContain("has not been counted yet");
+  expect(text).toContain("No license used anything in 2026-11.");
+});
+
+describe("The usage of a demo", () => {
+  beforeAll(async () => {
+    await addDemo(admin.testDatabase, admin.clock.now());
+    await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+  });
+
+  test("shows the month that was chosen by tier and by customer", async () => {
+    const text = await open("/usage?month=2026-10");
+    expect(textsOf(text, "h2")).toContain("Customers in 2026-10");
+    expect(attributesOf(text, "#month option[selected]", "value")).toEqual(["2026-10"]);
+    const used = await listUsage(admin.database, OCTOBER);
+    const all = used.reduce((sum, each) => sum + each.used, 0).toLocaleString("en-US");
+    expect(textsOf(text, "tr")).toContain(`all ${all} ${all} 0`);
+    expect(textsOf(text, "tbody code")).toEqual(used.map(({ licenseId }) => licenseId));
+    const accounts = attributesOf(text, "tbody a[href^='/console/accounts/']", "href");
+    expect(accounts[0]).toBe(`/console/accounts/${used[0]?.userId}`);
+  });
+
+  test("shows twelve months next to each other, with imported use", async () => {
+    const text = await open("/usage?month=2026-10");
+    expect(textsOf(text, ".values i")).toHaveLength(12);
+    const [{ used } = { used: 0 }] = await admin.database.query<{ used: number }>(
+      (sql) => sql`select sum(used)::bigint as used from usage where month = '2026-11-01'`,
+    );
+    const month = textsOf(text, ".numbers tr").find((row) => row.startsWith("2026-11"));
+    expect(month?.split(" ").at(-1)).toBe(used.toLocaleString("en-US"));
+  });
+
+  test("leads to the file with the rows of the command and of the API", async () => {
+    const path = linkTo(await open("/usage?month=2026-10"), "Download 2026-10 as CSV");
+    const { text, headers } = await client.send(path, { cookie });
+    expect(headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
+    const parts = await Array.fromAsync(readUsageCsv(admin.database, OCTOBER));
+    expect(text).toBe(parts.join(""));
+  });
+
+  test("shows hostile names as text", async () => {
+    const { licenseUuid } = await admin.issue({ organization: `${HOSTILE}\u202e` });
+    await admin.database.query(
+      (sql) =>
+        sql`insert into usage (license_id, month, used) values (${licenseUuid}::uuid, '2026-05-01', 7)`,
+    );
+    const text = await open("/usage?month=2026-05");
+    expect(textsOf(text, ".more")).toContain(`${HOSTILE}\\u202e`);
+    expect(text).not.toContain("<img");
+  });
+
+  test.each(["month=2026-13&after=x", "month=%00", "month=9999-99", "after=lic_1", "month=0000-01"])(
+    "refuses %s, and shows nothing",
+    async (query) => {
+      const { status, text } = await client.send(`/usage?${query}`, { cookie });
+      expect(status).toBe(400);
+      expect(text).toContain("Nothing is shown: ");
+    },
+  );
+});
