@@ -5,6 +5,7 @@ import { startAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { textsOf } from "./texts_of.ts";
 
 const MINUTE_MS = 60_000;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };
@@ -174,6 +175,14 @@ describe("A session", () => {
 
 describe("POST /console/enter", () => {
   const wrong = (n: number) => ({ code: n.toString().padStart(32, "0") });
+
+  test("refuses a code that was used, and says so", async () => {
+    const code = await client.newCode("root");
+    expect((await client.send("/enter", { form: { code } })).status).toBe(303);
+    const { status, text } = await client.send("/enter", { form: { code } });
+    expect(status).toBe(401);
+    expect(textsOf(text, "#code-error")[0]).toContain("it was used already, is older than ten minutes");
+  });
 
   test("refuses a code after ten minutes", async () => {
     const code = await client.newCode("root");

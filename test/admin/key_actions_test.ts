@@ -168,6 +168,17 @@ describe("The actions of a key", () => {
     expect(noticeOf(removed.text)).toContain("The external id is removed now.");
   });
 
+  test("revoke a key after its last four characters were typed, and its form names it", async () => {
+    const key = await admin.issue();
+    const last4 = key.apiKey.slice(-4);
+    const [form] = textsOf(await open(key, "admin"), "#revoke-form");
+    expect(form).toStartWith(`Revoke …${last4}`);
+    expect(form).toContain(`Type the last four characters to confirm: ${last4}`);
+    const { text } = await change(key, "revoke", { repeat: last4 });
+    expect(noticeOf(text)).toContain("The key is revoked for good.");
+    expect(await find(key)).toMatchObject({ state: "revoked" });
+  });
+
   test("are claimed by no address alone", async () => {
     const key = await admin.issue();
     for (const done of ["revoke", `req_${"0".repeat(32)}`, "same", ""]) {

@@ -12,6 +12,7 @@ import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { add } from "./list_kit.ts";
+import { textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -108,6 +109,15 @@ describe("POST /search", () => {
       location: `/console/search?${new URLSearchParams({ q })}`,
     });
     expect((await search(q)).text).toContain("Nothing was found for");
+  });
+
+  test.each([
+    ["ada", "Search: ada"],
+    ["nobody", "Nothing found: nobody"],
+    [`svc_live_${"0123456789abcdef".repeat(2)}`, "Nothing found"],
+  ])("says what was searched in its title, unless that is a secret: %s", async (q, title) => {
+    const { text } = await search(q);
+    expect([textsOf(text, "title"), textsOf(text, "h1")]).toEqual([[`${title} – Claviger`], [title]]);
   });
 
   test("shows the results in groups, and only those that exist", async () => {

@@ -9,7 +9,7 @@ import type { AdminEnv } from "../../src/admin/frame/options.ts";
 import { toTimestamp } from "../../src/base/calendar.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { expectAccessible } from "./support/accessibility.ts";
-import { type Browser, openBrowser, takeScreenshots } from "./support/browser.ts";
+import { type Browser, openBrowser } from "./support/browser.ts";
 import { tabTo } from "./support/console.ts";
 
 const MONTHS = Array.from({ length: 12 }, (_, index) => ({
@@ -67,7 +67,6 @@ afterAll(async () => {
 
 test("Charts are accessible, also with their numbers open, and open them by keyboard without script", async () => {
   await browser.visit({ url, script: false }, async (shown) => {
-    await takeScreenshots(shown, "charts");
     const summary = shown.getByText("Numbers").first();
     await summary.focus();
     await shown.keyboard.press("Enter");
@@ -75,7 +74,6 @@ test("Charts are accessible, also with their numbers open, and open them by keyb
   });
   await browser.visit({ url }, async (shown) => {
     for (const summary of await shown.getByText("Numbers").all()) await summary.click();
-    await takeScreenshots(shown, "charts-numbers");
     await expectAccessible(shown);
   });
 });

@@ -6,7 +6,6 @@ import type { Role } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
-import { takeScreenshots } from "./support/browser.ts";
 import { startConsole } from "./support/console.ts";
 
 const MINUTE_MS = 60_000;
@@ -71,11 +70,8 @@ describe("After the end of the session", () => {
       idle();
       await page.getByRole("button", { name: "Issue the key" }).click();
       await page.getByText("Your session has ended: log in again.").waitFor();
-      await takeScreenshots(page, "enter-ended");
-      await expectAccessible(page);
       await logIn(page, await admin.code());
       await notice(page).waitFor();
-      await takeScreenshots(page, "kept-issue");
       await expectAccessible(page);
       expect(page.url()).toBe(url("/keys/issue"));
       expect(await emailOf(page).inputValue()).toBe("Ada+1@example.org");
@@ -102,8 +98,6 @@ describe("After the end of the session", () => {
       await page.getByLabel("Login code").waitFor();
       await page.goto(url(`/enter#${await admin.code()}`));
       await notice(page).waitFor();
-      await takeScreenshots(page, "kept-suspend");
-      await expectAccessible(page);
       const form = page.locator("#suspend");
       expect(await form.getAttribute("open")).not.toBeNull();
       expect(await form.getByLabel("Reason").inputValue()).toBe("invoice 4711 is late");
@@ -210,7 +204,6 @@ test("Keys that were selected are selected again after a login that their change
       await page.locator(`#${action}`).getByLabel("Reason").fill("sold twice");
       await page.locator(`#${action}`).getByRole("button", { name: "Show what will change" }).click();
       const link = page.locator(`#${action}`).getByRole("link", { name: "Log in again" });
-      await takeScreenshots(page, `many-${action}-needs-login`);
       await link.click();
       await logIn(page, await admin.code());
       await heading(page, "11 keys");
@@ -506,17 +499,5 @@ describe("Foreign content in the storage of the tab", () => {
       }
       expect(await page.title()).not.toBe("run");
     });
-  });
-});
-
-test("Without script the login leads back to the page, whose form is empty", async () => {
-  await admin.visitAs("admin", { path: "/keys/issue", script: false }, async (page) => {
-    await fillIssueForm(page);
-    idle();
-    await page.getByRole("button", { name: "Issue the key" }).click();
-    await logIn(page, await admin.code());
-    await heading(page, "Issue a key");
-    expect(await emailOf(page).inputValue()).toBe("");
-    expect(page.url()).toBe(url("/keys/issue"));
   });
 });

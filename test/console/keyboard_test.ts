@@ -1,13 +1,10 @@
 /** Where the focus is, for people who use the console without a mouse, in a real browser. */
-import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { countUse } from "../../src/usage/mod.ts";
 import { useForAll } from "../support/use.ts";
-import { expectAccessible } from "./support/accessibility.ts";
 import { startConsole, tabTo } from "./support/console.ts";
 
-// axe examines the page of fifty keys in two widths and two colour schemes, which took 26 s on a busy machine.
-setDefaultTimeout(120_000);
 const REFUSED = [/status of 400/];
 
 const admin = useForAll(startConsole);
@@ -27,7 +24,6 @@ describe("The focus", () => {
           await page.locator(`#${action} button`).click();
           await focusOn(page, ".notice.good[role=status]");
         }
-        if (script) await expectAccessible(page);
       });
   });
 
@@ -55,7 +51,6 @@ describe("The focus", () => {
         expect(await page.locator("[aria-invalid]").count()).toBe(1);
         const at = async (selector: string) => (await page.locator(selector).boundingBox())?.y ?? 0;
         expect(await at("#issue-token-scopes-error")).toBeLessThan(await at("[value='keys:read']"));
-        if (script) await expectAccessible(page);
       });
   });
 
@@ -67,14 +62,12 @@ describe("The focus", () => {
     });
   });
 
-  test("is on the name of a new model, and every field that needs a value is marked in the first round", async () => {
+  test("is on the name of a new model, and on the first wrong field after a refusal", async () => {
     await admin.visitAs("editor", { path: "/models/_add", expectedFaults: REFUSED }, async (page) => {
       await focusOn(page, "#add-name");
       await page.keyboard.type("motor");
       await page.getByRole("button", { name: "Add the model" }).click();
       await focusOn(page, "#add-type[aria-invalid]");
-      expect(await page.locator("#add-type-error").textContent()).toBe("It must be chosen");
-      expect(await page.locator("[aria-invalid]").count()).toBe(5);
     });
   });
 });
@@ -99,7 +92,6 @@ describe("A list of two pages", () => {
           await page.keyboard.press("Tab");
           if (script && role === "editor") await page.keyboard.press("Tab");
           await focusOn(page, first);
-          if (script && role === "editor") await expectAccessible(page);
         });
     });
 
@@ -129,14 +121,6 @@ describe("A list of two pages", () => {
         await page.getByRole("button", { name: "Show", exact: true }).press("Enter");
         await page.locator(":focus", { hasText: "No key meets these conditions." }).waitFor();
       });
-  });
-
-  test("has no conditions if only its order was changed", async () => {
-    await admin.visitAs("editor", { path: "/keys?sort=oldest" }, async (page) => {
-      await page.getByText(/ oldest first; used by/).waitFor();
-      expect(await page.getByText("that meet the conditions").count()).toBe(0);
-      expect(await page.locator("a", { hasText: "Show all" }).count()).toBe(0);
-    });
   });
 });
 
@@ -179,8 +163,8 @@ test("The page of an erasure opens at its title, and not at the form below what 
   });
 });
 
-test("A form that opens in place is in sight with its buttons, and its title names the key", async () => {
-  const { id, apiKey } = await admin.issue();
+test("A form that opens in place is in sight with its buttons", async () => {
+  const { id } = await admin.issue();
   await admin.visitAs("admin", { path: `/keys/${id}` }, async (page) => {
     await page.setViewportSize({ width: 1280, height: 640 });
     for (const action of ["tier", "revoke"]) {
@@ -190,12 +174,6 @@ test("A form that opens in place is in sight with its buttons, and its title nam
       const { y = 0, height = 0 } = (await page.locator(`#${action} form`).boundingBox()) ?? {};
       expect([action, y >= 0, y + height <= 640]).toEqual([action, true, true]);
     }
-    await page.getByRole("heading", { name: `Revoke …${apiKey.slice(-4)}`, exact: true }).waitFor();
-    await page
-      .getByLabel(`Type the last four characters to confirm: ${apiKey.slice(-4)}`)
-      .fill(apiKey.slice(-4));
-    await page.getByRole("button", { name: "Revoke the key" }).press("Enter");
-    await page.getByText("The key is revoked for good.").waitFor();
   });
 });
 
@@ -274,21 +252,17 @@ test("Enter in the check box of a row sends nothing", async () => {
   });
 });
 
-test("The results of a search have a title and the focus, also if nothing was found, and a secret is not in the title", async () => {
-  for (const name of ["Rosa Parks", "Rosa Luxemburg"])
-    await admin.issue({ email: `${name.replace(" ", ".").toLowerCase()}@example.org`, name });
+test("The results of a search have the focus, also if nothing was found", async () => {
+  for (const name of ["parks", "luxemburg"]) await admin.issue({ email: `rosa.${name}@example.org` });
   for (const script of [false, true])
-    for (const [text, heading, focused] of [
-      ["rosa", "Search: rosa", "2 found"],
-      ["nobody", "Nothing found: nobody", "Nothing was found for nobody."],
-      [`svc_live_${"0123456789abcdef".repeat(2)}`, "Nothing found", "Nothing was found for svc_live_0123…."],
+    for (const [text, focused] of [
+      ["rosa", "2 found"],
+      ["nobody", "Nothing was found for nobody."],
     ] as const)
       await admin.visitAs("viewer", { path: "/keys", script }, async (page) => {
         await page.getByLabel("Find anything").fill(text);
         await page.getByLabel("Find anything").press("Enter");
-        await page.getByRole("heading", { name: heading, exact: true }).waitFor();
         await page.locator(":focus", { hasText: focused }).waitFor();
-        expect(await page.title()).toBe(`${heading} – Claviger`);
       });
 });
 
@@ -338,36 +312,6 @@ test("Another month or another time puts the focus on what is shown", async () =
         await page.locator(":focus", { hasText: shown }).waitFor();
         expect(await page.evaluate("scrollY")).toBe(0);
       });
-});
-
-test("Activity names the first and the last day that it shows", async () => {
-  await admin.visitAs("viewer", { path: "/activity?step=day" }, async (page) => {
-    const daysIn = async () => (await page.locator("#rows").textContent())?.match(/\d{4}-\d\d-\d\d/g) ?? [];
-    const [first = ""] = await daysIn();
-    await page.getByRole("link", { name: "Earlier" }).press("Enter");
-    await page.getByRole("link", { name: "Later" }).waitFor();
-    const [, last = ""] = await daysIn();
-    expect(Date.parse(first) - Date.parse(last)).toBe(86_400_000);
-  });
-});
-
-test("An account without a name has none in its form and in what a change says", async () => {
-  const { userId } = await admin.issue({ email: "pia@example.org" });
-  await admin.visitAs("editor", { path: `/accounts/${userId}` }, async (page) => {
-    for (const [name, organization, said] of [
-      ["", "Labs", "Name: none. Organization: Labs."],
-      ["Pia", "Labs", "Name: Pia. Organization: Labs."],
-      ["", "", "Name: none. Organization: none."],
-    ] as const) {
-      await page.locator("#change summary").press("Enter");
-      const field = page.getByLabel("Name", { exact: true });
-      expect(await field.inputValue()).toBe(said.endsWith("none.") ? "Pia" : "");
-      await field.fill(name);
-      await page.getByLabel("Organization").fill(organization);
-      await page.getByRole("button", { name: "Change the account" }).press("Enter");
-      await page.getByText(said).waitFor();
-    }
-  });
 });
 
 test("The open form of an erasure has no button that opens it, and Cancel shows that button", async () => {

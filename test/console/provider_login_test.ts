@@ -9,7 +9,7 @@ import { listTokens } from "../../src/operators/mod.ts";
 import { startConsoleWithProvider, startIdentityProvider } from "../support/identity_provider.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
-import { openBrowser, takeScreenshots, type Visit } from "./support/browser.ts";
+import { openBrowser, type Visit } from "./support/browser.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -53,7 +53,6 @@ describe("Log in with the provider", () => {
         "/keys?tier=free",
         async (page) => {
           await page.locator("a.button:focus").waitFor();
-          await takeScreenshots(page, "enter-provider");
           if (script) await expectAccessible(page);
           await page.keyboard.press("Enter");
           await signIn(page);
@@ -67,23 +66,6 @@ describe("Log in with the provider", () => {
         { script },
       );
     });
-
-  test("says which groups count to somebody who has none of them", async () => {
-    admin.provider.setPeople({ ivan: { subject: "7", name: "ivan", groups: ["others"] } });
-    await visit(
-      "/enter",
-      async (page) => {
-        await offer(page).click();
-        await signIn(page, "ivan");
-        await page
-          .getByText("in none of the groups that may log in: licensing-admins, support, sales")
-          .waitFor();
-        await takeScreenshots(page, "enter-no-group");
-        await expectAccessible(page);
-      },
-      { expectedFaults: [/status of 403/] },
-    );
-  });
 
   test("is not begun by a page of another site", async () => {
     await browser.visit(
@@ -147,26 +129,12 @@ test("An admin makes a token for a shop after a new login at the provider, and n
   });
 });
 
-test("The page of an operator says who decides the role, and offers no other one", async () => {
-  await visit("/overview", async (page) => {
-    await logIn(page, "Overview");
-    await page.goto(url("/access/operators/olga"));
-    await heading(page, "Operator olga");
-    await page.getByText("admin, by the groups at the provider").waitFor();
-    await takeScreenshots(page, "operator-of-provider");
-    await expectAccessible(page);
-    expect(await page.getByText("Change role").count()).toBe(0);
-    expect(await page.getByText("Remove…").count()).toBe(1);
-  });
-});
-
 describe("Log out", () => {
   test("offers the logout of the provider, too", async () => {
     await visit("/overview", async (page) => {
       await logIn(page, "Overview");
       await page.getByRole("button", { name: "Log out" }).click();
       await page.getByText("You are logged out.").waitFor();
-      await takeScreenshots(page, "enter-logged-out-provider");
       await page.getByRole("link", { name: "Log out of Example Staff, too" }).click();
       await page.getByRole("button", { name: "Yes, sign me out" }).click();
       await page.getByText("You are logged out.").waitFor();

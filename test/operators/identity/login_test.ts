@@ -4,6 +4,7 @@ import { renameSync } from "node:fs";
 import { listAudit } from "../../../src/audit/mod.ts";
 import { listOperators, listSessions, removeOperator } from "../../../src/operators/mod.ts";
 import { createConsoleClient } from "../../admin/console_client.ts";
+import { textsOf } from "../../admin/texts_of.ts";
 import { startConsoleWithProvider } from "../../support/identity_provider.ts";
 import { ACTOR, orThrow } from "../../support/issue.ts";
 import { useForAll } from "../../support/use.ts";
@@ -40,6 +41,16 @@ describe("The login at the provider", () => {
     expect(await browser.open("/access/tokens/none")).toBe(404);
     const operator = (await listOperators(admin.database)).find((each) => each.name === name);
     expect(operator).toMatchObject({ role: "admin", issuer: admin.provider.issuer });
+  });
+
+  test("decides the role, which the page of the operator says and does not offer to change", async () => {
+    const { name } = newPerson(["licensing-admins"]);
+    const browser = newBrowser();
+    await browser.logIn(name);
+    const page = await browser.send(`${admin.url}/console/access/operators/${name}`);
+    const text = await page.text();
+    expect(textsOf(text, ".facts")[0]).toContain("admin, by the groups at the provider");
+    expect(textsOf(text, ".action > summary")).toEqual(["Remove…"]);
   });
 
   test("sets a Strict cookie for the session, and no cookie of the login remains", async () => {
