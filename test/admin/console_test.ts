@@ -1,4 +1,4 @@
-/** The console as programs see it: headers, cookies, origins and forms. `test/console` has its pages. */
+/** The console as programs see it: headers, cookies, origins and forms. Each page has a test of its own beside this one. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { startAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";

@@ -1,4 +1,4 @@
-/** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
+/** The pages of keys: their size, the state of a key, and that a new key is shown once. `key_actions_test.ts` has the actions. */
 
 import { beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/base/calendar.ts";
