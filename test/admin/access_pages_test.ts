@@ -36,10 +36,15 @@ describe("A viewer", () => {
     const rows = textsOf(await open(), "tbody tr");
     expect(rows).toHaveLength(2);
     expect(rows[0]).toStartWith("verathis session");
-    const [, end = ""] = attributesOf(await open(), "td form", "action");
-    await client.send(end.replace("/console", ""), { cookie: here.cookie, form: {} });
+    const [own = "", other = ""] = attributesOf(await open(), "td form", "action");
+    const end = (path: string) =>
+      client.send(path.replace("/console", ""), { cookie: here.cookie, form: {} });
+    await end(other);
     expect(await client.isLoggedIn(elsewhere.cookie)).toBe(false);
     expect(textsOf(await open(), "tbody tr")).toHaveLength(1);
+    // Ending the own session is a logout.
+    expect((await end(own)).location).toBe("/console/enter?done=logged-out");
+    expect(await client.isLoggedIn(here.cookie)).toBe(false);
   });
 });
 

@@ -12,6 +12,7 @@ import { useAdmin } from "../support/use.ts";
 import { createConsoleClient, type Sent } from "./console_client.ts";
 import { issueRevoked } from "./sample_requests.ts";
 import { stopWaiting } from "./stop_waiting.ts";
+import { textsOf } from "./texts_of.ts";
 
 // Hundreds of changes run one after another.
 setDefaultTimeout(120_000);
@@ -140,6 +141,7 @@ describe("Many keys", () => {
     expect(heading).toBe("3 keys");
     expect(text).toContain("Selected: <bdi>rows of the list</bdi>.");
     expect(text).toContain("<summary>Show the keys: 3 keys</summary>");
+    expect(textsOf(text, "details li").filter((row) => row.includes("both@example.org"))).toHaveLength(2);
     // What happens comes first.
     const [, suspend = ""] = text.split('action="/console/keys/many/suspend"');
     expect(suspend).toMatch(/The service refuses the key until[\s\S]*?Left out, because/);

@@ -7,7 +7,7 @@ import { addNewModel } from "../support/new_model.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { awaitFile } from "./sample_requests.ts";
-import { linkTo, textsOf } from "./texts_of.ts";
+import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
 
 const LONG = "a_very_long_name_of_a_model.".repeat(7).slice(0, 195);
 const MAX_BYTES = 150_000;
@@ -34,6 +34,7 @@ describe("The list of models", () => {
     expect(text).toContain("There is no model yet");
     const form = await open(linkTo(text, "Add a model"), editor);
     expect(textsOf(form, "#add-command")[0]).toStartWith("claviger models add");
+    expect(attributesOf(form, "button", "data-copies")).toEqual(["add-command"]);
     const seen = await open("/models");
     expect(seen).toContain("An editor or an admin can add one.");
     expect(linkTo(seen, "Add a model")).toBe("");
