@@ -13,7 +13,9 @@ import { suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
 import { awaitFile, nameOf } from "../admin/sample_requests.ts";
+import { linkTo } from "../admin/texts_of.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { uuidOf } from "../support/keys.ts";
@@ -101,6 +103,15 @@ describe("With the customers of a demo and the longest texts", () => {
 
   test("the page of a model that waits for its file is whole", async () => {
     await examinePage(full, { path: `/models/${await awaitFile(full)}`, role: "editor", name: "upload" });
+  });
+
+  test("the second page of a list is whole", async () => {
+    const client = createConsoleClient(full);
+    const { cookie } = await client.logIn("viewer");
+    const { text } = await client.send("/audit", { cookie });
+    const path = linkTo(text, "Next page");
+    expect(path).toStartWith("/audit?");
+    await examinePage(full, { path, role: "viewer", name: "audit-second-page" });
   });
 
   test.each([
