@@ -4,7 +4,6 @@
  * listener for clients both need them.
  */
 
-export { count, described, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
 export { conditionFor, meaningOfCode, sentenceOfCode } from "./code_meanings.ts";
 export { discardBody } from "./discard_body.ts";

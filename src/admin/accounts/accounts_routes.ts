@@ -1,5 +1,6 @@
 /** Accounts: list, look at, change, renew and erase. */
 import * as v from "valibot";
+import { count, described, identifier, timestamp } from "../../base/answer_fields.ts";
 import { monthOf } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { isRefusal, refuse } from "../../base/refusal.ts";
@@ -16,7 +17,6 @@ import {
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
-import { count, described, identifier, timestamp } from "../../wire/mod.ts";
 import { changeOf, findSearch, MONTH_ENTRY, REASON, SEARCH_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";

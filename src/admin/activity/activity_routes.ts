@@ -1,5 +1,6 @@
 /** Counts the requests of clients by how they were answered. */
 import * as v from "valibot";
+import { count, described, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import {
   ACTIVITY_CONDITIONS,
@@ -11,7 +12,6 @@ import {
   MAX_LOST_SECONDS,
   renderActivity,
 } from "../../usage/activity/mod.ts";
-import { count, described, timestamp } from "../../wire/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { route, titled } from "../frame/api/route.ts";
 

@@ -1,9 +1,9 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
 import { AUDIT_CONDITIONS, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { ACCOUNT_CONDITION, findAccountNamed } from "../../licensing/mod.ts";
-import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";

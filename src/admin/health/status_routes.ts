@@ -1,10 +1,11 @@
 /** The state of the service, for monitoring. */
 import * as v from "valibot";
+import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { VERSION } from "../../base/version.ts";
 import { listProcesses } from "../../database/processes/mod.ts";
 import { completeQuery, findEndpointHours, findHours } from "../../usage/activity/mod.ts";
-import { count, described, FAILURE_CODES, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { FAILURE_CODES } from "../../wire/mod.ts";
 import { findKeysOfHours } from "../activity/refused_keys.tsx";
 import { route, titled } from "../frame/api/route.ts";
 

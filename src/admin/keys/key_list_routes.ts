@@ -1,12 +1,12 @@
 /** The list of keys. */
 import * as v from "valibot";
+import { described, timestamp } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { CURSOR_POSITION, listKeys, positionOf, renderKey } from "../../licensing/keys/mod.ts";
 import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
 import { findStoredLists, KEY_CONDITIONS, type KeyConditions, toKeyFilter } from "../../usage/figures/mod.ts";
-import { described, timestamp } from "../../wire/mod.ts";
 import { conditionFields, findSearch, SEARCH_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route } from "../frame/api/route.ts";

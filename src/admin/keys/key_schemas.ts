@@ -1,9 +1,9 @@
 /** The schemas of answers about keys and licenses. `renderKey` and `renderLicense` make these answers. */
 
 import * as v from "valibot";
+import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { MOST_PLACES, OBSTACLES } from "../../licensing/keys/mod.ts";
 import { LISTED_STATES, MODES, TIERS } from "../../licensing/mod.ts";
-import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { PLACES } from "../frame/api/fields.ts";
 import { titled } from "../frame/api/route.ts";
 

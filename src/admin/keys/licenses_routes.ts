@@ -1,5 +1,6 @@
 /** Reads and changes licenses, and signs them for customers without a network. */
 import * as v from "valibot";
+import { described, identifier, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
@@ -16,7 +17,6 @@ import {
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
-import { described, identifier, timestamp } from "../../wire/mod.ts";
 import {
   changeOf,
   EXPIRY_FIELD,

@@ -1,5 +1,6 @@
 /** Machines: list, look at and release. */
 import * as v from "valibot";
+import { described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
@@ -14,7 +15,6 @@ import {
   renderMachine,
   STATE_MEANINGS,
 } from "../../licensing/machines/mod.ts";
-import { described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { conditionFields, REASON } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { machineFor } from "../frame/api/path_ids.ts";

@@ -1,5 +1,6 @@
 /** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
 import * as v from "valibot";
+import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal, refuse } from "../../base/refusal.ts";
 import { type NumberRule, numberField, parsedField } from "../../base/rule.ts";
@@ -17,7 +18,6 @@ import {
   renderRegistered,
   retireVersion,
 } from "../../models/mod.ts";
-import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";

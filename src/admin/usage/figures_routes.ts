@@ -1,9 +1,9 @@
 /** Figures over all customers, which are computed ahead. */
 
 import * as v from "valibot";
+import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import { EXPIRING_DAYS, NEAR_QUOTA_PERCENT, readFigures, renderFigures } from "../../usage/figures/mod.ts";
-import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { route } from "../frame/api/route.ts";
 
 const CUSTOMER = { user_id: identifier("usr"), email: v.string(), organization: v.string() };

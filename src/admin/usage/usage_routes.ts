@@ -1,6 +1,7 @@
 /** The use of a month, for accounting, and the use by day. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
+import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { type Month, monthOf, toMonthText } from "../../base/calendar.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
@@ -16,7 +17,6 @@ import {
   USAGE_DAYS_CONDITIONS,
   USAGE_NAMES,
 } from "../../usage/mod.ts";
-import { count, described, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { conditionFields, MONTH_ENTRY } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";

@@ -3,18 +3,11 @@
  * those that check requests; `test/clients/openapi_test.ts` compares the schemas of answers with real answers.
  */
 import * as v from "valibot";
+import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { keyPattern } from "../../licensing/keys/mod.ts";
 import type { Brand } from "../../licensing/mod.ts";
 import { featuresOf, TIERS } from "../../licensing/mod.ts";
-import {
-  CLIENT_CODES,
-  count,
-  described,
-  identifier,
-  oneOfThese,
-  timestamp,
-  toWireCode,
-} from "../../wire/mod.ts";
+import { CLIENT_CODES, toWireCode } from "../../wire/mod.ts";
 import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";

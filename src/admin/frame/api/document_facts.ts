@@ -1,10 +1,10 @@
 /** The facts that the OpenAPI document states about all operations, such as their codes and their headers. */
 import * as v from "valibot";
+import { described } from "../../../base/answer_fields.ts";
 import type { Code } from "../../../base/refusal.ts";
 import {
   COMMON_HEADERS,
   conditionFor,
-  described,
   header,
   type Json,
   optionalNumber,

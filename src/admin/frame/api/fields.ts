@@ -1,6 +1,7 @@
 /** Fields of requests: of bodies, which have JSON values, and of lists, whose texts the schema turns into values. */
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
+import { described } from "../../../base/answer_fields.ts";
 import { MONTH } from "../../../base/calendar.ts";
 import type { ConditionValue, ListConditions } from "../../../base/condition.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
@@ -20,7 +21,6 @@ import {
   TIERS,
   TOO_MANY_MATCH,
 } from "../../../licensing/mod.ts";
-import { described } from "../../../wire/mod.ts";
 
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
