@@ -5,6 +5,8 @@ import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from 
 import { isOnPage, orderOf, selectParts } from "./_first_rows.ts";
 import type { AuditFilter } from "./audit_filter.ts";
 
+type Values = Readonly<Record<string, unknown>>;
+
 export interface AuditRow {
   readonly id: number;
   readonly at: Date;
@@ -15,8 +17,8 @@ export interface AuditRow {
   readonly userId: string | null;
   readonly licenseId: string | null;
   readonly keyId: string | null;
-  readonly before: unknown;
-  readonly after: unknown;
+  readonly before: Values | null;
+  readonly after: Values | null;
   readonly reason: string | null;
   /** The identifier of the request, `req_…`; null for a command. */
   readonly request: string | null;
@@ -139,30 +141,12 @@ export function toAuditRow(row: AuditRow): AuditRow {
 }
 
 /** PostgreSQL writes an instant in JSON as `2027-01-31T00:00:00.5+00:00`, and a stored row is never changed. */
-function withTimestamps(values: unknown): unknown {
+function withTimestamps(values: Values | null): Values | null {
+  // A row that a person wrote by hand can have any value.
   if (typeof values !== "object" || values === null || Array.isArray(values)) return values;
   const shown = Object.entries(values).map(([name, value]: [string, unknown]) => {
     const at = name.endsWith("_at") && typeof value === "string" ? parseTimestamp(value) : undefined;
     return [name, at === undefined ? value : toTimestamp(at)];
   });
   return Object.fromEntries(shown);
-}
-
-/** Renders a row of the audit log as JSON for operators: commands and the API show the same fields. */
-export function renderAuditRow(row: AuditRow) {
-  return {
-    id: row.id,
-    at: toTimestamp(row.at),
-    actor: row.actor,
-    door: row.door,
-    action: row.action,
-    user_id: row.userId,
-    license_id: row.licenseId,
-    key_id: row.keyId,
-    before: row.before,
-    after: row.after,
-    reason: row.reason,
-    request: row.request,
-    address: row.address,
-  };
 }

@@ -17,6 +17,7 @@ export {
   REASON_TEXT,
 } from "./actor.ts";
 export { auditCte } from "./audit_cte.ts";
+export { AUDIT_FIELDS, renderAuditRow } from "./audit_fields.ts";
 export { AUDIT_CONDITIONS, type AuditFilter } from "./audit_filter.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";
@@ -29,5 +30,4 @@ export {
   type ListedAuditRow,
   listAudit,
   PAGE_POSITION,
-  renderAuditRow,
 } from "./list_audit.ts";

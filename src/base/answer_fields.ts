@@ -16,20 +16,22 @@ interface AnswerField<Row> {
 export type AnswerFields<Row> = Readonly<Record<string, AnswerField<Row>>>;
 
 /**
- * Returns a function that declares a field of such rows. The compiler compares the value with the schema.
+ * Returns a function that declares a field of such rows: its schema, its value in JSON, and what the document says of it.
+ * The compiler compares the value with the schema.
  *
  * @example
  * ```ts
  * const field = fieldsOf<{ readonly createdAt: Date }>();
- * const FIELDS = { created_at: field(timestamp(), ({ createdAt }) => toTimestamp(createdAt)) };
+ * const FIELDS = { created_at: field(timestamp(), ({ createdAt }) => toTimestamp(createdAt), "Its first day") };
  * renderFields(FIELDS, { createdAt: new Date(0) }); // { created_at: "1970-01-01T00:00:00Z" }
  * ```
  */
 export function fieldsOf<Row>() {
-  return <Schema extends v.GenericSchema, Value extends v.InferOutput<Schema>>(
-    schema: Schema,
-    of: (row: Row) => Value,
-  ) => ({ schema, of });
+  return <Value, Shown extends Value>(
+    schema: v.GenericSchema<Value>,
+    of: (row: Row) => Shown,
+    says?: string,
+  ) => ({ schema: says === undefined ? schema : described(schema, says), of });
 }
 
 type ValuesOf<Fields extends AnswerFields<never>> = {

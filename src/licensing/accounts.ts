@@ -1,5 +1,4 @@
 import { auditCte, type By } from "../audit/mod.ts";
-import { toTimestamp } from "../base/calendar.ts";
 import { parseId, toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
@@ -22,26 +21,6 @@ export interface Account {
   readonly erasedAt: Date | null;
   /** Since when none of its events has a text. */
   readonly textsErasedAt: Date | null;
-}
-
-/** Renders an account as JSON for operators: commands and the API show the same fields. */
-export function renderAccount({ id, email, name, organization, keys, createdAt }: Account) {
-  return { id, email, name, organization, keys, created_at: toTimestamp(createdAt) };
-}
-
-/** Renders an account and its erasure: `null` if nobody was or is being erased from it. */
-export function renderWithErasure(account: Account) {
-  const at = (time: Date | null) => time && toTimestamp(time);
-  const erasure = {
-    began_at: at(account.erasingSince),
-    is_complete: isErased(account),
-    erased_at: at(account.erasedAt),
-    events_erased_at: at(account.textsErasedAt),
-  };
-  return {
-    ...renderAccount(account),
-    erasure: erasure.is_complete || account.erasingSince ? erasure : null,
-  };
 }
 
 /** An address that SMTP accepts: ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */

@@ -1,13 +1,13 @@
-import { monthOf, toTimestamp } from "../base/calendar.ts";
+import { monthOf } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
 import type { Database } from "../database/mod.ts";
 import { keyEnd, type ListedState, listedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
-import { type Places, renderPlaces } from "./places.ts";
+import type { Places } from "./places.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
-type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>>;
+export type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>>;
 
 interface Row extends Places {
   readonly accountUuid: string;
@@ -25,7 +25,7 @@ interface Row extends Places {
 }
 
 /** A license gets another key by each rotation, so their number has no bound. */
-const MAX_KEYS = 100;
+export const MAX_KEYS = 100;
 
 /**
  * Finds a license by its UUID, with its account, its keys and the use of the month of `now`; undefined if there is no such
@@ -60,22 +60,5 @@ export async function findLicense(
     ...rest,
     monthlyLimit: monthlyLimit ?? monthlyLimitOf(rest.tier),
     keys: keys.map(({ uuid: key, mode, state }) => ({ id: toId("key", key), mode, state })),
-  };
-}
-
-/** Renders a license as JSON for the API. */
-export function renderLicense(license: LicenseSummary) {
-  return {
-    id: license.id,
-    user_id: license.userId,
-    email: license.email,
-    external_id: license.externalId,
-    tier: license.tier,
-    monthly_limit: license.monthlyLimit,
-    ...renderPlaces(license),
-    used: license.used,
-    expires_at: toTimestamp(license.expiresAt),
-    created_at: toTimestamp(license.createdAt),
-    keys: license.keys,
   };
 }

@@ -2,6 +2,7 @@
  * Accounts, their licenses, what each tier includes, and the brand. Owns the tables `accounts` and `licenses`.
  */
 export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
+export { ACCOUNT_FIELDS, renderAccount, renderWithErasure } from "./account_fields.ts";
 export {
   type Account,
   countAccounts,
@@ -12,15 +13,13 @@ export {
   type ListPart,
   listAccounts,
   parseEmail,
-  renderAccount,
-  renderWithErasure,
   updateAccount,
 } from "./accounts.ts";
 export { type Brand, createBrand } from "./brand.ts";
 export { type ChangedLicense, changeLicense, type LicenseName } from "./change_license.ts";
 export { eraseAccount, markErasing } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
-export { findLicense, renderLicense } from "./find_license.ts";
+export { findLicense } from "./find_license.ts";
 export {
   KEY_STATES,
   type KeyState,
@@ -40,6 +39,7 @@ export {
   renderBefore,
   renderEffects,
 } from "./license_effects.ts";
+export { LICENSE_FIELDS, renderLicense } from "./license_fields.ts";
 export {
   EXPIRY,
   effectiveLimit,
@@ -65,6 +65,7 @@ export {
   lacksPlaces,
   MAX_MACHINES,
   NEEDS_BOTH,
+  PLACES_FIELDS,
   type Places,
   refuseSeatsWithoutPlaces,
   renderPlaces,

@@ -1,8 +1,10 @@
 /** The places of a license: on how many machines it may run at one moment, node-locked or floating. */
 
+import * as v from "valibot";
+import { fieldsOf, renderFields } from "../base/answer_fields.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { counted, renderCount } from "../base/render_count.ts";
-import { wholeNumber } from "../base/rule.ts";
+import { numberField, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 
 /** The rule for the machine limit of a license. */
@@ -35,9 +37,25 @@ export function refuseSeatsWithoutPlaces(what: string): Refusal {
   return refuse("INVALID_REQUEST", `Cannot ${what}: ${NEEDS_BOTH}`, { fields });
 }
 
-/** Renders the places of a license as JSON, for every answer to operators that has the monthly limit of the license. */
-export function renderPlaces({ maxMachines, seatMinutes }: Places) {
-  return { max_machines: maxMachines, seat_minutes: seatMinutes };
+const field = fieldsOf<Places>();
+
+/** The places of a license, for every answer to operators that has the monthly limit of the license. */
+export const PLACES_FIELDS = {
+  max_machines: field(
+    v.nullable(numberField(MAX_MACHINES)),
+    ({ maxMachines }) => maxMachines,
+    "The most machines of the license; null: they are not counted",
+  ),
+  seat_minutes: field(
+    v.nullable(numberField(SEAT_MINUTES)),
+    ({ seatMinutes }) => seatMinutes,
+    "Minutes of a seat after its last heartbeat; null: node-locked",
+  ),
+} as const;
+
+/** Renders the places of a license as JSON. */
+export function renderPlaces(places: Places) {
+  return renderFields(PLACES_FIELDS, places);
 }
 
 /** Describes the places of a license for people, such as `30 floating seats of 15 minutes`. */

@@ -5,11 +5,12 @@
  * them. The metadata of a version is read and rendered once, and then kept.
  */
 import { LRUCache } from "lru-cache";
+import { renderFields } from "../base/answer_fields.ts";
 import type { Clock } from "../base/clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";
-import { renderModel } from "./render_model.ts";
+import { MODEL_FIELDS } from "./model_fields.ts";
 
 export interface ModelQuery {
   readonly tier: Tier;
@@ -23,6 +24,9 @@ const MAX_WAITING = 1_000;
 /** Short, because a look-up of the key and a statement need up to four of the five seconds that a request has. */
 const MAX_WAIT_MS = 500;
 const MAX_KEPT_BYTES = 16 * 1024 * 1024;
+
+/** The record of the contract, without the metadata, which is kept as JSON. */
+const { owner: _owner, metadata: _metadata, ...FOR_CLIENTS } = MODEL_FIELDS;
 
 /** A row with its metadata as JSON. */
 type Listed = Omit<ListedRow, "metadata"> & { readonly json: string };
@@ -110,7 +114,7 @@ export function createClientLists(database: Database, clock: Clock) {
       await turn;
       return rows.map(({ json, ...row }) => {
         const downloadUrl = row.downloadUrl ?? linkTo({ ...row, sha256: row.checksum });
-        const { owner, metadata, ...fields } = renderModel({ ...row, downloadUrl, metadata: {} });
+        const fields = renderFields(FOR_CLIENTS, { ...row, downloadUrl, metadata: {} });
         return `${JSON.stringify(fields).slice(0, -1)},"metadata":${json}}`;
       });
     },

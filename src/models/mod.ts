@@ -41,6 +41,13 @@ export {
 } from "./model.ts";
 export { openServedFiles, type ServedFiles } from "./model_cache.ts";
 export {
+  MODEL_FIELDS,
+  REGISTERED_FIELDS,
+  renderAddedModel,
+  renderModel,
+  renderRegistered,
+} from "./model_fields.ts";
+export {
   type FileCopy,
   LEAST_FREE_BYTES,
   listCopies,
@@ -60,7 +67,6 @@ export {
   type UploadOptions,
   type Uploads,
 } from "./receive_file.ts";
-export { renderAddedModel, renderModel, renderRegistered } from "./render_model.ts";
 export { purgeFiles, retireVersion } from "./retire_models.ts";
 export { checkShared, markHost } from "./shared_folder.ts";
 export { verifyFiles } from "./verify_files.ts";

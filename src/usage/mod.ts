@@ -17,6 +17,7 @@ export {
   renderUsageByDay,
   renderUsageByMonth,
   toShown,
+  USAGE_FIELDS,
 } from "./render_usage.ts";
 export {
   completePeriod,

@@ -1,8 +1,10 @@
 /** Renders use as JSON, and the use of a month for accounting also as CSV: commands and the API show the same. */
+import * as v from "valibot";
+import { count, fieldsOf, identifier, oneOfThese, renderFields } from "../base/answer_fields.ts";
 import { type Month, toMonthText } from "../base/calendar.ts";
 import { renderCsv } from "../base/text/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { percentUsed } from "../licensing/mod.ts";
+import { percentUsed, TIERS } from "../licensing/mod.ts";
 import { type MonthOfUse, type UsageByDay, type UseOfMonth, usagePages } from "./report_usage.ts";
 
 const COLUMNS = [
@@ -19,20 +21,29 @@ const COLUMNS = [
   "used_percent",
 ] as const;
 
+const field = fieldsOf<{ readonly use: MonthOfUse; readonly month: Month }>();
+
+/** The use of a license in a month. */
+export const USAGE_FIELDS = {
+  month: field(v.string(), ({ month }) => toMonthText(month)),
+  license_id: field(identifier("lic"), ({ use }) => use.licenseId),
+  user_id: field(identifier("usr"), ({ use }) => use.userId),
+  email: field(v.string(), ({ use }) => use.email),
+  organization: field(v.string(), ({ use }) => use.organization),
+  tier: field(oneOfThese(TIERS), ({ use }) => use.tier),
+  mode: field(v.string(), ({ use }) => use.mode, "`live`, `test`, or `live+test` for a license with both"),
+  monthly_limit: field(v.nullable(count()), ({ use }) => use.monthlyLimit, "Null means unlimited"),
+  used: field(count(), ({ use }) => use.used, "The units of the month"),
+  external_id: field(
+    v.nullable(v.string()),
+    ({ use }) => use.externalId,
+    "The operator's own name for the license",
+  ),
+} as const;
+
 /** Renders the use of a license in a month as JSON. */
 export function renderUsage(use: MonthOfUse, month: Month) {
-  return {
-    month: toMonthText(month),
-    license_id: use.licenseId,
-    user_id: use.userId,
-    email: use.email,
-    organization: use.organization,
-    tier: use.tier,
-    mode: use.mode,
-    monthly_limit: use.monthlyLimit,
-    used: use.used,
-    external_id: use.externalId,
-  };
+  return renderFields(USAGE_FIELDS, { use, month });
 }
 
 export type UsageRow = ReturnType<typeof renderUsage>;

@@ -1,12 +1,13 @@
 /** Accounts: list, look at, change, renew and erase. */
 import * as v from "valibot";
-import { count, described, identifier, timestamp } from "../../base/answer_fields.ts";
+import { count, described, identifier, schemasOf, timestamp } from "../../base/answer_fields.ts";
 import { monthOf } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { isRefusal, refuse } from "../../base/refusal.ts";
 import { parsedField } from "../../base/rule.ts";
 import { ERASURE_REQUEST_MS, eraseWithKeys } from "../../licensing/keys/mod.ts";
 import {
+  ACCOUNT_FIELDS,
   findAccount,
   isRestricted,
   listAccounts,
@@ -22,24 +23,8 @@ import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-const NAMES = { id: identifier("usr"), email: v.string(), name: v.string(), organization: v.string() };
-
-const ACCOUNT = titled("Account", {
-  ...NAMES,
-  keys: described(count(), "The number of its keys, including revoked keys"),
-  created_at: timestamp(),
-  erasure: described(
-    v.nullable(
-      v.object({
-        began_at: v.nullable(timestamp()),
-        is_complete: v.boolean(),
-        erased_at: v.nullable(timestamp()),
-        events_erased_at: v.nullable(timestamp()),
-      }),
-    ),
-    "Null for a person's account. `events_erased_at` is the time since when no event of the account has texts or metadata",
-  ),
-});
+const FIELDS = schemasOf(ACCOUNT_FIELDS);
+const ACCOUNT = titled("Account", FIELDS);
 
 export const ACCOUNT_ROUTES = [
   route("GET /accounts", "accounts:read", {
@@ -104,7 +89,7 @@ export const ACCOUNT_ROUTES = [
     }),
     success: {
       schema: v.object({
-        ...NAMES,
+        ...{ id: FIELDS.id, email: FIELDS.email, name: FIELDS.name, organization: FIELDS.organization },
         changed: described(v.boolean(), "False if the account had these values already"),
       }),
       description: "The account's values after the change",

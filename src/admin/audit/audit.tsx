@@ -4,6 +4,7 @@ import {
   ACTIONS,
   ACTOR_OR_NAME,
   ACTOR_TEXT,
+  AUDIT_FIELDS,
   type AuditRow,
   actorsOf,
   countAudit,
@@ -34,11 +35,11 @@ import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { AUDIT_FIELDS, AUDIT_ROW } from "./audit_routes.ts";
+import { AUDIT_ENTRIES } from "./audit_routes.ts";
 
 const PATH = "/console/audit";
 const ENTRIES = {
-  ...AUDIT_FIELDS,
+  ...AUDIT_ENTRIES,
   key: v.optional(SEARCH_FIELD),
   actor: v.optional(parsedField(ACTOR_OR_NAME)),
   /** The first and the last day. */
@@ -76,7 +77,7 @@ export const AUDIT: List<AuditEntries, Row> = {
   noun: "change",
   noneMeets: "No change meets these conditions.",
   none: () => "Nothing has been changed yet.",
-  csv: (pages) => renderCsv(pages, { columns: v.keyof(AUDIT_ROW).options, toCells }),
+  csv: (pages) => renderCsv(pages, { columns: Object.keys(AUDIT_FIELDS), toCells }),
 };
 
 async function findRows(

@@ -1,7 +1,13 @@
 /** The audit log, for programs that follow it. */
 import * as v from "valibot";
-import { AUDIT_CONDITIONS, AUDIT_POSITION, DOORS, followAudit, renderAuditRow } from "../../audit/mod.ts";
-import { count, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
+import {
+  AUDIT_CONDITIONS,
+  AUDIT_FIELDS,
+  AUDIT_POSITION,
+  followAudit,
+  renderAuditRow,
+} from "../../audit/mod.ts";
+import { schemasOf } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { ACCOUNT_CONDITION, findAccountNamed } from "../../licensing/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
@@ -10,24 +16,9 @@ import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
 
 /** The conditions of the API. The console reads key, actor and days in its own way. */
-export const AUDIT_FIELDS = conditionFields({ account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS });
+export const AUDIT_ENTRIES = conditionFields({ account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS });
 
-/** A row, in an answer and in the CSV. */
-export const AUDIT_ROW = titled("AuditRow", {
-  id: count(1),
-  at: timestamp(),
-  actor: v.pipe(v.string(), v.examples(["token:shop"])),
-  door: v.nullable(oneOfThese(Object.values(DOORS))),
-  action: v.pipe(v.string(), v.examples(["key.revoke"])),
-  user_id: v.nullable(identifier("usr")),
-  license_id: v.nullable(identifier("lic")),
-  key_id: v.nullable(identifier("key")),
-  before: v.nullable(v.record(v.string(), v.unknown())),
-  after: v.nullable(v.record(v.string(), v.unknown())),
-  reason: v.nullable(v.string()),
-  request: v.nullable(v.string()),
-  address: v.nullable(v.string()),
-});
+const AUDIT_ROW = titled("AuditRow", schemasOf(AUDIT_FIELDS));
 
 export const followAuditRoute = route("GET /audit", "audit:read", {
   id: "followAudit",
@@ -37,7 +28,7 @@ export const followAuditRoute = route("GET /audit", "audit:read", {
     "transaction that still runs, so a long import delays the rows that were written after it began. `next` is never " +
     "null: a page with fewer rows than `limit` has the last rows for now, and its `next` gives later rows. Read " +
     "again after a pause.",
-  query: v.strictObject({ ...AUDIT_FIELDS, ...PAGE_FIELDS }),
+  query: v.strictObject({ ...AUDIT_ENTRIES, ...PAGE_FIELDS }),
   success: {
     schema: v.object({ data: v.array(AUDIT_ROW), next: v.string() }),
     description: "Rows, and the cursor from which to read on",

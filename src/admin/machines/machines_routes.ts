@@ -1,6 +1,6 @@
 /** Machines: list, look at and release. */
 import * as v from "valibot";
-import { described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
+import { described, schemasOf, timestamp } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
@@ -9,46 +9,22 @@ import {
   findMachineFilter,
   listMachines,
   MACHINE_CONDITIONS,
-  MACHINE_STATES,
+  MACHINE_FIELDS,
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
-  STATE_MEANINGS,
 } from "../../licensing/machines/mod.ts";
 import { conditionFields, REASON } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-const TEXT = described(v.nullable(v.string()), "As the client sent it; null if it sent none");
-const STATE = described(
-  oneOfThese(MACHINE_STATES),
-  MACHINE_STATES.map((state) => `\`${state}\`: ${STATE_MEANINGS[state]}`).join("; "),
-);
-
-const MACHINE = titled("Machine", {
-  id: identifier("mch"),
-  user_id: identifier("usr"),
-  license_id: identifier("lic"),
-  email: v.string(),
-  name: TEXT,
-  platform: TEXT,
-  state: STATE,
-  activated_at: described(timestamp(), "Since when it holds its place, or held its last one"),
-  last_seen_at: described(timestamp(), "Its last activation or heartbeat"),
-  active_until: described(
-    v.nullable(timestamp()),
-    "When its seat ends without a heartbeat; null if only a release ends it, or if it is not active",
-  ),
-  taken_until: described(
-    v.nullable(timestamp()),
-    "When its place becomes free by itself; null if only a release frees it, or if it holds none",
-  ),
-});
+const FIELDS = schemasOf(MACHINE_FIELDS);
+const MACHINE = titled("Machine", FIELDS);
 
 const RELEASED_MACHINE = titled("ReleasedMachine", {
-  id: identifier("mch"),
-  state: STATE,
+  id: FIELDS.id,
+  state: FIELDS.state,
   taken_until: described(
     v.nullable(timestamp()),
     "Until when its place stays taken, because a license was signed for it; null if it is free",

@@ -1,6 +1,6 @@
 /** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
 import * as v from "valibot";
-import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
+import { count, oneOfThese, schemasOf } from "../../base/answer_fields.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal, refuse } from "../../base/refusal.ts";
 import { type NumberRule, numberField, parsedField } from "../../base/rule.ts";
@@ -10,8 +10,10 @@ import {
   addModel,
   findRegistered,
   listModels,
+  MODEL_FIELDS,
   MODEL_RULES,
   parseNewModel,
+  REGISTERED_FIELDS,
   removeModel,
   renderAddedModel,
   renderModel,
@@ -53,44 +55,10 @@ const NEW_MODEL = v.strictObject({
   ...REASON,
 });
 
-const CHECKSUM = v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/));
-
 const VERSION = { name: v.string(), version: v.string() };
 
-const ofVersion = {
-  version: v.string(),
-  type: v.string(),
-  paradigm: v.string(),
-  n_features: count(1),
-  n_classes: count(2),
-  size_mb: v.number(),
-};
-
-const MODEL = titled("Model", {
-  name: v.string(),
-  ...ofVersion,
-  requires_license: oneOfThese(TIERS),
-  owner: described(v.nullable(identifier("usr")), "Null for a public model"),
-  download_url: described(v.nullable(v.string()), "Null if the service hosts the file"),
-  checksum: CHECKSUM,
-  metadata: v.record(v.string(), v.unknown()),
-});
-
-const REGISTERED_MODEL = titled("RegisteredModel", {
-  name: v.string(),
-  listed_version: described(v.nullable(v.string()), "Null if clients do not see the model"),
-  owner: described(v.nullable(identifier("usr")), "Null for a public model"),
-  versions: v.array(
-    v.object({
-      ...ofVersion,
-      hosted: described(v.boolean(), "False if the file is at another address"),
-      awaits_file: described(v.boolean(), "True until the file is uploaded"),
-      requires_license: oneOfThese(TIERS),
-      added_at: timestamp(),
-      retired_at: described(v.nullable(timestamp()), "Null for a version that is not retired"),
-    }),
-  ),
-});
+const MODEL = titled("Model", schemasOf(MODEL_FIELDS));
+const REGISTERED_MODEL = titled("RegisteredModel", schemasOf(REGISTERED_FIELDS));
 
 const NEED_EACH_OTHER = refuse(
   "INVALID_REQUEST",
@@ -187,7 +155,7 @@ export const MODEL_ROUTES = [
     headers: UPLOAD_HEADERS,
     file: "The bytes of the file, not encoded",
     success: {
-      schema: v.object({ ...VERSION, size_bytes: count(1), checksum: CHECKSUM }),
+      schema: v.object({ ...VERSION, size_bytes: count(1), checksum: MODEL.entries.checksum }),
       description: "The version has this file",
     },
     codes: ["CONFLICT"],

@@ -1,7 +1,7 @@
 /** The use of a month, for accounting, and the use by day. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
-import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
+import { count, described, oneOfThese, schemasOf, timestamp } from "../../base/answer_fields.ts";
 import { type Month, monthOf, toMonthText } from "../../base/calendar.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
@@ -15,6 +15,7 @@ import {
   renderUsage,
   renderUsageDays,
   USAGE_DAYS_CONDITIONS,
+  USAGE_FIELDS,
   USAGE_NAMES,
 } from "../../usage/mod.ts";
 import { conditionFields, MONTH_ENTRY } from "../frame/api/fields.ts";
@@ -23,18 +24,7 @@ import { route, titled } from "../frame/api/route.ts";
 import type { AdminOptions } from "../frame/options.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 
-const USAGE = titled("Usage", {
-  month: v.string(),
-  license_id: identifier("lic"),
-  user_id: identifier("usr"),
-  email: v.string(),
-  organization: v.string(),
-  tier: oneOfThese(TIERS),
-  monthly_limit: described(v.nullable(count()), "Null means unlimited"),
-  used: described(count(), "The units of the month"),
-  external_id: described(v.nullable(v.string()), "The operator's own name for the license"),
-  mode: described(v.string(), "`live`, `test`, or `live+test` for a license with both"),
-});
+const USAGE = titled("Usage", schemasOf(USAGE_FIELDS));
 
 export const listUsageRoute = route("GET /usage", "usage:read", {
   id: "listUsage",

@@ -22,6 +22,7 @@ export {
   findErasureEffect,
 } from "./erase_with_keys.ts";
 export { explainKey, type KeyExplanation } from "./explain_key.ts";
+export { EXPLANATION_FIELDS, renderExplanation } from "./explanation_fields.ts";
 export {
   IMPORT_FIELDS,
   type ImportedKey,
@@ -33,6 +34,7 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
+export { KEY_FIELDS, renderKey } from "./key_fields.ts";
 export {
   CURSOR_POSITION,
   DAYS_OF_FILTER,
@@ -58,7 +60,6 @@ export {
   sentenceOf,
 } from "./obstacles.ts";
 export { deleteRefusals, listRefusals, type RefusalCount } from "./refusal_counts.ts";
-export { renderExplanation, renderKey } from "./render_key.ts";
 export { renderKeysCsv } from "./render_keys_csv.ts";
 export { type RotatedKey, repeatRotation, replaceKey, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
 export type { MadeKey, StoreAnswer, StoredAnswer } from "./store_answer.ts";

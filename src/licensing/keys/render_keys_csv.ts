@@ -1,8 +1,8 @@
 import { renderCsv } from "../../base/text/mod.ts";
 import { percentUsed } from "../mod.ts";
+import { renderKey } from "./key_fields.ts";
 import type { KeySummary } from "./list_keys.ts";
 import { renderObstacles } from "./obstacles.ts";
-import { renderKey } from "./render_key.ts";
 
 const COLUMNS = [
   "id",

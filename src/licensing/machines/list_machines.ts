@@ -1,4 +1,3 @@
-import { toTimestamp } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../../database/mod.ts";
 import { allowsMachine, type MachineFilter } from "./machine_filter.ts";
@@ -53,23 +52,6 @@ export async function findMachine(
     (sql) => sql`m.id = ${uuid}::uuid and ${allowsMachine(sql, restriction)}`,
   );
   return machine;
-}
-
-/** Renders a machine as JSON, for `--json` of the commands and for the API. */
-export function renderMachine(machine: MachineSummary) {
-  return {
-    id: machine.id,
-    user_id: machine.userId,
-    license_id: machine.licenseId,
-    email: machine.email,
-    name: machine.name,
-    platform: machine.platform,
-    state: machine.state,
-    activated_at: toTimestamp(machine.activatedAt),
-    last_seen_at: toTimestamp(machine.lastSeenAt),
-    active_until: machine.activeUntil && toTimestamp(machine.activeUntil),
-    taken_until: machine.takenUntil && toTimestamp(machine.takenUntil),
-  };
 }
 
 /** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */

@@ -8,13 +8,8 @@
  */
 export { type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
-export {
-  countMachines,
-  findMachine,
-  listMachines,
-  type MachineSummary,
-  renderMachine,
-} from "./list_machines.ts";
+export { countMachines, findMachine, listMachines, type MachineSummary } from "./list_machines.ts";
+export { MACHINE_FIELDS, renderMachine } from "./machine_fields.ts";
 export { findMachineFilter, MACHINE_CONDITIONS, type MachineFilter } from "./machine_filter.ts";
 export {
   countTaken,

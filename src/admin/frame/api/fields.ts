@@ -1,20 +1,19 @@
 /** Fields of requests: of bodies, which have JSON values, and of lists, whose texts the schema turns into values. */
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
-import { described } from "../../../base/answer_fields.ts";
+import { described, schemasOf } from "../../../base/answer_fields.ts";
 import { MONTH } from "../../../base/calendar.ts";
 import type { ConditionValue, ListConditions } from "../../../base/condition.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
-import { inJsonSchema, type NumberRule, numberField, parsedField, wordField } from "../../../base/rule.ts";
+import { inJsonSchema, numberField, parsedField, wordField } from "../../../base/rule.ts";
 import type { Database } from "../../../database/mod.ts";
 import {
   EXPIRY,
-  MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
+  PLACES_FIELDS,
   SEARCH_TEXT,
   SEARCHED,
-  SEAT_MINUTES,
   type Search,
   searchAccounts,
   TEXT_RULES,
@@ -46,22 +45,14 @@ export const TIER_FIELD = wordField(TIERS);
 export const MODE_FIELD = wordField(MODES);
 export const EXPIRY_FIELD = parsedField(EXPIRY);
 
-/** Returns the schema of a number or null; the description says what null means. */
-function numberOrNull(rule: NumberRule, description: string) {
-  return described(v.nullable(numberField(rule)), description);
-}
-
 /** The monthly limit of a license; null means the tier's own. */
-export const LIMIT_FIELD = numberOrNull(MONTHLY_LIMIT, "Inferences a month; null means the tier's own limit");
-
-/** The places of a license, in answers. */
-export const PLACES = {
-  max_machines: numberOrNull(MAX_MACHINES, "The most machines of the license; null: they are not counted"),
-  seat_minutes: numberOrNull(SEAT_MINUTES, "Minutes of a seat after its last heartbeat; null: node-locked"),
-} as const;
+export const LIMIT_FIELD = described(
+  v.nullable(numberField(MONTHLY_LIMIT)),
+  "Inferences a month; null means the tier's own limit",
+);
 
 /** The places of a license, in requests. Seat minutes need a machine limit; `licensing/` checks that. */
-export const PLACES_ENTRIES = v.partial(v.object(PLACES)).entries;
+export const PLACES_ENTRIES = v.partial(v.object(schemasOf(PLACES_FIELDS))).entries;
 
 /** The operator's own name for a license. */
 export const EXTERNAL_ID_FIELD = parsedField(TEXT_RULES.external_id, {
