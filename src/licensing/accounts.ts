@@ -1,6 +1,6 @@
 import { auditCte, type By } from "../audit/mod.ts";
 import { parseId, toId } from "../base/ids.ts";
-import { type Refusal, refuse } from "../base/refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { erasedEmail, isErased } from "./_erased_email.ts";
 import { selectNamedKeys } from "./named_keys.ts";
@@ -82,6 +82,29 @@ export async function findAccountNamed(
   const by = uuid !== undefined ? { uuid } : email !== undefined ? { email } : undefined;
   const account = by && (await findAccount(database, by));
   return account ?? refuse("NOT_FOUND", `Cannot ${what}: no account has the id or e-mail ${who}`);
+}
+
+/**
+ * Finds the UUID of the account of which a list was asked, by its id or its e-mail; undefined if no account was named. Refuses
+ * an account that is not there.
+ */
+export async function findAskedAccount(
+  database: Database,
+  who: string | undefined,
+  what: string,
+): Promise<string | undefined | Refusal> {
+  if (who === undefined) return undefined;
+  const account = await findAccountNamed(database, who, what);
+  return isRefusal(account) ? account : account.uuid;
+}
+
+/** Does the same for the audit log. It keeps the rows of accounts that are gone, so an id need not be that of an account. */
+export async function findLoggedAccount(
+  database: Database,
+  who: string | undefined,
+): Promise<string | undefined | Refusal> {
+  const uuid = who === undefined ? undefined : parseId("usr", who);
+  return uuid ?? (await findAskedAccount(database, who, "show audit log"));
 }
 
 /** Finds the e-mails of accounts, by their ids. Erased accounts have none. */

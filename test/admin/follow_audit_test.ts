@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { parseCursor, renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { AUDIT_POSITION } from "../../src/audit/mod.ts";
-import { parseId } from "../../src/base/ids.ts";
+import { parseId, toId } from "../../src/base/ids.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { revokeKey } from "../../src/licensing/keys/mod.ts";
@@ -134,6 +134,20 @@ describe("GET /audit", () => {
         field: "after",
       });
     }
+  });
+
+  test("and `claviger audit` show the rows of an account that is gone, by its id", async () => {
+    const gone = toId("usr", "019a0000-0000-7000-8000-000000000abc");
+    await admin.database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action, account_id)
+        values (${NOW}::timestamptz, 'command:t', 'gone.row', ${parseId("usr", gone) ?? ""}::uuid)`,
+    );
+
+    const { rows } = await follow(`&account=${gone}`, ({ action }) => action === "gone.row");
+
+    expect(rows).toHaveLength(1);
+    expect(await commands.json(["audit", "--account", gone])).toMatchObject([{ action: "gone.row" }]);
   });
 
   test("refuses a cursor with the right digest and a transaction that PostgreSQL cannot read", async () => {

@@ -84,6 +84,7 @@ const refusals: [command: string, refusal: string, input?: string][] = [
     `accounts update ${NO_ACCOUNT} --name X`,
     `Cannot find account: no account has the id or e-mail ${NO_ACCOUNT}`,
   ],
+  ["keys list --account a@b", "Cannot list keys: no account has the id or e-mail a@b"],
   ["accounts update a@b --name X", "Cannot find account: no account has the id or e-mail a@b"],
   ["installer clear-token", "Cannot clear token: no token is set"],
   [

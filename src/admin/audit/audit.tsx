@@ -24,7 +24,7 @@ import { parsedField } from "../../base/rule.ts";
 import { renderCsv } from "../../base/text/mod.ts";
 import { type Database, MOST_COUNTED } from "../../database/mod.ts";
 import { listKeys } from "../../licensing/keys/mod.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
+import { findLoggedAccount } from "../../licensing/mod.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
@@ -88,7 +88,7 @@ async function findRows(
   if (isRefusal(keyUuid)) return keyUuid;
   const actor = by === undefined ? undefined : await findActor(database, by);
   if (isRefusal(actor)) return actor;
-  const accountUuid = who === undefined ? undefined : await findAccountUuid(database, who);
+  const accountUuid = await findLoggedAccount(database, who);
   if (isRefusal(accountUuid)) return accountUuid;
   const filter = {
     ...conditions,
@@ -138,14 +138,6 @@ async function findRows(
 
 /** The end of a position behind all rows of a transaction. */
 const LAST = `.${"9".repeat(18)}`;
-
-/** The log keeps the rows of an erased account, so an id need not be that of an account. */
-async function findAccountUuid(database: Database, who: string) {
-  const uuid = parseId("usr", who);
-  if (uuid !== undefined) return uuid;
-  const account = await findAccountNamed(database, who, "show audit log");
-  return isRefusal(account) ? account : account.uuid;
-}
 
 /** Finds the key that a text names: by its id, or by what the list of keys finds if that is one key. */
 async function findKeyUuid(database: Database, { text, now }: { readonly text: string; readonly now: Date }) {

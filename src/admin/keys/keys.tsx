@@ -16,7 +16,7 @@ import {
   renderKeysCsv,
 } from "../../licensing/keys/mod.ts";
 import {
-  findAccountNamed,
+  findAskedAccount,
   LISTED_STATES,
   MODES,
   searchAccounts,
@@ -146,12 +146,12 @@ export async function findKeys(
   const stored = await findStored(conditions, options, now);
   if (isRefusal(stored)) return stored;
   const search = text === undefined ? undefined : await searchAccounts(database, text);
-  const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
-  if (isRefusal(account)) return account;
+  const accountUuid = await findAskedAccount(database, who, "list keys");
+  if (isRefusal(accountUuid)) return accountUuid;
   const filter = {
     ...toKeyFilter({ sort: "newest", ...conditions }),
     search,
-    accountUuid: account?.uuid,
+    accountUuid,
     ...stored?.filter,
   };
   const backwards = { newestFirst: !filter.newestFirst };

@@ -11,9 +11,8 @@ import {
 } from "../../audit/mod.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
-import { ACCOUNT_CONDITION } from "../../licensing/mod.ts";
+import { ACCOUNT_CONDITION, findLoggedAccount } from "../../licensing/mod.ts";
 import { command, databaseCommand } from "../command.ts";
-import { demandAccount } from "../find_named.ts";
 import { conditionOptions, conditionsOf, limitOption, printRows } from "../list_options.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { flag, option } from "../parameter.ts";
@@ -31,13 +30,13 @@ export const audit = databaseCommand({
   },
   async run({ limit, after: id, ...values }, { database, print }) {
     const { account: who, key: keyUuid, ...conditions } = conditionsOf(CONDITIONS, values);
-    const account = who === undefined ? undefined : await demandAccount(database, who, "show audit log");
+    const accountUuid = orRefuse(await findLoggedAccount(database, who));
     const after = id === undefined ? undefined : await findAuditPosition(database, id);
     if (id !== undefined && after === undefined)
       throw new CommandRefused(`Cannot show audit log: no change has the id ${id}`);
     // One row more than is shown tells whether there are more.
     const part = { after, limit: limit + 1 };
-    const rows = await listAudit(database, { ...conditions, keyUuid, accountUuid: account?.uuid, ...part });
+    const rows = await listAudit(database, { ...conditions, keyUuid, accountUuid, ...part });
     const further = "older rows";
     const next = ({ id }: AuditRow) => `the next rows with --after ${id}`;
     await printRows(print, [rows], { limit, toCells: toShown, toJson: renderAuditRow, further, next });

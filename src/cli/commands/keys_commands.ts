@@ -21,6 +21,7 @@ import {
 import {
   createLicenseChanges,
   EXPIRY,
+  findAskedAccount,
   MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
@@ -38,7 +39,7 @@ import {
 } from "../../usage/figures/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
-import { demandAccount, demandKey } from "../find_named.ts";
+import { demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
 import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
@@ -138,8 +139,8 @@ const list = databaseCommand({
     const stored = orRefuse(await findStoredLists(database, conditions, now));
     if (stored !== undefined) print.note(`By the stored figures of ${toTimestamp(stored.asOf)}`);
     const { account: who } = conditions;
-    const account = who === undefined ? undefined : await demandAccount(database, who);
-    const filter = { ...toKeyFilter(conditions), accountUuid: account?.uuid, ...stored?.filter };
+    const accountUuid = orRefuse(await findAskedAccount(database, who, "list keys"));
+    const filter = { ...toKeyFilter(conditions), accountUuid, ...stored?.filter };
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
       positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),

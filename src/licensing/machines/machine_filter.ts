@@ -6,7 +6,7 @@ import type { Database, Fragment, Sql } from "../../database/mod.ts";
 import {
   ACCOUNT_CONDITION,
   allowsRow,
-  findAccountNamed,
+  findAskedAccount,
   isRestricted,
   type ListPart,
   type Restriction,
@@ -40,9 +40,9 @@ export async function findMachineFilter(
   database: Database,
   { account: who, license, key, state }: ConditionValues<typeof MACHINE_CONDITIONS>,
 ): Promise<MachineFilter | Refusal> {
-  const account = who === undefined ? undefined : await findAccountNamed(database, who, "list machines");
-  if (isRefusal(account)) return account;
-  return { accountUuid: account?.uuid, licenseUuid: license, keyUuid: key, state };
+  const accountUuid = await findAskedAccount(database, who, "list machines");
+  if (isRefusal(accountUuid)) return accountUuid;
+  return { accountUuid, licenseUuid: license, keyUuid: key, state };
 }
 
 /** Returns the condition, as SQL, that the restriction allows the license of the machine `m`. */
