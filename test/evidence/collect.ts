@@ -18,34 +18,43 @@ import { writeTables } from "./tables.ts";
 const ROOT = join(import.meta.dir, "../..");
 const WORK = join(ROOT, "dist/evidence");
 
-/** The tests of README.md that no other part runs. */
-const PROOFS = [
-  "test/several_processes/revocation_race_proof.ts",
-  "test/several_processes/quota_test.ts",
-  "test/base/rate_limits/window_table_model_proof.ts",
-];
-
 interface Part {
-  readonly args: readonly string[];
-  readonly quick: readonly string[];
+  /** What is run, one after another. */
+  readonly runs: readonly (readonly string[])[];
+  /** What `--quick` runs instead. */
+  readonly quick: readonly (readonly string[])[];
   /** The statuses of a complete run. */
   readonly statuses: readonly number[];
 }
 
+const SUITE = "test/support/run_suite.ts";
+const CRASH_TEST = "test/crash_test/main.ts";
+const HOSTILE_INPUT = "test/hostile_input/long_run.ts";
+const BENCH = "test/bench/bench.ts";
+
 const PARTS: Readonly<Record<keyof Reports, Part>> = {
+  // All that `make prove` and `make prove-upgrade` run.
   proofs: {
-    args: ["test", ...PROOFS.map((file) => `./${file}`), "--timeout", "30000"],
-    quick: [],
+    runs: [[SUITE, "--any-order"], [SUITE, "--proofs"], ["test/upgrade/main.ts"]],
+    quick: [[SUITE, "--proofs", "test/base/rate_limits/window_table_model_proof.ts"]],
     statuses: [0],
   },
   crash_test: {
-    args: ["test/crash_test/main.ts"],
-    quick: ["--restarts", "4", "--kills", "6"],
+    runs: [[CRASH_TEST]],
+    quick: [[CRASH_TEST, "--restarts", "4", "--kills", "6"]],
     statuses: [0],
   },
-  hostile_input: { args: ["test/hostile_input/long_run.ts"], quick: ["--requests", "5000"], statuses: [0] },
-  // 1 means that a row misses its target, which is a result, or could not be measured, which is looked at below.
-  bench: { args: ["test/bench/bench.ts"], quick: ["--quick", "--only", "start"], statuses: [0, 1] },
+  hostile_input: {
+    runs: [[HOSTILE_INPUT]],
+    quick: [[HOSTILE_INPUT, "--requests", "5000"]],
+    statuses: [0],
+  },
+  bench: {
+    runs: [[BENCH]],
+    quick: [[BENCH, "--quick", "--only", "start"]],
+    // 1 means that a row misses its target, which is a result, or could not be measured, which is looked at below.
+    statuses: [0, 1],
+  },
 };
 const NAMES = Object.keys(PARTS) as (keyof Reports)[];
 
@@ -65,21 +74,20 @@ const { values } = parseArgs({
 });
 
 function run(part: keyof Reports, machine: Kept["machine"]): void {
-  const { args, quick, statuses } = PARTS[part];
+  const { runs, quick, statuses } = PARTS[part];
   const json = join(WORK, `${part}.report.json`);
   rmSync(json, { force: true });
   const output = part === "proofs" ? [] : ["--json", json];
-  const { status } = spawnSync(process.execPath, [...args, ...output, ...(values.quick ? quick : [])], {
-    cwd: ROOT,
-    stdio: "inherit",
-  });
-  if (status === null || !statuses.includes(status)) throw new Error(`${part} ended with ${status}`);
-  const report =
-    part === "proofs" ? { files: PROOFS, extent: EXTENT } : JSON.parse(readFileSync(json, "utf8"));
+  for (const args of values.quick ? quick : runs) {
+    const { status } = spawnSync(process.execPath, [...args, ...output], { cwd: ROOT, stdio: "inherit" });
+    if (status === null || !statuses.includes(status))
+      throw new Error(`${part} ended with ${status}: ${args.join(" ")}`);
+  }
+  const report = part === "proofs" ? { extent: EXTENT } : JSON.parse(readFileSync(json, "utf8"));
   const failed: Result[] = part === "bench" ? report.rows.filter(isFailed) : [];
   if (failed.length > 0)
     throw new Error(`bench did not measure ${failed.map(({ name }) => name).join(", ")}`);
-  // The parts run from the sources, for more than an hour.
+  // The parts run from the sources, for some two hours.
   const now = describeMachine(new Date());
   if (now.commit !== machine.commit) throw new Error(`The checkout is ${now.commit} since ${part} began`);
   const kept: Kept = { machine, isQuick: values.quick, report };

@@ -9,7 +9,8 @@ import type { Extent } from "./extent.ts";
 
 /** What each part leaves in its own file. */
 export interface Reports {
-  readonly proofs: { readonly files: readonly string[]; readonly extent: Extent };
+  /** That the suite and every proof passed, and how much those of the guarantees tried. */
+  readonly proofs: { readonly extent: Extent };
   readonly crash_test: Report;
   readonly hostile_input: RunResult;
   /** With the start of the executable. */
