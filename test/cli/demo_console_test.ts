@@ -13,9 +13,12 @@ async function codeFor(name: string, role: Role): Promise<string> {
   return orThrow(await loginOperator(own.database, { name, role }, by)).code;
 }
 
-async function portsFor(env: Readonly<Record<string, string>>, columns?: number): Promise<number[]> {
-  const options = { config: configOf(env), database: own.database };
-  const addresses = await findDemoAddresses({ columns }, options);
+async function portsFor(
+  settings: Readonly<Record<string, string>>,
+  output: { readonly columns?: number; readonly env?: Readonly<Record<string, string>> } = {},
+): Promise<number[]> {
+  const options = { config: configOf(settings), database: own.database };
+  const addresses = await findDemoAddresses({ env: {}, ...output }, options);
   for (const { host } of addresses) expect(host).toBe("127.0.0.1");
   return addresses.map(({ port }) => port);
 }
@@ -36,15 +39,17 @@ test("removeDemoOperator() removes the operator, but of the last admin only the 
 });
 
 test("findDemoAddresses() leaves out the ports of the other listeners, and ends with any free port", async () => {
-  const ports = await portsFor({ CLAVIGER_PORT: "8082", CLAVIGER_METRICS_LISTEN: "127.0.0.1:8083" }, 80);
+  const ports = await portsFor({ CLAVIGER_PORT: "8082", CLAVIGER_METRICS_LISTEN: "127.0.0.1:8083" });
   expect(ports).toEqual([8081, 8084, 8085, 8086, 8087, 8088, 8089, 0]);
 });
 
-test("findDemoAddresses() finds none without a terminal, beyond loopback, or in a database with keys that are no demo's", async () => {
-  expect(await portsFor({}, undefined)).toEqual([]);
-  expect(await portsFor({ CLAVIGER_HOST: "0.0.0.0" }, 80)).toEqual([]);
-  expect(await portsFor({ CLAVIGER_LOG_FORMAT: "json" }, 80)).toEqual([]);
-  expect(await portsFor({}, 80)).not.toEqual([]);
+test("findDemoAddresses() finds none if a journal gets the output, beyond loopback, or in a database with keys that are no demo's", async () => {
+  const env = { JOURNAL_STREAM: "8:12345" };
+  expect(await portsFor({}, { env })).toEqual([]);
+  expect(await portsFor({}, { env, columns: 80 })).not.toEqual([]);
+  expect(await portsFor({ CLAVIGER_HOST: "0.0.0.0" })).toEqual([]);
+  expect(await portsFor({ CLAVIGER_LOG_FORMAT: "json" })).toEqual([]);
+  expect(await portsFor({})).not.toEqual([]);
   await issue(own.database);
-  expect(await portsFor({}, 80)).toEqual([]);
+  expect(await portsFor({})).toEqual([]);
 });

@@ -153,7 +153,7 @@ describe("a demo's data", () => {
         "ssvep_multiclass_v1 1.0.0",
       ],
       token: true,
-      operator: null,
+      operator: "kept",
     });
     expect(await copy.json(["usage", "export", ...month])).toEqual([]);
     // The requests of this test may be counted meanwhile.
@@ -202,7 +202,6 @@ describe("a demo's data", () => {
 });
 
 describe("claviger serve --demo", () => {
-  const TERMINAL = { columns: 100 };
   const LINK =
     /^To log in to the console, .*:\n {2}(http:\/\/127\.0\.0\.1:(\d+)\/console\/enter#([0-9a-f]{32}))$/m;
   const demo = useCommandLine({ prepared: true });
@@ -218,8 +217,8 @@ describe("claviger serve --demo", () => {
   }
 
   /** Serves, and returns what it says about operators. */
-  async function said(options: { readonly columns?: number }, ...args: string[]) {
-    await using service = await demo.serve(args, options);
+  async function said(env: Readonly<Record<string, string>>, ...args: string[]) {
+    await using service = await demo.serve(args, { env });
     const [, link, port, code] = LINK.exec(service.out) ?? [];
     const seen = link ? await logIn(`http://127.0.0.1:${port}`, code) : {};
     const isServed = / serves operators at /.test(service.out);
@@ -227,10 +226,10 @@ describe("claviger serve --demo", () => {
     return { link, code, port: Number(port), ...seen, isServed, command };
   }
 
-  test("prints a new link that logs in, to a person at the terminal", async () => {
-    const first = await said(TERMINAL, "--demo");
+  test("prints a new link that logs in at each start, also without a terminal", async () => {
+    const first = await said({}, "--demo");
     expect(first).toMatchObject({ status: 200, hasFigures: true, isServed: true, command: undefined });
-    const again = await said(TERMINAL, "--demo", ...LISTEN);
+    const again = await said({}, "--demo", ...LISTEN);
     expect(again).toMatchObject({ status: 200, isServed: true });
     expect(again.code).not.toBe(first.code);
   });
@@ -243,25 +242,29 @@ describe("claviger serve --demo", () => {
       taken.on("error", () => resolve());
       taken.listen(8081, "127.0.0.1");
     });
-    const { port, ...next } = await said(TERMINAL, "--demo");
+    const { port, ...next } = await said({}, "--demo");
     taken.close();
     expect(next).toMatchObject({ status: 200, isServed: true });
     expect(port).not.toBe(8081);
   });
 
-  test("serves no operators and prints the command, if nobody is at the terminal or others reach it", async () => {
+  test("serves no operators and prints the command, if a journal gets the output or others reach it", async () => {
     const command = expect.stringMatching(
       /^\.\/claviger operators login your-name --role admin --data-dir \S+ /,
     );
-    expect(await said({}, "--demo")).toMatchObject({ link: undefined, isServed: false, command });
-    const beyond = await said(TERMINAL, "--demo", "--host", "0.0.0.0", ...LISTEN);
+    expect(await said({ JOURNAL_STREAM: "8:12345" }, "--demo")).toMatchObject({
+      link: undefined,
+      isServed: false,
+      command,
+    });
+    const beyond = await said({}, "--demo", "--host", "0.0.0.0", ...LISTEN);
     expect(beyond).toMatchObject({ link: undefined, isServed: true, command });
   });
 
   test("adds no demo to a database with keys of its own, and prints no link", async () => {
     using own = createCommandLine({ prepared: true });
     await own.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
-    await using service = await own.serve(["--demo"], TERMINAL);
+    await using service = await own.serve(["--demo"]);
     expect(service.out).not.toMatch(LINK);
     expect(service.out).toContain("There are keys already, so no demo was added");
     expect(service.out.match(/keys issue/g)).toHaveLength(1);
@@ -272,7 +275,7 @@ describe("claviger serve --demo", () => {
   test("leaves its operator to demo remove, which keeps the last admin but ends its sessions", async () => {
     // Elsewhere, because no later start adds the demo again.
     using elsewhere = createCommandLine({ prepared: true });
-    await using service = await elsewhere.serve(["--demo"], TERMINAL);
+    await using service = await elsewhere.serve(["--demo"]);
     expect(service.out).toMatch(LINK);
     expect(await elsewhere.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
   });

@@ -1,8 +1,8 @@
 /**
  * The console of `serve --demo`: a listener for operators without a setting, and the link that logs in there.
  *
- * Both exist only for the data of a demo, on loopback, and with a person at the terminal. The link logs in as an admin,
- * so it must reach no journal and no other machine.
+ * Both exist only for the data of a demo, and on loopback. The link logs in as an admin, once and within ten minutes. So
+ * it must reach no journal, which others may read, and no other machine.
  */
 import type { Actor, By } from "../../audit/mod.ts";
 import { isLoopback } from "../../base/listener_url.ts";
@@ -22,10 +22,10 @@ const PORTS = [8081, 8082, 8083, 8084, 8085, 8086, 8087, 8088, 8089, 0];
 
 /**
  * Returns the addresses at which a demo may serve operators, in the order in which the service tries them. None if the
- * database has keys but no demo, or if nobody is at the terminal.
+ * database has keys but no demo, or if a journal gets the output.
  */
 export async function findDemoAddresses(
-  invocation: Pick<Invocation, "columns">,
+  invocation: Pick<Invocation, "columns" | "env">,
   { config, database }: { readonly config: Config; readonly database: Database },
 ): Promise<readonly ListenAddress[]> {
   if (!isPrivate(invocation, config)) return [];
@@ -50,9 +50,14 @@ export async function createDemoLink(
   return isRefusal(login) ? undefined : `${admin.url}/console/enter#${login.code}`;
 }
 
-/** Tells whether only the person at the terminal sees the output, and only this machine reaches the service. */
-function isPrivate({ columns }: Pick<Invocation, "columns">, { host, logFormat }: Config): boolean {
-  return columns !== undefined && logFormat === "text" && isLoopback(host);
+/** Tells whether only this machine reaches the service, and no journal gets the output. */
+function isPrivate(
+  { columns, env }: Pick<Invocation, "columns" | "env">,
+  { host, logFormat }: Config,
+): boolean {
+  // Shells inherit JOURNAL_STREAM from a desktop that systemd started, so a terminal counts first. Source: systemd.exec(5).
+  const isInJournal = columns === undefined && env.JOURNAL_STREAM !== undefined;
+  return !isInJournal && logFormat === "text" && isLoopback(host);
 }
 
 /**
