@@ -44,6 +44,7 @@ function renderRows(heading: readonly string[], rows: readonly (readonly string[
 }
 
 function renderGuarantees({
+  version,
   machine,
   reports: { proofs, crash_test: crash, hostile_input },
 }: Evidence): string {
@@ -66,22 +67,28 @@ function renderGuarantees({
     ],
     [
       "An acknowledged event is stored and counted once, through `kill -9` of service and database",
-      `${toCount(crash.counts.rounds)} faults, ${toCount(crash.acknowledged)} events, none lost`,
+      `${toSaid(crash.counts.rounds)} faults, ${toSaid(crash.acknowledged)} events, none lost`,
       "`make crash-test`",
     ],
     [
       "Every answer comes within 5 seconds, whatever the database does",
-      `the slowest of ${toCount(crash.requests)} took ${(crash.slowestAnswerMs / 1_000).toFixed(2)} s`,
+      `the slowest of ${toSaid(crash.requests)} took ${(crash.slowestAnswerMs / 1_000).toFixed(1)} s`,
       "`make crash-test`",
     ],
     [
       "No request makes the service fail, and no key or token appears in logs or tables",
-      `${toCount(hostile_input.requests)} generated requests, no 500`,
+      `${toSaid(hostile_input.requests)} generated requests, no 500`,
       "`make hostile-input`",
     ],
   ];
-  const about = `The figures are of ${machine.commit.slice(0, 7)}, on ${machine.date.slice(0, 10)}: ${machine.cores} cores of ${machine.cpu}, ${(machine.memoryMb / 1_000).toFixed(0)} GB.`;
+  const about = `The figures are of version ${version}, commit ${machine.commit.slice(0, 7)}, on ${machine.date.slice(0, 10)}: ${machine.cores} cores of ${machine.cpu}, ${(machine.memoryMb / 1_000).toFixed(0)} GB.`;
   return `${about}\n\n${renderRows(["Guarantee", "Measured", "Shown by"], rows)}`;
+}
+
+/** Renders a number as a person would say it: `some 280,000` for 279,984. */
+function toSaid(count: number): string {
+  const rounded = Number(count.toPrecision(2));
+  return `${rounded === count ? "" : "some "}${toCount(rounded)}`;
 }
 
 /** Figure, target, verdict and rounds of a row. */

@@ -17,13 +17,13 @@ test("withEvidence() makes the figures of every page from one file", () => {
   const sample = JSON.parse(readFileSync("test/evidence/fixtures/sample.json", "utf8"));
   const [readme = "", bench = "", faults = ""] = pages.map(({ text }) => withEvidence(text, sample));
   expect(readme).toContain(
-    "The figures are of 0123456, on 2026-11-24: 2 cores of Some CPU, 8 GB.\n\n| Guarantee |",
+    "The figures are of version 0.0.0, commit 0123456, on 2026-11-24: 2 cores of Some CPU, 8 GB.\n\n| Guarantee |",
   );
   expect(readme).toContain("| 2,001 revocations raced by requests at two services, none late |");
   expect(readme).toContain("| 9 clients at each of 3 processes: exactly the quota |");
   expect(readme).toContain("| 300,001 random sequences of commands");
-  expect(readme).toContain("| 12 faults, 3,456 events, none lost |");
-  expect(readme).toContain("| the slowest of 7,890 took 1.23 s |");
+  expect(readme).toContain("| 12 faults, some 3,500 events, none lost |");
+  expect(readme).toContain("| the slowest of some 7,900 took 1.2 s |");
   expect(readme).toContain("| 5,000 generated requests, no 500 |");
   expect(bench).toContain("| start, later | 0.24 s | at most 0.20 s | **short** | 2: 0.23 s to 0.25 s |");
   expect(bench).toContain("| Part | 16 clients |\n| --- | --- |\n| Events in a statement | 8 |\n");
