@@ -10,7 +10,9 @@ const root = join(import.meta.dir, "..");
 const BLOCK = /@example\n \* ```ts\n(.*?) \* ```\n.*?export (?:async )?function (\w+)/gs;
 
 /** Where the examples find what they use: the face of a room or of a folder in it, or a file of base/. */
-const MODULES = ["calendar", "clock", "ids", "log", "refusal"].map((name) => `src/base/${name}.ts`);
+const MODULES = ["answer_fields", "calendar", "clock", "ids", "log", "refusal"].map(
+  (name) => `src/base/${name}.ts`,
+);
 const ROOMS = [
   "audit",
   "database",

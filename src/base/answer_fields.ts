@@ -23,7 +23,7 @@ export type AnswerFields<Row> = Readonly<Record<string, AnswerField<Row>>>;
  * ```ts
  * const field = fieldsOf<{ readonly createdAt: Date }>();
  * const FIELDS = { created_at: field(timestamp(), ({ createdAt }) => toTimestamp(createdAt), "Its first day") };
- * renderFields(FIELDS, { createdAt: new Date(0) }); // { created_at: "1970-01-01T00:00:00Z" }
+ * renderFields(FIELDS, { createdAt: new Date(0) }); // {"created_at":"1970-01-01T00:00:00Z"}
  * ```
  */
 export function fieldsOf<Row>() {
