@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
+import { ODD_METADATA } from "../hostile_input/odd_values.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useTestService } from "../support/use.ts";
@@ -129,6 +130,19 @@ test("POST /v1/analytics/log blanks keys in an event's texts and stores the rest
   });
 });
 
+test("POST /v1/analytics/log blanks keys directly after the escapes of a text", async () => {
+  for (const metadata of ODD_METADATA) {
+    const fresh = await service.issue();
+    const body = `{"api_key":"${fresh.apiKey}","event_type":"error","metadata":${metadata}}`;
+    expect(await service.post("/v1/analytics/log", body)).toMatchObject({ status: 202 });
+    const [stored] = await service.database.query<{ metadata: string }>(
+      (sql) => sql`select metadata::text from events where license_id = ${fresh.licenseUuid}::uuid`,
+    );
+    expect(stored?.metadata).toContain("[key]");
+    expect(stored?.metadata).not.toMatch(/_live_[0-9a-f]{8}|[0-9a-f]{48}/);
+  }
+});
+
 describe("POST /v1/analytics/log", () => {
   for (const type of [undefined, null, ""]) {
     test(`answers MISSING_EVENT_TYPE to the event type ${JSON.stringify(type)}`, async () => {
@@ -212,6 +226,7 @@ const refused: readonly (readonly [what: string, fields: string])[] = [
   ["metadata with NUL in a key", '"metadata": {"a": {"\\u0000": 1}}'],
   ["metadata with an unpaired surrogate in a text", '"metadata": {"a": "\\uDC00"}'],
   ["metadata with an unpaired surrogate in a key", '"metadata": {"\\uD800": 1}'],
+  ["metadata with an unpaired surrogate below __proto__", '"metadata": {"__proto__": {"a": "\\ud800"}}'],
   ["metadata with U+FFFD in a text", '"metadata": {"a": "\uFFFD"}'],
 ];
 for (const [what, fields] of refused) {

@@ -27,27 +27,20 @@ function expectTooLarge(answer: RawAnswer | undefined) {
   });
 }
 
-for (const [form, write] of [
-  ["a declared length", declared],
-  ["a length declared twice", declaredTwice],
-  ["chunks", chunked],
-] as const) {
-  // Node's own parser refuses a second length, with an empty 400.
-  const isRefusedBefore = ON_NODE && write === declaredTwice;
-  for (const { title, path, fields } of WITH_BODY) {
-    test.skipIf(isRefusedBefore)(
-      `${title} accepts 64 KiB and refuses one byte more, with ${form}`,
-      async () => {
-        const { apiKey } = await service.issue();
-        const body = { api_key: apiKey, ...fields };
-        const [large] = await sendRaw(service.url, write(path, bodyOf(body, LIMIT_BYTES + 1)));
-        expectTooLarge(large);
-        const [right] = await sendRaw(service.url, write(path, bodyOf(body, LIMIT_BYTES)));
-        expect(right?.status).not.toBe(413);
-        expect(right?.headers.get("content-type")).toBe("application/json");
-      },
-    );
-  }
+for (const { title, path, fields } of WITH_BODY) {
+  // Node's own parser refuses a second length, with an empty 400. odd_bodies_test.ts has the other forms of a length.
+  test.skipIf(ON_NODE)(
+    `${title} accepts 64 KiB and refuses one byte more, with a length declared twice`,
+    async () => {
+      const { apiKey } = await service.issue();
+      const body = { api_key: apiKey, ...fields };
+      const [large] = await sendRaw(service.url, declaredTwice(path, bodyOf(body, LIMIT_BYTES + 1)));
+      expectTooLarge(large);
+      const [right] = await sendRaw(service.url, declaredTwice(path, bodyOf(body, LIMIT_BYTES)));
+      expect(right?.status).not.toBe(413);
+      expect(right?.headers.get("content-type")).toBe("application/json");
+    },
+  );
 }
 
 const VALIDATE = "/v1/auth/validate";

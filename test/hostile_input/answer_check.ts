@@ -204,7 +204,7 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
  * Returns the path as the service sees it: the runtime resolves `.` and `..`, encoded or not, turns `\` into `/`, and
  * removes the scheme and host of an absolute URL. Undefined for a target that the runtime does not accept.
  */
-function toServedPath(target: string): string | undefined {
+export function toServedPath(target: string): string | undefined {
   const bare = target.replace(/^http:\/\/[^/]*/, "");
   const [path = ""] = bare.split("?", 1);
   // A target has no fragment: `#` and the text after it are part of the path.

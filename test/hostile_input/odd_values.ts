@@ -14,6 +14,20 @@ export const ODD_METADATA: readonly string[] = [
   `${'{"a":'.repeat(31)}{"a":"\\n${KEY}"}${"}".repeat(31)}`,
 ];
 
+/** JSON texts of values that no field takes: texts that PostgreSQL cannot store, and very long and very deep values. */
+export const NO_VALUES: readonly string[] = [
+  '"a\\u0000b"',
+  '"\\ud800"',
+  '"\\udc00\\ud800"',
+  '"a\\ufffdb"',
+  '"two\\nlines"',
+  '"bell\\u0007"',
+  `"${"a".repeat(20_000)}"`,
+  `${'{"a":'.repeat(40)}{}${"}".repeat(40)}`,
+  "[[[[]]]]",
+  "-1e308",
+];
+
 /** JSON texts in place of a value. They are texts, because no JavaScript value gives some of them. */
 export const ODD_VALUES: readonly string[] = [
   "null",
@@ -63,53 +77,26 @@ export const ODD_VALUES: readonly string[] = [
   ...ODD_METADATA,
 ];
 
-/** Whole bodies, in Latin-1: each character is one byte. */
-export const ODD_BODIES: readonly string[] = [
-  "",
-  " ",
-  "\n",
-  "null",
-  "true",
-  "0",
-  '""',
-  "[]",
-  "{",
-  "}",
-  "{}",
-  "{]",
-  "[{}]",
-  '{"api_key"}',
-  '{"api_key":}',
-  "{'api_key':'a'}",
-  '{"api_key":undefined}',
-  '{"api_key":NaN}',
-  "{}{}",
-  "{},",
-  "\xef\xbb\xbf{}",
-  "\xff\xfe{\x00}\x00",
-  '{"a":"\xff\xfe"}',
-  '{"a":"\xc0\xaf"}',
-  '{"a":"\xed\xa0\x80"}',
-  '{"a":"\xf0\x9f\x98"}',
-  "\x00",
-  '{"a":"\x00"}',
-  '{"a":"\n"}',
-  '{"\\u0061pi_key":"a"}',
-  '{"api_key":"a","api_key":"b"}',
-  '{"__proto__":{"api_key":"a"}}',
-  '{"constructor":1,"toString":2,"hasOwnProperty":3}',
-  "api_key=a&event_type=inference",
-  "--x\r\nContent-Disposition: form-data; name=api_key\r\n\r\na\r\n--x--",
-  "<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]><a>&b;</a>",
-  "GET /api/health HTTP/1.1\r\nHost: h\r\n\r\n",
-  `${"[".repeat(10_000)}${"]".repeat(10_000)}`,
-  `${'{"a":'.repeat(10_000)}1${"}".repeat(10_000)}`,
-  `{"a":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
-  "1".repeat(10_000),
-  `{"a":"${"x".repeat(65_527)}"}`,
-  `{"a":"${"x".repeat(65_528)}"}`,
-  `{"a":"${"x".repeat(65_529)}"}`,
-  "x".repeat(70_000),
+/** Percent-encoded texts that PostgreSQL cannot store, or that stand for bytes that are not UTF-8. */
+export const NO_TEXTS: readonly string[] = ["%00", "a%00b", "%ff", "%ed%a0%80", "%EF%BF%BD", "\xff"];
+
+/** Parameters of a query that no endpoint knows. */
+export const UNKNOWN_NAMES: readonly string[] = [
+  "colour=red",
+  "__proto__=a",
+  "__proto__[a]=b",
+  "constructor=a",
+  "toString=a",
+  "=",
+  "x=%",
+  "x=%u0041",
+  `a=${"b".repeat(6_000)}`,
+];
+
+/** Percent-encoded texts in place of a name or an identifier in a path, none of which names a thing. */
+export const ODD_NAMES: readonly string[] = [
+  ...["%00", "%ff", "%EF%BF%BD", "\xff", "%", "%zz", "%2e%2e%2f", "%252e%252e", "..%2f..%2fetc%2fpasswd"],
+  ...["'%20or%201=1--", "__proto__", "constructor", "a".repeat(5_000)],
 ];
 
 /** Paths in place of the right one, which `{path}` stands for. */
@@ -135,8 +122,12 @@ export const ODD_PATHS: readonly string[] = [
   "/v1/..%2f..{path}",
   "/\\{path}",
   "/x/..{path}",
+  "/x/.%2E{path}",
+  "/x\\..{path}",
   "http://evil.example{path}",
   "/V1/AUTH/VALIDATE",
+  "/%761/auth/validate",
+  "/v1//auth/validate",
   "/v1",
   "/v1/",
   "/v1/auth",
@@ -147,14 +138,7 @@ export const ODD_PATHS: readonly string[] = [
   "/v1/models/download/a/",
   "/v1/models/download//",
   "/v1/models/download/a/b/c",
-  "/v1/models/download/%00/%00",
-  "/v1/models/download/%ff/%fe",
-  "/v1/models/download/%/%zz",
-  "/v1/models/download/..%2f..%2fetc/passwd",
-  "/v1/models/download/%2e%2e/%2e%2e",
-  "/v1/models/download/%252e%252e/x",
-  "/v1/models/download/__proto__/constructor",
-  `/v1/models/download/${"a".repeat(5_000)}/1`,
+  ...ODD_NAMES.flatMap((name) => [`/v1/models/download/${name}/1`, `/v1/models/download/m/${name}`]),
   "/api/health/x",
   "/metrics",
   "/.env",
@@ -173,8 +157,9 @@ export const ODD_PATHS: readonly string[] = [
 
 /** Texts that are added to a query. */
 export const ODD_QUERIES: readonly string[] = [
+  ...UNKNOWN_NAMES,
+  ...NO_TEXTS.flatMap((text) => [`api_key=${text}`, `type=a${text}`, `${text}=a`]),
   "",
-  "=",
   "&",
   "&&&",
   "api_key",
@@ -185,10 +170,6 @@ export const ODD_QUERIES: readonly string[] = [
   "api_key[$ne]=",
   "API_KEY=a",
   "%61pi_key=a",
-  "api_key=%00",
-  "type=%00",
-  "type=%ff",
-  "type=\xff",
   "type=%",
   "type=%u0041",
   "type=SvcLDA",
@@ -198,9 +179,6 @@ export const ODD_QUERIES: readonly string[] = [
   "paradigm=%F0%9F%98%80",
   "paradigm=' or 1=1 --",
   "paradigm='%20or%201=1%20--",
-  "__proto__=a",
-  "__proto__[a]=b",
-  "constructor=a",
   "key=a",
   "key=key_00000000000000000000000000000000&expires=9999999999&signer=a&signature=b",
   "signature=a&signature=b",
@@ -209,7 +187,6 @@ export const ODD_QUERIES: readonly string[] = [
   "#",
   "a#b",
   "?",
-  `a=${"b".repeat(6_000)}`,
 ];
 
 /** Headers that are added. The runtime itself may refuse some of them: see `mayRuntimeRefuse`. */

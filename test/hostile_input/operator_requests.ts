@@ -8,11 +8,13 @@ import { bodyFor } from "../../src/admin/frame/api/route.ts";
 import { ROUTES } from "../../src/admin/things.ts";
 import type { SampleRequest } from "../admin/sample_requests.ts";
 import { BRAND } from "../support/issue.ts";
-import { ODD_BODIES, ODD_QUERIES, OTHER_METHODS, UNKNOWN_METHODS } from "./odd_values.ts";
+import { ODD_BODIES, type ToBytes } from "./odd_bodies.ts";
+import { ODD_QUERIES, OTHER_METHODS, UNKNOWN_METHODS } from "./odd_values.ts";
 import {
   anyHeader,
   anyText,
   mutationOf,
+  oddBody,
   oddHeader,
   oddJson,
   oneOf,
@@ -20,6 +22,8 @@ import {
   type RenderedBytes,
   renderBytes,
   toBytes,
+  toFields,
+  toObject,
 } from "./requests.ts";
 
 type Mutation =
@@ -32,7 +36,8 @@ type Mutation =
   | { readonly kind: "header"; readonly name: string; readonly value: string }
   /** Sets the field at `at` of the route's fields to a JSON text. */
   | { readonly kind: "field"; readonly at: number; readonly json: string }
-  | { readonly kind: "body"; readonly body: string }
+  /** Sends the odd body of this name. */
+  | { readonly kind: "oddBody"; readonly name: string }
   /** Puts the token and an API key into the reason, the path or the query. */
   | { readonly kind: "leak"; readonly to: "reason" | "segment" | "search" | "colour" }
   | { readonly kind: "wrongToken"; readonly text: string };
@@ -64,7 +69,7 @@ const mutation = oneOf<Mutation>(
   [4, fc.oneof(oddHeader, anyHeader(ownHeaders))],
   [3, mutationOf("segment", { at, text: oddText })],
   [2, mutationOf("query", { query: fc.constantFrom(...ODD_QUERIES) })],
-  [3, mutationOf("body", { body: fc.constantFrom(...ODD_BODIES) })],
+  [3, oddBody],
   [2, mutationOf("method", { method: fc.constantFrom(...OTHER_METHODS, ...UNKNOWN_METHODS) })],
   [2, mutationOf("leak", { to: fc.constantFrom("reason", "segment", "search", "colour") })],
   [1, mutationOf("wrongToken", { text: anyText })],
@@ -98,7 +103,7 @@ export function renderOperatorRequest(
   );
   const headers: [string, string][] = [["Host", host]];
   let authorization = `Bearer ${token}`;
-  let body: string | undefined;
+  let odd: ToBytes | undefined;
   const nameAt = (entries: object | undefined, index: number) => {
     const names = Object.keys(entries ?? {});
     return names[index % (names.length + 1)] ?? "colour";
@@ -115,7 +120,7 @@ export function renderOperatorRequest(
     if (each.kind === "header") headers.push([each.name, each.value]);
     if (each.kind === "field")
       fields.push([nameAt(operation && bodyFor(operation, BRAND)?.entries, each.at), each.json]);
-    if (each.kind === "body") body = each.body;
+    if (each.kind === "oddBody") odd = ODD_BODIES[each.name];
     if (each.kind === "leak") {
       if (each.to === "reason") fields.push(["reason", JSON.stringify(secrets)]);
       else if (each.to === "segment") segments.push(percentEncoded(secrets));
@@ -131,9 +136,9 @@ export function renderOperatorRequest(
   for (const [name, value] of Object.entries(sample.headers ?? {})) {
     if (!headers.some(([other]) => other === name)) headers.push([name, value]);
   }
-  if (method !== "GET" && method !== "HEAD") {
-    body ??= toBytes(`{${fields.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(",")}}`);
-  }
+  const json = toBytes(toFields(fields));
+  const hasBody = method !== "GET" && method !== "HEAD";
+  const body = odd?.({ fields: json, key: apiKey }) ?? (hasBody ? toObject(json) : undefined);
   if (body !== undefined) headers.push(["Content-Length", String(body.length)]);
   const target = `/admin/v1${segments.join("/")}${query.length === 0 ? "" : `?${query.join("&")}`}`;
   return renderBytes({ method, target, headers, body: body ?? "" });
