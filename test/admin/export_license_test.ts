@@ -67,9 +67,19 @@ describe("POST /admin/v1/keys/{id}/license", () => {
     expect(Date.parse(ending.expires_at)).toBe(expiresAt.getTime());
   });
 
-  test("takes the most days, and the longest nonce and fingerprint", async () => {
+  test("takes the most days, the longest nonce and the longest fingerprint, and nothing beyond them", async () => {
     const body = { days: 3_650, nonce: "~".repeat(128), fingerprint: "~".repeat(200) };
-    expect((await exportOf(await admin.issue(), body)).status).toBe(201);
+    const key = await admin.issue();
+    expect((await exportOf(key, body)).status).toBe(201);
+    for (const beyond of [
+      ...[0, 1.5, 3_651].map((days) => ({ days })),
+      ...["", "~".repeat(129), "é", "a\nb"].map((nonce) => ({ nonce })),
+      ...["", "~".repeat(201), "é", "a\nb"].map((fingerprint) => ({ fingerprint })),
+    ]) {
+      const { status, body: answer } = await exportOf(key, { ...body, ...beyond });
+      const seen = { beyond, status, field: answer.details?.[0].field };
+      expect(seen).toEqual({ beyond, status: 400, field: Object.keys(beyond)[0] });
+    }
   });
 
   test("refuses a key that is suspended, revoked, expired or unknown", async () => {
