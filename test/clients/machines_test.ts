@@ -87,16 +87,6 @@ describe("POST /v1/machines/activate", () => {
     expect(Number(headers.get("retry-after"))).toBeWithin(270, 301);
   });
 
-  const wrong = [undefined, "", "seven77", "x".repeat(201), "tab\tin the middle", "ümlaut-machine", 12345678];
-  test.each(wrong)("refuses the fingerprint %p", async (fingerprint) => {
-    const { post } = await issueWith({ maxMachines: 1 });
-    for (const action of ["activate", "heartbeat", "release"]) {
-      const refused = await post(action, { fingerprint });
-      expectRefusal(refused, 400, "INVALID_REQUEST");
-      expect(refused.body.error).toContain("fingerprint");
-    }
-  });
-
   test("counts activations and releases for the key", async () => {
     const { post } = await issueWith({ maxMachines: 1 }, limited);
     for (const status of [200, 200, 429]) expect((await post("activate")).status).toBe(status);

@@ -15,11 +15,11 @@ async function issueWithPlaces(maxMachines = 1) {
   await setPlaces(service.database, licenseUuid, { maxMachines, seatMinutes: 5 });
   return {
     licenseUuid,
-    /** Sends a fingerprint as the text of a JSON value. */
-    sendJson: (action: Action, json: string) =>
-      service.post(`/v1/machines/${action}`, `{"api_key":"${apiKey}","fingerprint":${json}}`),
+    /** Sends fields, as JSON, besides the key. */
+    sendFields: (action: Action, json: string) =>
+      service.post(`/v1/machines/${action}`, `{"api_key":"${apiKey}",${json}}`),
     send(action: Action, fingerprint: string) {
-      return this.sendJson(action, JSON.stringify(fingerprint));
+      return this.sendFields(action, `"fingerprint":${JSON.stringify(fingerprint)}`);
     },
   };
 }
@@ -33,7 +33,12 @@ async function countMachines(licenseUuid: string): Promise<number | undefined> {
 
 describe("A fingerprint", () => {
   test.each([
+    ["that is empty", '""'],
+    ["of 7 characters", '"seven77"'],
+    ["of 201 characters", `"${"x".repeat(201)}"`],
     ["of 10 KB", `"${"x".repeat(10_000)}"`],
+    ["with a tab", '"machine\\tone"'],
+    ["with a letter outside of ASCII", '"m\\u00e4chine-one"'],
     ["with NUL", '"machine\\u0000one"'],
     ["with a line's end", '"machine\\none"'],
     ["with an escape of the terminal", '"machine\\u001b[31m"'],
@@ -50,13 +55,20 @@ describe("A fingerprint", () => {
     ["that is null", "null"],
     ["that repeats another one", '"machine-one","fingerprint":"short"'],
   ])("%s is refused by all endpoints, and stores nothing", async (_, json) => {
-    const { sendJson, licenseUuid } = await issueWithPlaces();
+    const { sendFields, licenseUuid } = await issueWithPlaces();
     for (const action of ACTIONS) {
-      const refused = await sendJson(action, json);
+      const refused = await sendFields(action, `"fingerprint":${json}`);
       expectRefusal(refused, 400, "INVALID_REQUEST");
+      expect(refused.body.error).toContain("fingerprint");
       expect(JSON.stringify(refused.body)).not.toContain("machine-one");
     }
     expect(await countMachines(licenseUuid)).toBe(0);
+  });
+
+  test("that is missing is refused by all endpoints", async () => {
+    const { sendFields } = await issueWithPlaces();
+    for (const action of ACTIONS)
+      expectRefusal(await sendFields(action, '"name":"Ada"'), 400, "INVALID_REQUEST");
   });
 
   test.each([
