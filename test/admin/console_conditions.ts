@@ -7,7 +7,7 @@
 export type Wrong = Readonly<Record<string, string | readonly string[]>>;
 
 /** A value that cannot be read, for each condition of the keys in the API and in the console. */
-export const KEY_CONDITIONS: Wrong = {
+export const WRONG_FOR_KEYS: Wrong = {
   search: "two\nlines",
   account: "Grace",
   tier: "gold",
@@ -38,8 +38,8 @@ const AUDIT_CONDITIONS = {
 
 /** The pages with conditions, by their paths below `/console`. */
 export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
-  "/keys": { ...KEY_CONDITIONS, ...PLACE },
-  "/keys.csv": KEY_CONDITIONS,
+  "/keys": { ...WRONG_FOR_KEYS, ...PLACE },
+  "/keys.csv": WRONG_FOR_KEYS,
   "/keys/:id": { month: "2026-13" },
   "/accounts": { search: "!!", ...PLACE },
   "/machines": { account: "Grace", license: "lic_1", key: "key_1", state: "free", ...PLACE },

@@ -183,9 +183,8 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     form: FORM,
     "PATCH /licenses/{id}": PATCH,
     "form of a key": formOf("external-id"),
-    "keys list": (_, text) => command(["keys", "list", `--external-id=${text}`]),
+    // Each list takes it as its declared condition.
     "GET /keys": (_, text) => call("GET", `/keys?external_id=${encodeURIComponent(text)}`),
-    "the list of keys": (_, text) => page(`/keys?external_id=${encodeURIComponent(text)}`),
   },
   tier: {
     ...ISSUING,
@@ -196,11 +195,6 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     "form of a key": formOf("tier"),
   },
   mode: { ...ISSUING, ...LINES, form: FORM },
-  state: {
-    "keys list": (_, text) => command(["keys", "list", `--state=${text}`]),
-    "GET /keys": (_, text) => call("GET", `/keys?state=${encodeURIComponent(text)}`),
-    "the list of keys": (_, text) => page(`/keys?state=${encodeURIComponent(text)}`),
-  },
   monthly_limit: {
     ...ISSUING,
     ...LINES,
@@ -291,7 +285,6 @@ const EXTERNAL_ID = "must be 1 to 255 printable characters, and no API key";
 const EMAIL = "must be an e-mail address, and no API key";
 const TIER = "must be one of free, research, commercial, enterprise";
 const MODE = "must be one of live, test";
-const STATE = "must be one of active, suspended, revoked, expired";
 const REASON = "must be one line of at most 2000 characters";
 const MONTH = "must be a month such as 2026-11";
 const DAY = "must be a day such as 2026-11-20";
@@ -336,8 +329,6 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
   ["mode", "live", OK],
   ["mode", "LIVE", MODE],
   ["mode", "both", MODE],
-  ["state", "expired", OK],
-  ["state", "deleted", STATE],
   ["monthly_limit", "0", OK],
   ["monthly_limit", "9007199254740991", OK],
   ["monthly_limit", "9007199254740992", NUMBER],

@@ -153,21 +153,6 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["too few classes", [...MODEL, SHA256, "--n-classes", "1"], "It must be a whole number, at least 2"],
   ["a bad size", [...MODEL, SHA256, "--size-mb", "big"], "It must be a number from 0 to 1000000000"],
   ["a bad owner", [...MODEL, SHA256, "--owner", "ada"], "It must be an account's id, usr_ and"],
-  [
-    "too many days",
-    ["keys", "list", "--expiring-within", "36501"],
-    "It must be a whole number from 0 to 36500",
-  ],
-  [
-    "days that are not stored",
-    ["keys", "list", "--unused-for", "45"],
-    "It must be one of 30, 90, 180, 365: the stored figures have only these days",
-  ],
-  [
-    "a percentage that is not stored",
-    ["keys", "list", "--near-quota", "50"],
-    "It must be a whole number from 80 to 100: the stored figures have only the licenses that used at least 80 %",
-  ],
   ["a search without a letter", ["keys", "list", "--search", "@"], "with a letter or a digit"],
   ["a search without a letter", ["accounts", "list", "--search", "@"], "with a letter or a digit"],
   ["too many rows", ["audit", "--limit", "100001"], "It must be a whole number from 1 to 100000"],
