@@ -15,7 +15,7 @@ const admin = useForEach(startAdmin);
 describe("the results of the commands", () => {
   const commands = useForEach(() => commandsOn(admin.testDatabase, admin.clock));
 
-  test("GET /keys and `keys list` find the same keys by each filter, and by several filters together", async () => {
+  test("GET /keys finds the keys that meet each filter and several together, and so does `keys list`", async () => {
     const { clock } = admin;
     const soon = new Date(clock.now().getTime() + 3 * DAY_MS);
     const first = await admin.issue({ email: "olga@example.org", name: "Olga Petrova", tier: "free" });
@@ -32,36 +32,35 @@ describe("the results of the commands", () => {
     const revoked = await admin.issue({ email: "gone@example.org" });
     await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(revoked) }, by(admin));
     await use(admin, first, 12);
-    const lastFour = first.apiKey.slice(-4);
-    const filters: Record<string, string>[] = [
-      {},
-      { search: "petrov" },
-      { search: lastFour },
-      { search: "nobody" },
-      { account: "OLGA@example.org" },
-      { account: first.userId },
-      { tier: "commercial" },
-      { tier: "enterprise" },
-      ...["active", "suspended", "revoked", "expired"].map((state) => ({ state })),
-      { mode: "test" },
-      { "expiring-within": "4" },
-      { "expiring-within": "0" },
-      { search: "petrova", tier: "free", mode: "live", state: "active" },
+    const found: readonly [filter: Record<string, string>, names: string][] = [
+      [{}, "olga olga ada eve rot rot gone"],
+      [{ search: "petrov" }, "olga olga ada"],
+      [{ search: first.apiKey.slice(-4) }, "olga"],
+      [{ search: "nobody" }, ""],
+      [{ account: "OLGA@example.org" }, "olga olga"],
+      [{ account: first.userId }, "olga olga"],
+      [{ external_id: "order-17" }, "rot rot"],
+      [{ external_id: "order" }, ""],
+      [{ tier: "commercial" }, "olga"],
+      [{ tier: "enterprise" }, ""],
+      [{ state: "active" }, "olga olga ada rot rot"],
+      [{ state: "suspended" }, "eve"],
+      [{ state: "revoked" }, "gone"],
+      [{ state: "expired" }, ""],
+      [{ mode: "test" }, "olga"],
+      [{ expiring_within: "4" }, "ada"],
+      [{ expiring_within: "0" }, ""],
+      [{ search: "petrova", tier: "free", mode: "live", state: "active" }, "olga"],
     ];
-    for (const filter of filters) {
-      const query = new URLSearchParams(
-        Object.entries(filter).map(([name, value]): [string, string] => [name.replace("-", "_"), value]),
-      );
-      const args = Object.entries(filter).flatMap(([name, value]) => [`--${name}`, value]);
-      const listed = await readAll(admin, `/keys?${query}`);
+    for (const [filter, names] of found) {
+      const listed = await readAll(admin, `/keys?${new URLSearchParams(filter)}`);
+      const emails = names.split(" ").flatMap((name) => (name === "" ? [] : [`${name}@example.org`]));
+      expect({ filter, emails: listed.map(({ email }) => email) }).toEqual({ filter, emails });
+      // The command looks up search and account by itself. It takes the declared conditions as the API does.
+      if (!("search" in filter || "account" in filter)) continue;
+      const args = Object.entries(filter).map(([name, value]) => `--${name}=${value}`);
       expect({ filter, listed }).toEqual({ filter, listed: await commands.json(["keys", "list", ...args]) });
     }
-    expect((await readAll(admin, "/keys?external_id=order-17")).map(({ email }) => email)).toEqual([
-      ...["rot@example.org", "rot@example.org"],
-    ]);
-    expect(await readAll(admin, "/keys?external_id=order")).toEqual([]);
-    expect((await readAll(admin, "/keys?search=petrova")).length).toBe(3);
-    expect((await readAll(admin, "/keys?state=revoked")).length).toBe(1);
   });
 
   test("GET /accounts and `accounts list` find the same accounts", async () => {
