@@ -1,10 +1,9 @@
 /** The body limit of 64 KiB, for a declared length and for chunks, and the connection after a 413. */
 import { describe, expect, test } from "bun:test";
+import { BODY_LIMIT_BYTES } from "../hostile_input/odd_bodies.ts";
 import { WITH_BODY } from "../support/endpoints.ts";
 import { type RawAnswer, sendRaw, toChunks } from "../support/raw_http.ts";
 import { ON_NODE } from "../support/service.ts";
-
-const LIMIT_BYTES = 64 * 1024;
 
 const service = useTestService();
 
@@ -22,7 +21,7 @@ function expectTooLarge(answer: RawAnswer | undefined) {
   expect(answer?.status).toBe(413);
   expect(answer?.headers.get("content-type")).toBe("application/json");
   expect(JSON.parse(answer?.text ?? "")).toEqual({
-    error: expect.stringContaining(`${LIMIT_BYTES}`),
+    error: expect.stringContaining(`${BODY_LIMIT_BYTES}`),
     code: "PAYLOAD_TOO_LARGE",
   });
 }
@@ -34,9 +33,9 @@ for (const { title, path, fields } of WITH_BODY) {
     async () => {
       const { apiKey } = await service.issue();
       const body = { api_key: apiKey, ...fields };
-      const [large] = await sendRaw(service.url, declaredTwice(path, bodyOf(body, LIMIT_BYTES + 1)));
+      const [large] = await sendRaw(service.url, declaredTwice(path, bodyOf(body, BODY_LIMIT_BYTES + 1)));
       expectTooLarge(large);
-      const [right] = await sendRaw(service.url, declaredTwice(path, bodyOf(body, LIMIT_BYTES)));
+      const [right] = await sendRaw(service.url, declaredTwice(path, bodyOf(body, BODY_LIMIT_BYTES)));
       expect(right?.status).not.toBe(413);
       expect(right?.headers.get("content-type")).toBe("application/json");
     },
@@ -128,6 +127,6 @@ test("The service waits up to 2 s for the bodies of at most 64 refused requests 
 });
 
 test(`POST ${VALIDATE} refuses too many chunks that have no end`, async () => {
-  const bytes = chunked(VALIDATE, "x".repeat(LIMIT_BYTES + 1)).replace("\r\n0\r\n\r\n", "\r\n");
+  const bytes = chunked(VALIDATE, "x".repeat(BODY_LIMIT_BYTES + 1)).replace("\r\n0\r\n\r\n", "\r\n");
   expectTooLarge((await sendRaw(service.url, bytes))[0]);
 });
