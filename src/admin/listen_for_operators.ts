@@ -1,38 +1,17 @@
 import { isAdminTls, isLoopback, originOf } from "../base/listener_url.ts";
 import type { ListenOptions, Platform, TlsPair } from "../base/platform/mod.ts";
 import { isRefusal, type Refusal } from "../base/refusal.ts";
-import { type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
-import type { KeyDirectory } from "../licensing/keys/mod.ts";
-import { createLicenseChanges } from "../licensing/mod.ts";
-import type { LicenseSigner } from "../licensing/signed_licenses/mod.ts";
-import { createUploads, type UploadOptions } from "../models/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
-import type { AdminAppOptions } from "./frame/options.ts";
-import { createCsvInFlight } from "./frame/stream_csv.ts";
+import { type OpenAdminAppOptions, openAdminApp } from "./open_admin_app.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
-    Omit<
-      AdminAppOptions,
-      "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "uploads" | "isLoopback" | "isTls"
-    >,
-    UploadOptions {
-  readonly directory: KeyDirectory;
-  readonly createSigner: (database: Database) => LicenseSigner;
+    Omit<OpenAdminAppOptions, "isLoopback" | "isTls"> {
   readonly platform: Platform;
-  readonly databaseAddress: DatabaseAddress;
   readonly tls: TlsPair | undefined;
 }
 
-/** Longer than the deadline of a client's statement: operators can wait for a list. */
-const POOL = { maxConnections: 2, deadlineMs: 2_000 };
-
-/**
- * Listens for requests of operators at the first of the addresses that can be used; undefined without an address.
- *
- * Their statements have a pool of their own. In the clients' pool, a slow list would take a connection from the
- * clients. If it missed its deadline, the whole pool would be replaced.
- */
+/** Listens for requests of operators at the first of the addresses that can be used; undefined without an address. */
 export async function listenForOperators(
   addresses: readonly Pick<ListenOptions, "host" | "port">[],
   options: OperatorsListenerOptions,
@@ -50,19 +29,10 @@ async function listenAt(
   { host, port }: Pick<ListenOptions, "host" | "port">,
   options: OperatorsListenerOptions,
 ) {
-  const { platform, databaseAddress, clock, log, maxBodyBytes, idleTimeoutSeconds } = options;
+  const { platform, maxBodyBytes, idleTimeoutSeconds } = options;
   const tls = isAdminTls({ host }, options) ? options.tls : undefined;
-  const database = openDatabase(databaseAddress, { clock, log, ...POOL });
-  // Loaded only now: a service without this listener saves the memory of the API and of every page.
-  const { createAdminApp } = await import("./app.ts");
-  const app = createAdminApp({
+  const { answer, close } = await openAdminApp({
     ...options,
-    database,
-    licenseChanges: createLicenseChanges(database, options.directory),
-    licenseSigner: options.createSigner(database),
-    csvInFlight: createCsvInFlight(),
-    collectGarbage: platform.collectGarbage,
-    uploads: createUploads(options),
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
   });
@@ -71,13 +41,13 @@ async function listenAt(
     port,
     maxBodyBytes,
     idleTimeoutSeconds,
-    answer: app.fetch,
+    answer,
     takesUploads: true,
     ...(tls && { tls }),
     remedy: "; choose another with --admin-listen",
   });
   if (isRefusal(listener)) {
-    await database.close();
+    await close();
     return listener;
   }
   return {
@@ -86,7 +56,7 @@ async function listenAt(
     origin: originOf(listener, tls !== undefined),
     async stop(deadlineMs: number): Promise<void> {
       await listener.stop(deadlineMs);
-      await database.close();
+      await close();
     },
   };
 }

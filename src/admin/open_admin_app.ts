@@ -1,0 +1,46 @@
+import type { Platform } from "../base/platform/mod.ts";
+import { type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
+import type { KeyDirectory } from "../licensing/keys/mod.ts";
+import { createLicenseChanges } from "../licensing/mod.ts";
+import type { LicenseSigner } from "../licensing/signed_licenses/mod.ts";
+import { createUploads, type UploadOptions } from "../models/mod.ts";
+import type { AdminAppOptions } from "./frame/options.ts";
+import { createCsvInFlight } from "./frame/stream_csv.ts";
+
+export interface OpenAdminAppOptions
+  extends Omit<
+      AdminAppOptions,
+      "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "collectGarbage" | "uploads"
+    >,
+    UploadOptions {
+  readonly directory: KeyDirectory;
+  readonly createSigner: (database: Database) => LicenseSigner;
+  readonly platform: Pick<Platform, "collectGarbage">;
+  readonly databaseAddress: DatabaseAddress;
+}
+
+/** Longer than the deadline of a client's statement: operators can wait for a list. */
+const POOL = { maxConnections: 2, deadlineMs: 2_000 };
+
+/**
+ * Opens the pool of operators and builds the app that uses it. Call `close` when no request is left.
+ *
+ * Their statements have a pool of their own. In the clients' pool, a slow list would take a connection from the
+ * clients. If it missed its deadline, the whole pool would be replaced.
+ */
+export async function openAdminApp(options: OpenAdminAppOptions) {
+  const { platform, databaseAddress, clock, log } = options;
+  const database = openDatabase(databaseAddress, { clock, log, ...POOL });
+  // Loaded only now: a service without this listener saves the memory of the API and of every page.
+  const { createAdminApp } = await import("./app.ts");
+  const { fetch: answer } = createAdminApp({
+    ...options,
+    database,
+    licenseChanges: createLicenseChanges(database, options.directory),
+    licenseSigner: options.createSigner(database),
+    csvInFlight: createCsvInFlight(),
+    collectGarbage: platform.collectGarbage,
+    uploads: createUploads(options),
+  });
+  return { answer, close: () => database.close() };
+}
