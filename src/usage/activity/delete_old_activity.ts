@@ -1,5 +1,4 @@
 import { toDay } from "../../base/calendar.ts";
-import type { Database } from "../../database/mod.ts";
 import { deleteInBatches, type TaskContext, type UpkeepTask } from "../../database/upkeep/mod.ts";
 import { ACTIVITY_KEPT_DAYS, goBack } from "./activity_query.ts";
 
@@ -25,13 +24,4 @@ export async function deleteOldActivity(context: Omit<TaskContext, "log">): Prom
     primaryKey: ["day", ...rest],
     isOld: (sql) => sql`day < ${toDay(firstKept)}::date`,
   });
-}
-
-/** Deletes the counts that have this reason. All counts of a demo have a reason that only a demo uses. */
-export async function deleteActivity(database: Pick<Database, "query">, reason: string): Promise<void> {
-  await database.query(
-    (sql) => sql`
-      with days as (delete from activity_days where reason = ${reason})
-      delete from activity_hours where reason = ${reason}`,
-  );
 }
