@@ -140,7 +140,7 @@ export async function listStored(folder: string): Promise<string[]> {
     if (hasCode(error, "ENOENT")) return [];
     throw error;
   });
-  // Names with a dot are those of shared_folder.ts and model_files.ts.
+  // Names with a dot are those of shared_folder.ts and cache_room.ts.
   const stored = entries.filter(({ name }) => !name.startsWith(".") && !UNFINISHED.test(name));
   const paths = stored.map(async (entry) => {
     if (!entry.isDirectory()) return [entry.name];

@@ -2,6 +2,8 @@
  * The registry of pre-trained models: names, versions, owners, and the files that are hosted here.
  * Owns `models`, `model_versions`, `model_files` and the folder of the files.
  */
+
+export { LEAST_FREE_BYTES } from "./cache_room.ts";
 export { addModel, checkNewModel, removeModel } from "./change_models.ts";
 export { createClientLists } from "./client_lists.ts";
 export {
@@ -49,15 +51,12 @@ export {
 } from "./model_fields.ts";
 export {
   type FileCopy,
-  LEAST_FREE_BYTES,
   listCopies,
   listFiles,
   type ModelsPlace,
   modelsFolderOf,
   selectFiles,
   selectVersionsOf,
-  storeBytes,
-  storeFile,
 } from "./model_files.ts";
 export { moveFiles } from "./move_files.ts";
 export {
@@ -69,4 +68,5 @@ export {
 } from "./receive_file.ts";
 export { purgeFiles, retireVersion } from "./retire_models.ts";
 export { checkShared, markHost } from "./shared_folder.ts";
+export { storeBytes, storeFile } from "./store_bytes.ts";
 export { verifyFiles } from "./verify_files.ts";

@@ -14,9 +14,12 @@ import type { Log } from "../base/log.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { reasonOf } from "../base/system_error.ts";
 import { type Bucket, BucketFailure, openBucket } from "./bucket/mod.ts";
+import { fetchFile } from "./bucket_transfers.ts";
+import { makeRoom, markUsed } from "./cache_room.ts";
 import { createFileHolds, type FetchTurn, type Wanted } from "./file_holds.ts";
 import { type FileProblem, locateFile, type StoredFile } from "./file_store.ts";
-import { fetchFile, type ModelsPlace, makeRoom, makeStore, markUsed, modelsFolderOf } from "./model_files.ts";
+import { type ModelsPlace, modelsFolderOf } from "./model_files.ts";
+import { makeStore } from "./store_bytes.ts";
 
 /** The files that this service sends. */
 export interface ServedFiles {

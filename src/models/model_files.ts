@@ -2,29 +2,12 @@
  * The model files of an installation: in the folder `models` of the data folder, or in the folder that all hosts share.
  * With a bucket, the bucket has all files under the same names, and the folder of each host is a cache of them.
  */
-import { constants, createReadStream, existsSync, fstatSync, rmSync, utimesSync } from "node:fs";
-import { open, stat, statfs } from "node:fs/promises";
-import { basename, join } from "node:path";
-import { isForeignPath, makeDataFolder } from "../base/host/mod.ts";
-import { openNamedFile, readChunks } from "../base/read_regular_file.ts";
-import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
-import { hasCode } from "../base/system_error.ts";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
 import type { Sql } from "../database/mod.ts";
-import { readHeld } from "./_hold_marks.ts";
-import { type Bucket, BucketFailure, type BucketSettings, openBucket } from "./bucket/mod.ts";
-import {
-  type CopyOptions,
-  type FileProblem,
-  hasBytes,
-  isStoredAs,
-  keepFile,
-  listStored,
-  locateFile,
-  type OnProgress,
-  pathOfFile,
-  prepareFolder,
-  type StoredFile,
-} from "./file_store.ts";
+import { type Bucket, type BucketSettings, openBucket } from "./bucket/mod.ts";
+import { listStored, locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
 
 /** Where the model files of an installation are, by its settings. */
 export interface ModelsPlace {
@@ -37,23 +20,6 @@ export interface ModelsPlace {
   readonly modelsCacheBytes?: number;
 }
 
-export interface StoreOptions {
-  readonly now: Date;
-  readonly onProgress: OnProgress;
-}
-
-/** So much of the disk stays free, for the database and for other programs. */
-export const LEAST_FREE_BYTES = 256 * 1024 * 1024;
-/** The refusal if the disk has no room for a file. */
-export const NO_ROOM = refuse(
-  "SERVICE_UNAVAILABLE",
-  "Cannot store the file: the disk of the service has no room for it; free some space, or move the data folder",
-);
-const TOO_LARGE = refuse(
-  "INVALID_REQUEST",
-  "Cannot store the file: it is larger than the cache from which it is served; raise CLAVIGER_MODELS_CACHE_GB",
-);
-
 /** Returns the folder of the model files. */
 export function modelsFolderOf({ dataDir, modelsDir }: ModelsPlace): string {
   return modelsDir ?? join(dataDir, "models");
@@ -62,148 +28,6 @@ export function modelsFolderOf({ dataDir, modelsDir }: ModelsPlace): string {
 /** Opens the bucket of the files; undefined if they are in the folder alone. Throws if its settings cannot be used. */
 export function openModelsBucket({ modelsBucket }: ModelsPlace): Bucket | undefined {
   return modelsBucket && openBucket(modelsBucket);
-}
-
-/**
- * Copies a file into the store and returns its SHA-256 and size. The same bytes are stored once. Refuses a path that
- * is not a file, and a file that changes during the copy. Throws the errors of the file system.
- */
-export async function storeFile(
-  place: ModelsPlace,
-  source: string,
-  { now, onProgress }: StoreOptions,
-): Promise<StoredFile | Refusal> {
-  const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
-  // Without O_NONBLOCK, opening a pipe waits until another process writes to it.
-  using from = openNamedFile(source, constants.O_NONBLOCK);
-  if (!from.stat.isFile()) return cannot("it is not a file");
-  const check = async (stored: StoredFile) => {
-    const after = fstatSync(from.fd);
-    return stored.sizeBytes !== after.size || from.stat.mtimeMs !== after.mtimeMs
-      ? cannot("it changed while it was read; try again when nothing writes to it")
-      : undefined;
-  };
-  const options = { now, sizeBytes: from.stat.size, onProgress, check };
-  return await storeBytes(place, readChunks(from.fd), options);
-}
-
-/** What {@linkcode storeBytes} checks. */
-interface BytesOptions extends StoreOptions, CopyOptions {
-  /** Refuses if the disk would have less than 256 MB left after so many more bytes; by default this is not checked. */
-  readonly neededBytes?: number;
-  /** Refuses a whole file before it gets its name. */
-  readonly check?: (stored: StoredFile) => Promise<Refusal | undefined>;
-}
-
-/**
- * Stores bytes from a stream, as {@linkcode storeFile} does. If the stream throws or a check refuses, nothing is left
- * behind. Every way to add a file ends here, so that the file is where every host finds it when this returns: with a
- * bucket, it is in the bucket before it has its name in the folder.
- */
-export async function storeBytes(
-  place: ModelsPlace,
-  chunks: AsyncIterable<Uint8Array>,
-  { now, neededBytes, check = async () => undefined, ...options }: BytesOptions,
-): Promise<StoredFile | Refusal> {
-  const bucket = openModelsBucket(place);
-  const cacheBytes = (bucket && place.modelsCacheBytes) ?? Number.POSITIVE_INFINITY;
-  if (options.sizeBytes > cacheBytes) return TOO_LARGE;
-  const folder = modelsFolderOf(place);
-  await makeStore(place, now);
-  const { bavail, bsize } = await statfs(folder);
-  if (neededBytes !== undefined && bavail * bsize < neededBytes + LEAST_FREE_BYTES) return NO_ROOM;
-  const kept = await keepFile(folder, chunks, options, async (stored, path) => {
-    const refusal = await check(stored);
-    if (refusal !== undefined || bucket === undefined) return refusal;
-    // The size of standard input is not known before.
-    if (stored.sizeBytes > cacheBytes) return TOO_LARGE;
-    const onProgress: OnProgress = (done, total) => {
-      // This can take hours, and an unfinished file without a sign of life is removed after one.
-      markUsed(path);
-      options.onProgress(done, total);
-    };
-    await putIntoBucket(bucket, path, { ...stored, onProgress });
-    return undefined;
-  });
-  if (bucket !== undefined) await makeRoom(bucket, place, 0);
-  return kept;
-}
-
-/** Creates the missing folders. With an external database the data folder can be missing, too. */
-export async function makeStore(place: ModelsPlace, now: Date): Promise<void> {
-  const { dataDir, modelsDir } = place;
-  const made = modelsDir === undefined ? makeDataFolder(dataDir) : undefined;
-  if (isRefusal(made)) throw new Error(made.sentence);
-  if (modelsDir !== undefined) {
-    // A shared folder is not made: without its mount, the files would go to the disk below it.
-    await stat(modelsDir);
-    if (isForeignPath(modelsDir))
-      throw new Error(
-        "another user could make root write elsewhere; run the command as the user of the service",
-      );
-  }
-  await prepareFolder(modelsFolderOf(place), now);
-}
-
-interface Transfer extends StoredFile {
-  readonly onProgress: OnProgress;
-}
-
-/**
- * Puts the file at a path into the bucket, reads it back, and compares it with its SHA-256. A file that is there
- * already is only compared. Throws if the bucket does not have the right bytes afterwards.
- */
-export async function putIntoBucket(
-  bucket: Bucket,
-  path: string,
-  { onProgress, ...file }: Transfer,
-): Promise<void> {
-  const { sha256, sizeBytes } = file;
-  const isThere = async () =>
-    (await checkInBucket(bucket, file, () => onProgress(sizeBytes, sizeBytes))) === undefined;
-  if (await isThere()) return;
-  const from = await open(path);
-  try {
-    await bucket.write(pathOfFile("", sha256), sizeBytes, async (first, length) => {
-      onProgress(first, sizeBytes);
-      return (await from.read(Buffer.alloc(length), 0, length, first)).buffer;
-    });
-  } finally {
-    await from.close();
-  }
-  if (await isThere()) return;
-  await bucket.remove(pathOfFile("", sha256));
-  throw new BucketFailure(
-    bucket.url,
-    "what it stored has another SHA-256 than the file, so it was removed; see `claviger models verify`",
-  );
-}
-
-/** Reads a whole file in the bucket and returns its fault; undefined if it is intact. */
-export async function checkInBucket(
-  bucket: Bucket,
-  file: StoredFile,
-  onBytes: (bytes: number) => void,
-): Promise<FileProblem | undefined> {
-  const name = pathOfFile("", file.sha256);
-  const sizeBytes = await bucket.sizeOf(name);
-  if (sizeBytes === undefined) return "missing";
-  const isRight =
-    sizeBytes === file.sizeBytes && (await hasBytes(file, bucket.read(name, sizeBytes), onBytes));
-  return isRight ? undefined : "changed";
-}
-
-/** Fetches a file from the bucket into the folder. Throws if the bucket has other bytes under its name. */
-export async function fetchFile(
-  bucket: Bucket,
-  folder: string,
-  { onProgress, sha256, sizeBytes }: Transfer,
-): Promise<void> {
-  const chunks = bucket.read(pathOfFile("", sha256), sizeBytes);
-  await keepFile(folder, chunks, { sizeBytes, onProgress }, async (stored) => {
-    if (stored.sha256 === sha256) return undefined;
-    throw new BucketFailure(bucket.url, `it has other bytes under the name ${sha256}`);
-  });
 }
 
 /** One of the copies of a file that an installation can have. */
@@ -276,62 +100,4 @@ export async function listFiles(place: ModelsPlace): Promise<FoundFile[]> {
   for await (const { name, ...object } of bucket?.list() ?? [])
     found.push({ path: name, at: `${bucket?.url}/${name}`, ...object, ...(bucket && { bucket }) });
   return found;
-}
-
-/** While this file is in the folder, no file leaves it: `models move --to folder` makes it. */
-export const KEEP_ALL = ".keep-all";
-
-/** Marks a file as used now: other files leave the cache first. Returns false if it is not there any more. */
-export function markUsed(path: string): boolean {
-  try {
-    utimesSync(path, new Date(), new Date());
-    return true;
-  } catch (error) {
-    return !hasCode(error, "ENOENT");
-  }
-}
-
-/**
- * Removes from the folder what was used least recently, until so many bytes more fit into the cache and on its disk,
- * beside those that other fetches need. Keeps what `file_holds.ts` holds and what the bucket does not have, and keeps
- * everything if the bytes cannot fit. Returns why they do not fit; undefined if they do.
- *
- * Two processes on one folder can do this at the same moment, and then have one file too many until the next fetch.
- */
-export async function makeRoom(
-  bucket: Bucket,
-  place: ModelsPlace,
-  neededBytes: number,
-): Promise<string | undefined> {
-  const folder = modelsFolderOf(place);
-  // Before the list: a fetch that ends meanwhile then counts twice, and not never.
-  const { fetchedBytes } = readHeld(folder);
-  const all = await listFiles({ ...place, modelsBucket: undefined });
-  const files = all.filter(({ path }) => isStoredAs(path));
-  const sum = (some: readonly FoundFile[]) => some.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0);
-  const { bavail, bsize } = await statfs(folder);
-  const limitBytes = place.modelsCacheBytes ?? Number.POSITIVE_INFINITY;
-  const { held } = readHeld(folder);
-  const addedBytes = neededBytes + fetchedBytes;
-  let excessBytes = Math.max(
-    sum(files) + addedBytes - limitBytes,
-    addedBytes + LEAST_FREE_BYTES - bavail * bsize,
-  );
-  const unused = existsSync(join(folder, KEEP_ALL))
-    ? []
-    : files.filter(({ path }) => !held.has(basename(path)));
-  unused.sort((one, other) => one.changedAt.getTime() - other.changedAt.getTime());
-  for (const { path, at, sizeBytes } of sum(unused) < excessBytes ? [] : unused) {
-    if (excessBytes <= 0) break;
-    // The only copy of a file is never removed. The question takes a while, so the file can be held by now.
-    if ((await bucket.sizeOf(path)) !== sizeBytes || readHeld(folder).held.has(basename(path))) continue;
-    // At once after that look, so that nobody finds it in between.
-    rmSync(at, { force: true });
-    excessBytes -= sizeBytes;
-  }
-  if (excessBytes <= 0) return undefined;
-  return (
-    `the cache or the disk of ${folder} has no room for it beside the files that are being read; free some space, ` +
-    "run `claviger models purge` on this host, or raise CLAVIGER_MODELS_CACHE_GB"
-  );
 }

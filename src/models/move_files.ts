@@ -5,19 +5,12 @@ import { join } from "node:path";
 import { refuse } from "../base/refusal.ts";
 import type { Database } from "../database/mod.ts";
 import type { Bucket } from "./bucket/mod.ts";
+import { fetchFile, putIntoBucket } from "./bucket_transfers.ts";
+import { KEEP_ALL } from "./cache_room.ts";
 import { checkStoredFile, pathOfFile } from "./file_store.ts";
-import {
-  fetchFile,
-  KEEP_ALL,
-  type ModelsPlace,
-  makeStore,
-  modelsFolderOf,
-  openModelsBucket,
-  putIntoBucket,
-  type StoreOptions,
-  selectFiles,
-} from "./model_files.ts";
+import { type ModelsPlace, modelsFolderOf, openModelsBucket, selectFiles } from "./model_files.ts";
 import { checkShared } from "./shared_folder.ts";
+import { makeStore, type StoreOptions } from "./store_bytes.ts";
 
 interface MoveOptions extends StoreOptions {
   readonly to: "s3" | "folder";

@@ -12,8 +12,9 @@ import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { BucketFailure } from "./bucket/mod.ts";
 import type { StoredFile } from "./file_store.ts";
 import { toMegabytes } from "./model.ts";
-import { type ModelsPlace, NO_ROOM, storeBytes } from "./model_files.ts";
+import type { ModelsPlace } from "./model_files.ts";
 import { checkShared } from "./shared_folder.ts";
+import { NO_ROOM, storeBytes } from "./store_bytes.ts";
 
 /** The file of a version, as its sender announces it. */
 export interface Upload extends StoredFile {

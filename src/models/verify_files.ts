@@ -1,13 +1,8 @@
 import { basename } from "node:path";
 import type { Database, Sql } from "../database/mod.ts";
+import { checkInBucket } from "./bucket_transfers.ts";
 import { checkStoredFile, isStoredAs, type OnProgress, pathOfFile, type StoredFile } from "./file_store.ts";
-import {
-  checkInBucket,
-  listFiles,
-  type ModelsPlace,
-  modelsFolderOf,
-  openModelsBucket,
-} from "./model_files.ts";
+import { listFiles, type ModelsPlace, modelsFolderOf, openModelsBucket } from "./model_files.ts";
 
 /**
  * Reads every stored file and compares it with the registry: with a bucket the file in it, and its copy in the folder
