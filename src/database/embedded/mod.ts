@@ -5,17 +5,11 @@
  * Other rooms use `openEmbedded`. `stopLeftovers` is for callers that delete a data folder.
  */
 
+export { type DataFault, NO_DATA_FAULT } from "./_data_fault.ts";
 export { readOperatorVersion } from "./_operator_binaries.ts";
 export { REPLACE_DATA, refuseDamaged } from "./_refusals.ts";
-export { announceRestore } from "./_traces.ts";
+export type { EmbeddedAddress } from "./_socket.ts";
+export { announceRestore, NO_RESTORE_NOTE, type RestoreNote } from "./_traces.ts";
+export type { EmbeddedOptions, EmbeddedServer } from "./embedded_server.ts";
 export { stopLeftovers } from "./leftovers.ts";
-export {
-  type DataFault,
-  type EmbeddedAddress,
-  type EmbeddedOptions,
-  type EmbeddedServer,
-  NO_DATA_FAULT,
-  NO_RESTORE_NOTE,
-  openEmbedded,
-  type RestoreNote,
-} from "./open.ts";
+export { openEmbedded } from "./open.ts";
