@@ -19,7 +19,7 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
-import { KEY_ACTIONS } from "./actions.tsx";
+import { KEY_ACTIONS } from "./actions.ts";
 import { uuidOf } from "./key_action.ts";
 import { CustomerSees, Refusals } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";

@@ -9,9 +9,10 @@ import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, daysUntil, Foreign } from "../frame/console/components/values.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { changeLimit, renew, resume } from "./actions.tsx";
 import type { KeyAction } from "./key_action.ts";
+import { changeLimit, renew } from "./license_actions.tsx";
 import { replace } from "./rotate.tsx";
+import { resume } from "./state_actions.tsx";
 
 interface WhyProps {
   readonly explanation: KeyExplanation;

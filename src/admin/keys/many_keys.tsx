@@ -19,7 +19,7 @@ import type { Page } from "../frame/console/page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
-import { KEY_ACTIONS } from "./actions.tsx";
+import { KEY_ACTIONS } from "./actions.ts";
 import type { KeyAction } from "./key_action.ts";
 import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 import { BackToList, countUnits, FoldedKeys, type Selection, unitsOf, visitOfOne } from "./many_parts.tsx";

@@ -14,7 +14,6 @@ import { toAddress } from "../frame/console/components/list.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { SLOW_CHANGE } from "../frame/log_failure.ts";
-import { resume, suspend } from "./actions.tsx";
 import { type KeyAction, uuidOf } from "./key_action.ts";
 import {
   asShown,
@@ -30,6 +29,7 @@ import {
   unitsOf,
   visitOfOne,
 } from "./many_parts.tsx";
+import { resume, suspend } from "./state_actions.tsx";
 
 /** The most changes of a request. */
 const AT_ONCE = 50;

@@ -1,10 +1,10 @@
 /** @jsxImportSource hono/jsx */
-/** The actions that the page of a key offers. */
+/** The actions that change the license of a key, and so all keys of that license. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import { type KeySummary, resumeKey, revokeKey, suspendKey } from "../../licensing/keys/mod.ts";
+import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
   changedValues,
   changeLicense,
@@ -12,7 +12,6 @@ import {
   type Effect,
   effectsOf,
   type LicenseChange,
-  type ListedState,
   lacksPlaces,
   monthlyLimitOf,
   oneYearAfter,
@@ -32,13 +31,11 @@ import {
   type ActedKey,
   CHANGE,
   HELP,
-  isActive,
   isNotRevoked,
   type KeyAction,
   licenseValuesOf,
   mayStay,
   OF_LICENSE,
-  STOP,
   uuidOf,
 } from "./key_action.ts";
 import {
@@ -55,39 +52,8 @@ import {
   proofForEnd,
   TIER_CHOICES,
 } from "./license_fields.tsx";
-import { replace, rotate } from "./rotate.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
-
-export const suspend: KeyAction = action({
-  name: "suspend",
-  scope: "keys:manage",
-  label: "Suspend",
-  group: STOP,
-  submit: "Suspend the key",
-  toMany: true,
-  fits: isActive,
-  isDone: ({ key }) => key.state === "suspended",
-  Form: () => <p>The service refuses the key until someone resumes it.</p>,
-  foresee: ({ of }) => stateEffects(of, "suspended", "refused until it is resumed"),
-  perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
-  done: { "key.suspend": "The key is suspended: it is refused from now on." },
-});
-
-export const resume: KeyAction = action({
-  name: "resume",
-  scope: "keys:manage",
-  label: "Resume",
-  group: HELP,
-  submit: "Resume the key",
-  toMany: true,
-  fits: (of) => of.key.state === "suspended" && mayStay(of),
-  isDone: ({ key }) => key.state === "active" || key.state === "expired",
-  Form: () => <p>The suspension ends. A key that has expired or used up its quota is still refused.</p>,
-  foresee: ({ of, by }) => stateEffects(of, of.key.expiresAt > by.now ? "active" : "expired"),
-  perform: ({ of, by, visit }) => resumeKey(visit.options.licenseChanges, uuidOf(of), by),
-  done: { "key.resume": "The key is resumed." },
-});
 
 export const renew: KeyAction = action({
   name: "renew",
@@ -147,7 +113,7 @@ function renewedOf(key: KeySummary): string {
     : FOR_ALL_KEYS;
 }
 
-const changeTier: KeyAction = action({
+export const changeTier: KeyAction = action({
   name: "tier",
   scope: "keys:manage",
   label: "Change tier",
@@ -201,7 +167,7 @@ export const changeLimit: KeyAction = action({
   done: { "license.limit": quotaOf },
 });
 
-const changeMachines: KeyAction = action({
+export const changeMachines: KeyAction = action({
   name: "machines",
   scope: "keys:manage",
   label: "Change machines",
@@ -226,7 +192,7 @@ const changeMachines: KeyAction = action({
   done: { "license.machines": "It applies to all keys of the license." },
 });
 
-const changeExternalId: KeyAction = action({
+export const changeExternalId: KeyAction = action({
   name: "external-id",
   scope: "keys:manage",
   label: "Change external id",
@@ -247,44 +213,6 @@ const changeExternalId: KeyAction = action({
   done: { "license.change": ({ key }) => `The external id is ${key.externalId ?? "removed"} now.` },
 });
 
-const revoke: KeyAction = action({
-  name: "revoke",
-  scope: "keys:revoke",
-  label: "Revoke",
-  group: STOP,
-  submit: "Revoke the key",
-  toMany: true,
-  fits: isNotRevoked,
-  isDone: ({ key }) => key.state === "revoked",
-  isFinal: true,
-  repeat: { what: "the last four characters", textOf: ({ key }) => key.hint.slice(-4) },
-  Form: () => (
-    <p>
-      <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
-      suspend it.
-    </p>
-  ),
-  foresee: ({ of }) => stateEffects(of, "revoked", "refused for good"),
-  endedKeys: () => 1,
-  perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
-  done: { "key.revoke": "The key is revoked for good." },
-});
-
-/** The actions in the order of the page. */
-export const KEY_ACTIONS = [
-  resume,
-  renew,
-  replace,
-  rotate,
-  exportLicense,
-  changeTier,
-  changeLimit,
-  changeMachines,
-  changeExternalId,
-  suspend,
-  revoke,
-];
-
 /** Says with which tiers the key would be refused, because more is used; nothing if the license has a limit of its own. */
 function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
   const refused = TIERS.filter((each) => used >= (monthlyLimitOf(each) ?? Number.POSITIVE_INFINITY));
@@ -296,11 +224,6 @@ function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
 function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
   if (monthlyLimit === null) return `Unlimited; ${renderCount(used)} are used this month.`;
   return `${describeLimit(monthlyLimit)}, of which ${renderCount(used)} are used.`;
-}
-
-/** Says that the state of a key changes, if it does. */
-function stateEffects({ key: { state } }: ActedKey, to: ListedState, loss?: string): Effect[] {
-  return state === to ? [] : [{ what: "state", from: state, to, loss }];
 }
 
 interface Wanted extends LicenseChange {
