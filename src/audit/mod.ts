@@ -3,6 +3,8 @@
  *
  * The statement that makes a change also writes its row, so there is no change without a row. Therefore this room gives
  * other rooms a CTE for their statements. Failed logins have rows, too, although they change nothing.
+ *
+ * Who acts is an {@linkcode Actor}, and {@linkcode Right} tells whether the actor may still act when a long request ends.
  */
 export { ACTIONS, type AuditAction, wordsOf } from "./actions.ts";
 export {
@@ -31,3 +33,4 @@ export {
   listAudit,
   PAGE_POSITION,
 } from "./list_audit.ts";
+export { isHeld, type Right } from "./right.ts";

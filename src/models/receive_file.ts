@@ -3,12 +3,12 @@
  * held in memory, and checked before its version is listed. An interrupted upload leaves nothing, and each upload can
  * be repeated: a version that has the same file already stays as it is.
  */
-import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
+import { type Actor, auditCte, isHeld, nameOfActor, type Right } from "../audit/mod.ts";
 import { HOUR_MS } from "../base/calendar.ts";
 import type { Clock } from "../base/clock.ts";
-import { type Code, isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { hasCode } from "../base/system_error.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import type { Database } from "../database/mod.ts";
 import { BucketFailure } from "./bucket/mod.ts";
 import type { StoredFile } from "./file_store.ts";
 import { toMegabytes } from "./model.ts";
@@ -25,15 +25,7 @@ export interface Upload extends StoredFile {
   readonly body: ReadableStream<Uint8Array>;
   readonly actor: Actor;
   /** Asked when all bytes have arrived, and in the statement that lists the version. */
-  readonly right: UploadRight;
-}
-
-/** The right to an upload, which its sender can lose while the file arrives. */
-export interface UploadRight {
-  /** Returns the condition, as SQL, that the right is still there. */
-  holds(sql: Sql, now: Date): Fragment;
-  /** The code and the end of the refusal if it is not. */
-  readonly lost: { readonly code: Code; readonly why: string };
+  readonly right: Right;
 }
 
 export interface UploadOptions extends ModelsPlace {
@@ -106,9 +98,9 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
           async check(arrived) {
             if (arrived.sizeBytes !== sizeBytes) return INCOMPLETE;
             if (arrived.sha256 !== sha256) return WRONG_CHECKSUM;
-            return (
-              (await checkRight(database, upload, clock.now())) ?? (await checkVersion(database, upload))
-            );
+            // The statement that lists the version checks the right, too.
+            if (!(await isHeld(database, upload.right, clock.now()))) return refuseLost(upload.right);
+            return await checkVersion(database, upload);
           },
         });
         if (isRefusal(stored)) return stored;
@@ -145,15 +137,7 @@ export function isTooSlow({ bytes, tookMs }: { readonly bytes: number; readonly 
   return tookMs > LONGEST_MS || bytes < (tookMs - GRACE_MS) * LEAST_BYTES_PER_MS;
 }
 
-/** Refuses a sender who has lost the right. The statement that lists the version checks it, too. */
-async function checkRight(database: Database, { right }: Upload, now: Date): Promise<Refusal | undefined> {
-  const [row] = await database.query<{ isHeld: boolean }>(
-    (sql) => sql`select ${right.holds(sql, now)} as "isHeld"`,
-  );
-  return row?.isHeld ? undefined : refuseLost(right);
-}
-
-function refuseLost({ lost: { code, why } }: UploadRight): Refusal {
+function refuseLost({ lost: { code, why } }: Right): Refusal {
   return refuse(code, `Cannot upload file: ${why}`);
 }
 

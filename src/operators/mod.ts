@@ -19,7 +19,7 @@ export {
   setRole,
 } from "./people.ts";
 export { endSessionsOf, loginIdentity, type ProvenIdentity } from "./provider_logins.ts";
-export { isHeld, type Right, rightOfSession, rightOfToken } from "./rights.ts";
+export { rightOfSession, rightOfToken } from "./rights.ts";
 export {
   isTooWide,
   ROLES,

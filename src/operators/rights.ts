@@ -1,21 +1,10 @@
-/**
- * The right to a request that takes long. It was checked when the request began, and is checked again when the work ends,
- * in the statement that makes the change: a token can be revoked and an operator removed in the meantime.
- */
+/** What the right to a long request is for a token, and for a session. */
 
+import type { Right } from "../audit/mod.ts";
 import { parseId } from "../base/ids.ts";
-import type { Code } from "../base/refusal.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { hashOf } from "./_secret_text.ts";
 import type { Role, Scope } from "./scopes.ts";
 import { isAccepted } from "./tokens.ts";
-
-export interface Right {
-  /** Returns the condition, as SQL, that the right is still there. */
-  holds(sql: Sql, now: Date): Fragment;
-  /** The code and the end of the refusal if it is not. */
-  readonly lost: { readonly code: Code; readonly why: string };
-}
 
 /** Returns the right of a token: it is accepted, and has the scope if one is needed. */
 export function rightOfToken(text: string, scope: Scope | "any"): Right {
@@ -43,12 +32,4 @@ export function rightOfSession(id: string, roles: readonly Role[]): Right {
       why: "you were logged out or removed, or your role has changed, in the meantime",
     },
   };
-}
-
-/** Tells whether a right is still there. */
-export async function isHeld(database: Database, right: Right, now: Date): Promise<boolean> {
-  const [row] = await database.query<{ isHeld: boolean }>(
-    (sql) => sql`select ${right.holds(sql, now)} as "isHeld"`,
-  );
-  return row?.isHeld === true;
 }

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { createCsvInFlight, streamCsv } from "../../src/admin/frame/stream_csv.ts";
+import type { Right } from "../../src/audit/mod.ts";
 import { createLog, silentLog } from "../../src/base/log.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
-import { issueToken, type Right, revokeToken, rightOfToken } from "../../src/operators/mod.ts";
+import { issueToken, revokeToken, rightOfToken } from "../../src/operators/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { useDatabase } from "../support/use.ts";

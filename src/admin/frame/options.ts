@@ -1,5 +1,5 @@
 /** The options of the listener for operators, and the facts about a request that its middleware finds out. */
-import type { Actor } from "../../audit/mod.ts";
+import type { Actor, Right } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
 import type { Peer } from "../../base/platform/mod.ts";
@@ -11,7 +11,7 @@ import type { Brand, LicenseChanges } from "../../licensing/mod.ts";
 import type { LicenseSigner } from "../../licensing/signed_licenses/mod.ts";
 import type { Uploads } from "../../models/mod.ts";
 import type { Provider } from "../../operators/identity/mod.ts";
-import type { FailedLogins, Right, Scope, Session, Token } from "../../operators/mod.ts";
+import type { FailedLogins, Scope, Session, Token } from "../../operators/mod.ts";
 import type { Examination, ExaminationOptions } from "./examination.ts";
 
 /** The options of the app, which makes {@linkcode AdminOptions} of them. */

@@ -1,8 +1,7 @@
-import { type Actor, nameOfActor } from "../../audit/mod.ts";
+import { type Actor, isHeld, nameOfActor, type Right } from "../../audit/mod.ts";
 import { InFlight } from "../../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { reasonOf } from "../../base/system_error.ts";
-import { isHeld, type Right } from "../../operators/mod.ts";
 import type { AdminOptions } from "./options.ts";
 
 /** The most answers at once: each holds rows in memory until its client has received them. */

@@ -1,11 +1,10 @@
 /** The use of a month, for accounting, and the use by day. */
 import * as v from "valibot";
-import type { Actor } from "../../audit/mod.ts";
+import type { Actor, Right } from "../../audit/mod.ts";
 import { count, described, oneOfThese, schemasOf, timestamp } from "../../base/answer_fields.ts";
 import { type Month, monthOf, toMonthText } from "../../base/calendar.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
-import type { Right } from "../../operators/mod.ts";
 import {
   completePeriod,
   listUsage,

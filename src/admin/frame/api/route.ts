@@ -3,10 +3,10 @@
  * OpenAPI document is rendered from the same value that checks the requests, so the two cannot differ.
  */
 import * as v from "valibot";
-import type { Actor } from "../../../audit/mod.ts";
+import type { Actor, Right } from "../../../audit/mod.ts";
 import { type Code, isRefusal, type Refusal } from "../../../base/refusal.ts";
 import type { Brand, Restriction } from "../../../licensing/mod.ts";
-import type { Right, Scope, Token } from "../../../operators/mod.ts";
+import type { Scope, Token } from "../../../operators/mod.ts";
 import type { DescribedAnswer, DescribedOperation, Json } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";

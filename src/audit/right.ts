@@ -1,0 +1,21 @@
+/**
+ * The right of an actor to a request that takes long. It was checked when the request began, and is checked again when
+ * the work ends, in the statement that makes the change: a token can be revoked and an operator removed in the meantime.
+ */
+import type { Code } from "../base/refusal.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+
+export interface Right {
+  /** Returns the condition, as SQL, that the right is still there. */
+  holds(sql: Sql, now: Date): Fragment;
+  /** The code and the end of the refusal if it is not. */
+  readonly lost: { readonly code: Code; readonly why: string };
+}
+
+/** Tells whether a right is still there. */
+export async function isHeld(database: Database, right: Right, now: Date): Promise<boolean> {
+  const [row] = await database.query<{ isHeld: boolean }>(
+    (sql) => sql`select ${right.holds(sql, now)} as "isHeld"`,
+  );
+  return row?.isHeld === true;
+}
