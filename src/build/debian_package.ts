@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Architecture } from "./debian_packages.ts";
 import { CHECKOUT } from "./parts.ts";
-import { run } from "./run.ts";
+import { runTool } from "./run_tool.ts";
 
 /** The program as a package and an image contain it. */
 export interface ReleaseProgram {
@@ -43,14 +43,14 @@ export async function buildDebianPackage(program: ReleaseProgram, outdir: string
     ...Object.fromEntries(SCRIPTS.map((name) => [`DEBIAN/${name}`, textOf(name)])),
   };
   for (const [path, text] of Object.entries(files)) await Bun.write(join(root, path), text);
-  run(["sh", "-ec", "find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums"], root);
+  runTool(["sh", "-ec", "find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums"], root);
   for (const path of [BINARY, ...SCRIPTS.map((name) => `DEBIAN/${name}`)]) chmodSync(join(root, path), 0o755);
-  run(["chmod", "-R", "ug-s,u=rwX,go=rX", "."], root);
+  runTool(["chmod", "-R", "ug-s,u=rwX,go=rX", "."], root);
   chmodSync(join(root, "etc/claviger"), 0o750);
   chmodSync(join(root, "etc/claviger/claviger.env"), 0o640);
-  run(["find", ".", "-exec", "touch", `--date=@${createdAtSeconds}`, "{}", "+"], root);
+  runTool(["find", ".", "-exec", "touch", `--date=@${createdAtSeconds}`, "{}", "+"], root);
   const time = `SOURCE_DATE_EPOCH=${createdAtSeconds}`;
-  run(["env", time, "dpkg-deb", "--root-owner-group", "-Zxz", "--build", ".", outfile], root);
+  runTool(["env", time, "dpkg-deb", "--root-owner-group", "-Zxz", "--build", ".", outfile], root);
   console.log(`${outfile}: ${(statSync(outfile).size / 1e6).toFixed(1)} MB`);
   return outfile;
 }
@@ -58,7 +58,7 @@ export async function buildDebianPackage(program: ReleaseProgram, outdir: string
 /** Returns the content of each file but the executable, by its path. */
 function listFiles({ version, createdAtSeconds, notices }: ReleaseProgram): Record<string, string | Buffer> {
   const print = (...args: string[]) =>
-    run([process.execPath, join(CHECKOUT, "src/main.ts"), ...args], CHECKOUT);
+    runTool([process.execPath, join(CHECKOUT, "src/main.ts"), ...args], CHECKOUT);
   const unit = (...args: string[]) => print("systemd", "--binary", `/${BINARY}`, ...args);
   return {
     "etc/claviger/claviger.env": textOf("claviger.env"),

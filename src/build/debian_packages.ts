@@ -9,7 +9,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { sha256Of } from "./digest.ts";
-import { run } from "./run.ts";
+import { runTool } from "./run_tool.ts";
 
 /** A machine by its name in Debian and in images. */
 export type Architecture = "amd64" | "arm64";
@@ -66,9 +66,9 @@ function download(
     `Dir::State::status=${apt}/status`,
   ].flatMap((option) => ["-o", option]);
   try {
-    run(["apt-get", ...options, "-qq", "update"], folder);
+    runTool(["apt-get", ...options, "-qq", "update"], folder);
     const names = packages.map(({ name, version }) => `${name}=${version}`);
-    run(["apt-get", ...options, "-qq", "download", ...names], folder);
+    runTool(["apt-get", ...options, "-qq", "download", ...names], folder);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new Error(

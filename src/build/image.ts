@@ -9,7 +9,7 @@ import { existsSync, mkdtempDisposableSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Architecture } from "./debian_packages.ts";
-import { run } from "./run.ts";
+import { runTool } from "./run_tool.ts";
 
 export interface Image {
   /** The name that container engines show, such as `claviger:0.4.0`. */
@@ -52,11 +52,11 @@ const CONFIG = [
 /** Writes the image to `outfile`. */
 export function writeImage(image: Image, outfile: string): void {
   using work = mkdtempDisposableSync(join(tmpdir(), "claviger-image-"));
-  const umoci = (...args: string[]) => run(["umoci", ...args], work.path);
+  const umoci = (...args: string[]) => runTool(["umoci", ...args], work.path);
   // No archive depends on umask, user, time or the order of a folder.
   const fixed = ["--format=gnu", "--sort=name", `--mtime=@${image.createdAtSeconds}`, "--numeric-owner"];
   const pack = (from: string, archive: string, args: readonly string[]) =>
-    run(["tar", `--file=${archive}`, ...fixed, ...args], from);
+    runTool(["tar", `--file=${archive}`, ...fixed, ...args], from);
 
   const created = new Date(image.createdAtSeconds * 1000).toISOString();
   const at = `--image=layout:${image.name}`;

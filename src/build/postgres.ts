@@ -35,7 +35,7 @@ import { fetchPackage } from "./packages.ts";
 import { CHECKOUT } from "./parts.ts";
 import { POSTGRES_COMPILER } from "./postgres_compiler.ts";
 import { fetchPostgresSource, POSTGRES_SOURCE } from "./postgres_source.ts";
-import { requireTools, run } from "./run.ts";
+import { requireTools, runTool } from "./run_tool.ts";
 
 /** What makes C of the grammars. Another version makes other C. Debian has these since 12, Ubuntu since 22.04. */
 const GENERATORS = { bison: "3.8.2", flex: "2.6.4" };
@@ -166,7 +166,7 @@ function removeAbandoned(): void {
 
 function demandGenerators(): void {
   for (const [tool, wanted] of Object.entries(GENERATORS)) {
-    const [, found] = / (\d+\.\d[\d.]*)\s/.exec(run([tool, "--version"], CHECKOUT)) ?? [];
+    const [, found] = / (\d+\.\d[\d.]*)\s/.exec(runTool([tool, "--version"], CHECKOUT)) ?? [];
     if (found !== wanted)
       throw new Error(`Cannot build PostgreSQL: it needs ${tool} ${wanted}, not ${found}`);
   }

@@ -4,7 +4,7 @@ import { basename, join, resolve } from "node:path";
 import { BUILT_POSTGRES } from "../base/version.ts";
 import { sha256Of } from "./digest.ts";
 import { CHECKOUT } from "./parts.ts";
-import { run } from "./run.ts";
+import { runTool } from "./run_tool.ts";
 
 /**
  * The archive as the PostgreSQL project publishes it, which Debian keeps as the source of its package, byte for byte.
@@ -66,7 +66,7 @@ async function fetchFromUpstream(path: string): Promise<void> {
 /** Uses the host's mirror of Debian, and lists of packages of its own, so that no root is needed. */
 function fetchFromDebian(path: string, work: string): void {
   // A host without lists of packages, such as a container, does not know which of its sources are Debian's.
-  const sites = run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian"], work).split(
+  const sites = runTool(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian"], work).split(
     "\n",
   );
   const site = sites.find((uri) => /^https?:\/\/\S+$/.test(uri) && !uri.includes("security")) ?? DEBIAN.site;
@@ -85,15 +85,15 @@ function fetchFromDebian(path: string, work: string): void {
     "Dir::Etc::SourceParts=/dev/null",
     `Dir::State::Lists=${work}/lists`,
   ].flatMap((option) => ["-o", option]);
-  run(["apt-get", ...options, "-qq", "update"], work);
+  runTool(["apt-get", ...options, "-qq", "update"], work);
   // A version such as `18.6-3`, whose last part counts Debian's packages of one source.
-  const listed = run(["apt-cache", ...options, "showsrc", "--only-source", DEBIAN.package], work);
+  const listed = runTool(["apt-cache", ...options, "showsrc", "--only-source", DEBIAN.package], work);
   const versions = [...listed.matchAll(/^Version: (\S+)$/gm)].map(([, version = ""]) => version);
   const version = versions.find((one) => one.startsWith(`${BUILT_POSTGRES}-`));
   if (version === undefined) {
     throw new Error(`apt-get: Debian has ${versions.join(", ") || "no version"} of ${DEBIAN.package}`);
   }
   const wanted = `${DEBIAN.package}=${version}`;
-  run(["apt-get", ...options, "-qq", "source", "--download-only", "--tar-only", wanted], work);
+  runTool(["apt-get", ...options, "-qq", "source", "--download-only", "--tar-only", wanted], work);
   renameSync(join(work, `${DEBIAN.package}_${BUILT_POSTGRES}.orig.tar.bz2`), path);
 }

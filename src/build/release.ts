@@ -21,7 +21,7 @@ import { fetchPackage } from "./packages.ts";
 import { CHECKOUT } from "./parts.ts";
 import { buildPostgres } from "./postgres.ts";
 import { buildReleaseImage, IMAGE_TOOLS } from "./release_image.ts";
-import { requireTools } from "./run.ts";
+import { requireTools } from "./run_tool.ts";
 import { type ReleaseFile, renderSbom } from "./sbom.ts";
 import { writeSums } from "./sign.ts";
 import { renderVex } from "./vex.ts";

@@ -5,7 +5,7 @@ import type { ReleaseProgram } from "./debian_package.ts";
 import { fetchDebianPackages, listDebianPackages } from "./debian_packages.ts";
 import { USER_ID, writeImage } from "./image.ts";
 import { CHECKOUT } from "./parts.ts";
-import { run } from "./run.ts";
+import { runTool } from "./run_tool.ts";
 
 /** The tools that an image is built with. */
 export const IMAGE_TOOLS = ["umoci", "apt-get", "dpkg-deb", "tar"];
@@ -48,7 +48,7 @@ export function toLabels({
 export async function makeBaseRoot(root: string, packages: readonly string[]): Promise<void> {
   const unpacked = `${root}-unpacked`;
   mkdirSync(join(unpacked, "lib64"), { recursive: true }); // The package of arm64 has none.
-  for (const path of packages) run(["dpkg-deb", "--extract", path, unpacked], dirname(root));
+  for (const path of packages) runTool(["dpkg-deb", "--extract", path, unpacked], dirname(root));
   // The folders of libgcc-s1 and libstdc++6 are links to that of gcc-12-base.
   const notices = readdirSync(join(unpacked, "usr/share/doc"), { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
@@ -83,5 +83,5 @@ export async function makeProgramRoot(
 ): Promise<void> {
   await Bun.write(join(root, "usr/lib/claviger/origin"), "image\n");
   await Bun.write(join(root, "usr/share/doc/claviger/copyright"), notices);
-  run(["install", "-D", "--mode=755", resolve(executable), "usr/bin/claviger"], root);
+  runTool(["install", "-D", "--mode=755", resolve(executable), "usr/bin/claviger"], root);
 }

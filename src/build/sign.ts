@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { sha256Of } from "./digest.ts";
-import { run } from "./run.ts";
+import { runTool } from "./run_tool.ts";
 
 /** The purpose of the signature: OpenSSH refuses one for another purpose. `claviger guide verify` names it, too. */
 export const NAMESPACE = "claviger-release";
@@ -34,10 +34,10 @@ export function writeSums(folder: string, { files, key }: SignOptions): string |
     return undefined;
   }
   const path = resolve(key);
-  run(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", path, "SHA256SUMS"], folder);
+  runTool(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", path, "SHA256SUMS"], folder);
   const text = path.endsWith(".pub")
     ? readFileSync(path, "utf8")
-    : run(["ssh-keygen", "-y", "-f", path], folder);
+    : runTool(["ssh-keygen", "-y", "-f", path], folder);
   const [type, publicKey] = text.split(" ");
   return `claviger namespaces="${NAMESPACE}" ${type} ${publicKey?.trim()}`;
 }

@@ -38,7 +38,7 @@ export function createProgressLine({ isTerminal, clock, err }: Invocation, stopI
 const PROGRESS_INTERVAL_MS = 100;
 
 /** Describes a backup as `--json` prints it. */
-export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
+export function toBackupDocument({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
   return {
     claviger: head.claviger,
     made_at: head.made_at,

@@ -9,7 +9,7 @@ import { quoteShellWord } from "../base/quote_shell_word.ts";
 import { counted } from "../base/render_count.ts";
 import { FILE_REASONS, reasonOf } from "../base/system_error.ts";
 import {
-  countKeys,
+  countSavedKeys,
   type FoundBackup,
   installationOf,
   isWhole,
@@ -96,7 +96,7 @@ async function list(folder: string): Promise<Listed> {
       `There is no backup in ${folder}: name the folder that \`claviger backup\` wrote to`,
     );
   const backups: ListedBackup[] = [];
-  for (const each of found) backups.push({ ...each, keys: await countKeys(folder, each) });
+  for (const each of found) backups.push({ ...each, keys: await countSavedKeys(folder, each) });
   return { backups, unreadable };
 }
 

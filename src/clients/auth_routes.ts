@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { monthOf } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
-import { CLIENT_REFUSALS, type KeyRecord, renderKeyHash, revokeKey } from "../licensing/keys/mod.ts";
+import { type KeyRecord, OBSTACLE_REFUSALS, renderKeyHash, revokeKey } from "../licensing/keys/mod.ts";
 import { andThen, optionalText, parseFields } from "../wire/mod.ts";
 import { type Outcome, reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
@@ -43,7 +43,7 @@ export function validate({ authenticator, clock }: HandlerDeps): Handler {
     if (isRefusal(record)) return record;
     const month = monthOf(clock.nowMs());
     return isUsedUp(record, month)
-      ? CLIENT_REFUSALS.quota_used_up
+      ? OBSTACLE_REFUSALS.quota_used_up
       : { status: 200, body: renderValidate(record, month) };
   };
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);

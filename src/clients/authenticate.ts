@@ -15,8 +15,8 @@
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../licensing/keys/mod.ts";
 import { andThen, type Eventually, type JsonObject, type LimitedEndpoint } from "../wire/mod.ts";
+import { createAddressReader } from "./address_reader.ts";
 import type { AppOptions } from "./app_options.ts";
-import { createAddressReader } from "./client_address.ts";
 import {
   type CountedKey,
   type Counting,

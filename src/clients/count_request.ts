@@ -11,10 +11,10 @@
  */
 import { type Verdict, WindowTable } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
-import { CLIENT_REFUSALS, type KeyHash, type KeyRecord } from "../licensing/keys/mod.ts";
+import { type KeyHash, type KeyRecord, OBSTACLE_REFUSALS } from "../licensing/keys/mod.ts";
 import type { Eventually, LimitedEndpoint } from "../wire/mod.ts";
+import type { AddressOf } from "./address_reader.ts";
 import type { AppOptions } from "./app_options.ts";
-import type { AddressOf } from "./client_address.ts";
 import type { Exchange } from "./exchange.ts";
 import { refusalOf } from "./usable_key.ts";
 
@@ -55,7 +55,7 @@ interface Found extends Omit<KeyLookup, "hash"> {
 /** The result of counting: the key, null for a key that was never issued, or the refusal of the request. */
 export type CountedKey = KeyRecord | null | Refusal;
 
-export const RATE_LIMITED = CLIENT_REFUSALS.too_many_requests;
+export const RATE_LIMITED = OBSTACLE_REFUSALS.too_many_requests;
 export const UNAVAILABLE = refuse(
   "SERVICE_UNAVAILABLE",
   "The service cannot answer now: its database does not respond; try again",

@@ -2,7 +2,7 @@
  * An installation as the service and every command find it: its database, its root secret, and the note that a
  * running service leaves in the data folder. Owns the table `secret_canary`.
  */
-export { isSealed, proveSecret } from "./canary.ts";
+
 export {
   findSecret,
   type Installation,
@@ -10,4 +10,5 @@ export {
   openInstallation,
   openSecrets,
 } from "./installation.ts";
+export { isSealed, proveSecret } from "./prove_secret.ts";
 export { findServing, leaveServingNote, type ServingAt, type ServingNote } from "./serving_note.ts";

@@ -1,3 +1,7 @@
+/**
+ * The states of a key, and when it ends. This and `named_keys.ts` are not in `keys/`, because accounts and licenses are
+ * found by their keys and shown with them, and `keys/` imports this room.
+ */
 import type { Fragment, Sql } from "../database/mod.ts";
 
 /** The states of a key that are stored. */

@@ -16,7 +16,7 @@ export {
   renderUsage,
   renderUsageByDay,
   renderUsageByMonth,
-  toShown,
+  toUsageCells,
   USAGE_FIELDS,
 } from "./render_usage.ts";
 export {

@@ -49,7 +49,7 @@ export function renderUsage(use: MonthOfUse, month: Month) {
 export type UsageRow = ReturnType<typeof renderUsage>;
 
 /** Returns the row for people: without null. */
-export function toShown(row: UsageRow) {
+export function toUsageCells(row: UsageRow) {
   return { ...row, monthly_limit: row.monthly_limit ?? "unlimited", external_id: row.external_id ?? "" };
 }
 
@@ -58,7 +58,7 @@ export function readUsageCsv(database: Database, month: Month) {
   return renderCsv(usagePages(database, month), {
     columns: COLUMNS,
     toCells: (use) => ({
-      ...toShown(renderUsage(use, month)),
+      ...toUsageCells(renderUsage(use, month)),
       used_percent: percentUsed(use.used, use.monthlyLimit),
     }),
   });

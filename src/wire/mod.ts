@@ -18,7 +18,6 @@ export {
   UNHEALTHY,
 } from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
-export { isOptionalText, optionalText, parseFields } from "./fields.ts";
 export { type Json, renderSchemas } from "./json_schema.ts";
 export { LIMITED_ENDPOINTS, type LimitedEndpoint } from "./limited_endpoints.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
@@ -35,4 +34,5 @@ export {
   toBodyRefusal,
   toJsonObject,
 } from "./read_body.ts";
+export { isOptionalText, optionalText, parseFields } from "./request_fields.ts";
 export { pathOf, readQuery, targetOf } from "./target.ts";

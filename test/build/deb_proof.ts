@@ -11,7 +11,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { buildDebianPackage } from "../../src/build/debian_package.ts";
 import { renderNotices } from "../../src/build/notices.ts";
 import { CHECKOUT } from "../../src/build/parts.ts";
-import { run } from "../../src/build/run.ts";
+import { runTool } from "../../src/build/run_tool.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { useFolder } from "../support/use_folder.ts";
 
@@ -48,13 +48,13 @@ function build(name: string): Promise<string> {
 
 const read = (name: string) => readFileSync(join(content, name), "utf8");
 const print = (...args: string[]) =>
-  run([process.execPath, join(CHECKOUT, "src/main.ts"), ...args], CHECKOUT);
+  runTool([process.execPath, join(CHECKOUT, "src/main.ts"), ...args], CHECKOUT);
 
 beforeAll(async () => {
   if (!makesPackages) return;
   path = await build("one");
   content = join(folder, "content");
-  run(["dpkg-deb", "--raw-extract", path, content], folder);
+  runTool(["dpkg-deb", "--raw-extract", path, content], folder);
 });
 
 describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
@@ -97,7 +97,7 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
 
   test("has the name, version and architecture in its control file, and one file of settings", () => {
     expect(path).toEndWith(`/claviger_${packageJson.version}_arm64.deb`);
-    const field = (name: string) => run(["dpkg-deb", "--field", path, name], folder).trim();
+    const field = (name: string) => runTool(["dpkg-deb", "--field", path, name], folder).trim();
     expect(["Package", "Version", "Architecture", "Installed-Size"].map(field)).toEqual([
       "claviger",
       packageJson.version,
@@ -113,9 +113,9 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
       "prerm",
     ]);
     expect(read("DEBIAN/conffiles")).toBe("/etc/claviger/claviger.env\n");
-    run(["md5sum", "--check", "--quiet", "DEBIAN/md5sums"], content);
+    runTool(["md5sum", "--check", "--quiet", "DEBIAN/md5sums"], content);
     expect(read("DEBIAN/md5sums").trim().split("\n")).toHaveLength(15);
-    expect(run(["ar", "t", path], folder).trim().split("\n")).toEqual([
+    expect(runTool(["ar", "t", path], folder).trim().split("\n")).toEqual([
       "debian-binary",
       "control.tar.xz",
       "data.tar.xz",
@@ -163,9 +163,9 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
 
   test("has scripts for every POSIX shell, which start nothing at the installation", () => {
     for (const name of ["postinst", "prerm", "postrm"]) {
-      run(["sh", "-n", join(content, "DEBIAN", name)], folder);
+      runTool(["sh", "-n", join(content, "DEBIAN", name)], folder);
       if (isInCi || Bun.which("shellcheck") !== null)
-        run(["shellcheck", "-s", "sh", join(content, "DEBIAN", name)], folder);
+        runTool(["shellcheck", "-s", "sh", join(content, "DEBIAN", name)], folder);
       expect(read(`DEBIAN/${name}`)).not.toMatch(/^[^#]*(systemctl|invoke) (enable|start|restart)/m);
     }
   });
@@ -191,7 +191,7 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
   });
 
   test.skipIf(!isInCi && Bun.which("lintian") === null)("is accepted by lintian", () => {
-    const shown = run(
+    const shown = runTool(
       ["lintian", "--allow-root", "--fail-on", "none", "--tag-display-limit", "0", path],
       folder,
     );

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { listDebianPackages } from "../../src/build/debian_packages.ts";
 import { writeImage } from "../../src/build/image.ts";
 import { makeBaseRoot, makeProgramRoot, toLabels } from "../../src/build/release_image.ts";
-import { requireTools, run } from "../../src/build/run.ts";
+import { requireTools, runTool } from "../../src/build/run_tool.ts";
 import { useFolder } from "../support/use_folder.ts";
 
 const SECONDS = 1_700_000_000;
@@ -49,7 +49,7 @@ beforeAll(() => {
   requireTools(TOOLS);
   const image = build("one", ["bin", "data", "tmp"]);
   mkdirSync(join(folder, "layout"));
-  run(["tar", "-xf", image], join(folder, "layout"));
+  runTool(["tar", "-xf", image], join(folder, "layout"));
   blobs = join(folder, "layout/blobs/sha256");
 });
 
@@ -63,7 +63,7 @@ function readImage() {
 /** The entries of a layer, such as `drwxr-xr-x 0/0 ./bin/`; each has the image's time. */
 function readLayer(number: number): string[] {
   const path = join(blobs, readImage().manifest.layers[number].digest.slice(7));
-  const lines = run(["tar", "-tvzf", path, "--numeric-owner", "--full-time", "--utc"], folder)
+  const lines = runTool(["tar", "-tvzf", path, "--numeric-owner", "--full-time", "--utc"], folder)
     .trim()
     .split("\n");
   return lines.map((line) => {
@@ -137,7 +137,7 @@ describe.skipIf(!makesImages)("writeImage()", () => {
     const used = [index.manifests[0], manifest.config, ...manifest.layers].map(({ digest }) =>
       digest.slice(7),
     );
-    expect(run(["ls"], blobs).trim().split("\n").sort()).toEqual(used.sort());
+    expect(runTool(["ls"], blobs).trim().split("\n").sort()).toEqual(used.sort());
   });
 
   test("gives the same bytes again, in a folder of another length, in another order and with another umask", () => {
@@ -174,11 +174,11 @@ describe.skipIf(!makesImages)("the image of a release", () => {
       writeFileSync(join(content, path), text);
     }
     symlinkSync("dash", join(content, "usr/share/doc/linked"));
-    run(["chmod", "-R", "u=rwX,go=rX", content], folder);
-    run(["dpkg-deb", "--root-owner-group", "--build", content, join(folder, "it.deb")], folder);
+    runTool(["chmod", "-R", "u=rwX,go=rX", content], folder);
+    runTool(["dpkg-deb", "--root-owner-group", "--build", content, join(folder, "it.deb")], folder);
     const base = join(folder, "base");
     await makeBaseRoot(base, [join(folder, "it.deb")]);
-    const found = run(["find", ".", "-not", "-type", "d"], base).trim().split("\n").sort();
+    const found = runTool(["find", ".", "-not", "-type", "d"], base).trim().split("\n").sort();
     expect(found).toEqual([
       "./bin/dash",
       "./etc/group",
@@ -194,7 +194,7 @@ describe.skipIf(!makesImages)("the image of a release", () => {
     expect(read("etc/ssl/certs/ca-certificates.crt")).toBe("first\nsecond\n");
     expect(read("etc/passwd")).toContain("\nclaviger:x:10001:10001::/data:/bin/sh\n");
     expect(read("etc/group")).toContain("\nclaviger:x:10001:\n");
-    expect(run(["ls"], base).trim().split("\n")).toEqual([
+    expect(runTool(["ls"], base).trim().split("\n")).toEqual([
       "bin",
       "data",
       "dev",
@@ -212,7 +212,7 @@ describe.skipIf(!makesImages)("the image of a release", () => {
     const executable = join(folder, "claviger");
     writeFileSync(executable, "a program");
     await makeProgramRoot(join(folder, "program"), { executable, notices: "The notices.\n" });
-    const found = run(["find", ".", "-type", "f", "-printf", "%m %p\\n"], join(folder, "program"));
+    const found = runTool(["find", ".", "-type", "f", "-printf", "%m %p\\n"], join(folder, "program"));
     expect(found).toContain("755 ./usr/bin/claviger\n");
     const read = (path: string) => readFileSync(join(folder, "program", path), "utf8");
     expect(read("usr/lib/claviger/origin")).toBe("image\n");

@@ -24,7 +24,7 @@ import {
   TIERS,
   type Tier,
 } from "../../src/licensing/mod.ts";
-import { deleteActivity, findActivity } from "../../src/usage/activity/mod.ts";
+import { deleteActivityByReason, findActivity } from "../../src/usage/activity/mod.ts";
 import {
   computeFigures,
   findStoredLists,
@@ -213,7 +213,7 @@ describe("The history of a demo", () => {
     expect(limited[0]).toBeGreaterThan(3 * (limited[1] ?? 0));
     expect(limited[1]).toBeGreaterThan(173);
     expect(limited[1]).toBeGreaterThan(2 * (limited[2] ?? 0));
-    await deleteActivity(server.database, "demo");
+    await deleteActivityByReason(server.database, "demo");
     expect(await findActivity(server.database, { ...query, from: new Date("2026-08-25") })).toEqual([]);
   });
 

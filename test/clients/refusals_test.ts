@@ -1,6 +1,6 @@
 /** Refusals that two processes on one database count for each key. */
 import { expect, test } from "bun:test";
-import { listRefusals } from "../../src/licensing/keys/mod.ts";
+import { listRefusalCounts } from "../../src/licensing/keys/mod.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
@@ -40,7 +40,7 @@ test("The refusals of a key by all processes are in the table after the processe
   await both((service) => service.close());
 
   const countsOf = async (key: typeof active) =>
-    (await listRefusals(on.database, uuidOf(key)))
+    (await listRefusalCounts(on.database, uuidOf(key)))
       .map(({ code, reason, count }) => `${code} ${reason ?? "-"} ${count}`)
       .toSorted();
   expect(await countsOf(suspended)).toEqual(["INVALID_KEY suspended 4"]);

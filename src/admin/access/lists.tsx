@@ -54,7 +54,7 @@ const TONES: Readonly<Record<ListedToken["state"], PillProps["tone"]>> = {
 };
 
 /** Shows the state of a token. */
-export function TokenState({ state }: Pick<ListedToken, "state">) {
+export function StateOfToken({ state }: Pick<ListedToken, "state">) {
   return <Pill tone={TONES[state]}>{state}</Pill>;
 }
 
@@ -93,7 +93,7 @@ export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[
       label: "Token",
       cell: ({ name }) => <NameLink of="tokens" name={name} />,
     },
-    { label: "State", cell: TokenState },
+    { label: "State", cell: StateOfToken },
     { label: "Scopes", cell: (token) => limitsOfToken(token).scopes },
     { label: "Limits", cell: (token) => <Limits token={token} /> },
     { label: "Created by", cell: ({ createdBy }) => <Foreign text={createdBy} /> },

@@ -24,7 +24,7 @@ import { TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { SHOWN } from "../frame/console/last_change.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { TokenState } from "./lists.tsx";
+import { StateOfToken } from "./lists.tsx";
 
 const renew: Action<ListedToken> = action({
   name: "renew",
@@ -117,7 +117,7 @@ function showToken(token: ListedToken, { now }: Visit): Detail {
     title: `Token ${name}`,
     // A second renewal would refuse the text that the first one shows.
     script: ["submit_once", "issued"],
-    beside: <TokenState state={state} />,
+    beside: <StateOfToken state={state} />,
     above: state === "disabled" && (
       <Notice kind="warning">
         A restore disabled this token.{" "}

@@ -12,7 +12,7 @@ import { isRefusal } from "../../base/refusal.ts";
 import { ACCOUNT_CONDITION, findLoggedAccount } from "../../licensing/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { conditionFields } from "../frame/api/fields.ts";
-import { PAGE_FIELDS, ROWS } from "../frame/api/page.ts";
+import { PAGE_FIELDS, USUAL_ROWS } from "../frame/api/page.ts";
 import { route, titled } from "../frame/api/route.ts";
 
 /** The conditions of the API. The console reads key, actor and days in its own way. */
@@ -34,7 +34,7 @@ export const followAuditRoute = route("GET /audit", "audit:read", {
     description: "Rows, and the cursor from which to read on",
   },
   codes: ["NOT_FOUND", "CURSOR_EXPIRED"],
-  async run({ database }, { query: { limit = ROWS, after, ...filters }, now }) {
+  async run({ database }, { query: { limit = USUAL_ROWS, after, ...filters }, now }) {
     const list = { name: "audit", filters, position: AUDIT_POSITION };
     const cursor = parseCursor(list, after, now);
     if (isRefusal(cursor)) return cursor;

@@ -21,7 +21,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.ts";
 import { uuidOf } from "./key_action.ts";
-import { CustomerSees, Refusals } from "./key_answer.tsx";
+import { CustomerSees, RefusalsOfKey } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";
 
 export const KEY_PAGE: DetailPage<KeyExplanation> = {
@@ -72,7 +72,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
           <KeyUse of={key} month={month} usage={usage} before={before} now={now} />
         </div>
         <MachinesPanel machines={machines} of={of} places={key.maxMachines} now={now} />
-        <Refusals refusals={refusals} now={now} />
+        <RefusalsOfKey refusals={refusals} now={now} />
         <History rows={history} now={now} query={`key=${key.id}`} />
       </>
     ),

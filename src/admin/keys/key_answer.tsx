@@ -3,10 +3,10 @@
 
 import { renderCount } from "../../base/render_count.ts";
 import {
-  CLIENT_REFUSALS,
   type KeyExplanation,
   type KeySummary,
   MUST_WAIT,
+  OBSTACLE_REFUSALS,
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
 import { featuresOf } from "../../licensing/mod.ts";
@@ -56,7 +56,7 @@ export function CustomerSees({ explanation, now, limits }: Props) {
 /** The status, the code and the message. Too many requests are counted by key: they need not be those of validate. */
 function Answer({ obstacles: [obstacle] }: Pick<KeySummary, "obstacles">) {
   if (obstacle === undefined) return "200: the key is valid";
-  const { code, sentence } = CLIENT_REFUSALS[obstacle];
+  const { code, sentence } = OBSTACLE_REFUSALS[obstacle];
   const answer = (
     <>
       {statusOf(code)} <code>{code}</code>
@@ -94,7 +94,7 @@ function explain({ code, reason }: RefusalCount): string {
 }
 
 /** Why requests with the key were refused, the latest refusal first. */
-export function Refusals({ refusals, now }: Pick<KeyExplanation, "refusals"> & { readonly now: Date }) {
+export function RefusalsOfKey({ refusals, now }: Pick<KeyExplanation, "refusals"> & { readonly now: Date }) {
   return (
     <section aria-labelledby="refusals">
       <h2 id="refusals">Refused requests</h2>

@@ -24,7 +24,7 @@ import {
   LIMIT_FIELD,
   MODE_FIELD,
   MONTH_ENTRY,
-  PLACES_ENTRIES,
+  PLACES_BODY,
   TIER_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
@@ -42,7 +42,7 @@ const newKeyFields = v.strictObject({
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),
-  ...PLACES_ENTRIES,
+  ...PLACES_BODY,
   external_id: v.nullish(EXTERNAL_ID_FIELD),
 });
 

@@ -22,7 +22,7 @@ import {
   EXPIRY_FIELD,
   EXTERNAL_ID_FIELD,
   LIMIT_FIELD,
-  PLACES_ENTRIES,
+  PLACES_BODY,
   REASON,
   SHORTEN_FIELD,
   TIER_FIELD,
@@ -59,7 +59,7 @@ export const LICENSE_ROUTES = [
       changeOf({
         tier: v.optional(TIER_FIELD),
         monthly_limit: v.optional(LIMIT_FIELD),
-        ...PLACES_ENTRIES,
+        ...PLACES_BODY,
         expires_at: v.optional(EXPIRY_FIELD),
         external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
         shorten: v.optional(SHORTEN_FIELD),
@@ -101,7 +101,7 @@ const EXPORTED_LICENSE = titled("ExportedLicense", {
   warning: described(v.nullable(v.string()), "Says until when the machine keeps its place"),
 });
 
-export const exportLicense = route("POST /keys/:id/license", "keys:issue", {
+export const exportLicenseRoute = route("POST /keys/:id/license", "keys:issue", {
   id: "exportLicense",
   summary: "Sign the license of a key for a customer without a network",
   description:

@@ -10,7 +10,7 @@ import { AccountLink, Ago, Day, Foreign, Lines, NONE, Size } from "../frame/cons
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MODEL_ACTIONS } from "./actions.tsx";
-import { Listed } from "./models.tsx";
+import { ListedPill } from "./models.tsx";
 import { NoAddress, UploadForm } from "./upload.tsx";
 
 export const MODEL_PAGE: DetailPage<FoundModel> = {
@@ -37,7 +37,7 @@ function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
         <NoAddress visit={visit} />
         <Facts
           facts={[
-            ["State", <Listed isListed={listedVersion !== null} />],
+            ["State", <ListedPill isListed={listedVersion !== null} />],
             ["Listed version", listedVersion === null ? NONE : <Foreign text={listedVersion} />],
             ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
           ]}
@@ -64,7 +64,7 @@ function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
                 awaitsFile ? (
                   <span class="state expired">waits for its file</span>
                 ) : retiredAt === null ? (
-                  <Listed isListed={version === listedVersion} />
+                  <ListedPill isListed={version === listedVersion} />
                 ) : (
                   <Lines text={<span class="state revoked">retired</span>} more={<Day at={retiredAt} />} />
                 ),

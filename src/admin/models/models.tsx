@@ -31,7 +31,7 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
         </a>
       ),
     },
-    { label: "State", cell: ({ listedVersion }) => <Listed isListed={listedVersion !== null} /> },
+    { label: "State", cell: ({ listedVersion }) => <ListedPill isListed={listedVersion !== null} /> },
     {
       label: "Version",
       cell: ({ shown, versions }) => (
@@ -62,6 +62,6 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
 };
 
 /** Whether clients see the model. */
-export function Listed({ isListed }: { readonly isListed: boolean }) {
+export function ListedPill({ isListed }: { readonly isListed: boolean }) {
   return <span class={`state ${isListed ? "active" : "expired"}`}>{isListed ? "listed" : "not listed"}</span>;
 }

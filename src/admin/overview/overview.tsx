@@ -21,7 +21,7 @@ import {
   FullLicenses,
   KeysByTier,
   NearQuota,
-  Refusals,
+  RefusalsOfDay,
   RunsOut,
   Unused,
 } from "./overview_lists.tsx";
@@ -71,7 +71,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
             )}
           </div>
           <div>
-            {(hasKeys || counts.size > 0) && <Refusals counts={counts} keys={refused} now={now} />}
+            {(hasKeys || counts.size > 0) && <RefusalsOfDay counts={counts} keys={refused} now={now} />}
             {hasKeys && figures && (
               <>
                 <NearQuota {...figures.nearQuota} now={now} />

@@ -94,7 +94,7 @@ function Keys({ count, conditions }: { readonly count: number; readonly conditio
 }
 
 /** The refused requests by the code of their refusal, the most frequent code first. */
-export function Refusals({ counts, keys, now }: RefusalsProps) {
+export function RefusalsOfDay({ counts, keys, now }: RefusalsProps) {
   const answered = counts.values().reduce((sum, count) => sum + count, 0);
   const refusals = [...counts].filter(([name]) => name !== "OK").sort(([, a], [, b]) => b - a);
   const refused = refusals.reduce((sum, [, count]) => sum + count, 0);

@@ -13,11 +13,11 @@ import {
 import { modelsFolderOf } from "../../models/mod.ts";
 import {
   createProgressLine,
-  describe,
   renderContents,
   renderLeftOut,
   renderMissing,
   renderOrigin,
+  toBackupDocument,
   toSeconds,
   toSize,
 } from "../backup_report.ts";
@@ -118,7 +118,7 @@ async function backUp(
       sha256,
       seconds,
       verified: isVerified,
-      ...describe({ head, sums }),
+      ...toBackupDocument({ head, sums }),
       removed_backups: removed?.backups,
       removed_models: removed?.models,
     });
@@ -159,7 +159,7 @@ async function verify(invocation: Invocation, given: string, print: Printer): Pr
     print.line(`${name} is ${state}: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`, {
       file,
       whole: missing.length === 0,
-      ...describe(proven),
+      ...toBackupDocument(proven),
     });
     reportMissing(proven, print);
   });

@@ -44,7 +44,7 @@ import { readImportFile } from "../import_file.ts";
 import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
 import { anyText, option, required } from "../parameter.ts";
-import { showProgress } from "../progress.ts";
+import { showProgress } from "../progress_bar.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
 import { why } from "./key_why_command.ts";

@@ -26,7 +26,7 @@ import { InputRefused, readWholeInput } from "../file_input.ts";
 import { demandAccount } from "../find_named.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { anyText, option, required, type ValuesOf } from "../parameter.ts";
-import { byteProgress } from "../progress.ts";
+import { byteProgress } from "../progress_bar.ts";
 import { renderRefusal } from "../remedies.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from "../run.ts";
 

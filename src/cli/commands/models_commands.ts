@@ -17,7 +17,7 @@ import {
 import { databaseCommand, group } from "../command.ts";
 import { CONFIRMATION } from "../options.ts";
 import { anyText, required } from "../parameter.ts";
-import { byteProgress } from "../progress.ts";
+import { byteProgress } from "../progress_bar.ts";
 import { CommandRefused, orRefuse } from "../run.ts";
 import { add } from "./models_add_command.ts";
 

@@ -7,7 +7,13 @@ import { checkBackupSchema, type ProvenBackup, restoreBackup } from "../../insta
 import type { Config } from "../../installation/config/mod.ts";
 import { keepSecret } from "../../installation/mod.ts";
 import { modelsFolderOf } from "../../models/mod.ts";
-import { createProgressLine, describe, renderContents, renderOrigin, toSeconds } from "../backup_report.ts";
+import {
+  createProgressLine,
+  renderContents,
+  renderOrigin,
+  toBackupDocument,
+  toSeconds,
+} from "../backup_report.ts";
 import { planSecret } from "../backup_secret.ts";
 import { chooseNewest, isFolderOfBackups, showBackups } from "../choose_backup.ts";
 import { type CommandCall, command } from "../command.ts";
@@ -110,7 +116,7 @@ async function load(
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
     const name = file === "-" ? "standard input" : file;
     const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head, sums })} (${seconds} s)`;
-    const document = { file, seconds, secret_written_to: secret, next: advice, ...describe(proven) };
+    const document = { file, seconds, secret_written_to: secret, next: advice, ...toBackupDocument(proven) };
     print.line(restored, document);
     if (secret !== null) print.line(`The secret is in ${secret}`);
     for (const line of advice) print.line(line);

@@ -9,7 +9,7 @@ import {
   readUsageDays,
   renderUsage,
   renderUsageDays,
-  toShown,
+  toUsageCells,
   USAGE_DAYS_CONDITIONS,
   usagePages,
 } from "../../usage/mod.ts";
@@ -40,7 +40,7 @@ const exporting = databaseCommand({
       return;
     }
     const toJson = (use: MonthOfUse) => renderUsage(use, month);
-    const toCells = (use: MonthOfUse) => toShown(toJson(use));
+    const toCells = (use: MonthOfUse) => toUsageCells(toJson(use));
     await print.rows(whileRead(usagePages(database, month), call), { toCells, toJson });
   },
 });

@@ -6,11 +6,11 @@ import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Database } from "../../database/mod.ts";
-import { deleteRefusals, listKeys, revokeKey } from "../../licensing/keys/mod.ts";
+import { deleteRefusalCounts, listKeys, revokeKey } from "../../licensing/keys/mod.ts";
 import { createLicenseChanges, eraseAccount, findAccount, hasAccount } from "../../licensing/mod.ts";
 import { listAllModels, retireVersion } from "../../models/mod.ts";
 import { clearInstallerToken, createTokenSource } from "../../models/repository_token/mod.ts";
-import { deleteActivity } from "../../usage/activity/mod.ts";
+import { deleteActivityByReason } from "../../usage/activity/mod.ts";
 import { deleteUsage, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
 import { DEMO_REASON, DEMO_TOKEN } from "./add_demo.ts";
@@ -64,8 +64,8 @@ async function removeAccounts(database: Database, by: By): Promise<number> {
   }
   // Now no client can add to them.
   await deleteUsage(database, uuids);
-  await deleteRefusals(database, uuids);
-  await deleteActivity(database, DEMO_REASON);
+  await deleteRefusalCounts(database, uuids);
+  await deleteActivityByReason(database, DEMO_REASON);
   await restartCount(database);
   // The account that `hasDemo` looks for is erased last, so that an interrupted removal can be run again.
   for (const uuid of uuids) orRefuse(await eraseAccount(database, uuid, by));

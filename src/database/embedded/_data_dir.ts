@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findClosedFolder, nameOfUser } from "../../base/host/mod.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import type { ClusterUser } from "./_account.ts";
+import type { ClusterUser } from "./_cluster_user.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
 
 /**

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { type ChangeableStep, followPath, nameOfUser } from "../../base/host/mod.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { codeOf, reasonOf } from "../../base/system_error.ts";
-import type { ClusterUser } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
+import type { ClusterUser } from "./_cluster_user.ts";
 
 const REMEDY =
   "name the folder that holds postgres and initdb, such as /usr/lib/postgresql/18/bin, or leave " +

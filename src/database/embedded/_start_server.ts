@@ -7,7 +7,6 @@
 import type { FileLock } from "../../base/platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { reasonOf } from "../../base/system_error.ts";
-import { type ClusterUser, findAccount } from "./_account.ts";
 import {
   type Binaries,
   removeOtherBinaries,
@@ -16,6 +15,7 @@ import {
   versionOf,
 } from "./_binaries.ts";
 import { initialiseCluster } from "./_cluster.ts";
+import { type ClusterUser, findClusterUser } from "./_cluster_user.ts";
 import { closeCluster, removeUnfinished, shareWith } from "./_data_dir.ts";
 import { examineCluster } from "./_examine_cluster.ts";
 import { renderHolder } from "./_holder.ts";
@@ -48,7 +48,7 @@ export async function startServer(
   const restoreNote = createRestoreNote(layout, { isClusterNew: made === undefined });
   // Before the first step that takes time, because a kill can come at any moment.
   if (options.restores && made === undefined) await restoreNote.leave();
-  const account = findAccount(layout);
+  const account = findClusterUser(layout);
   if (isRefusal(account)) return account;
   if (account !== undefined) {
     const closed = shareWith(account, layout, options.binariesParent);

@@ -8,7 +8,7 @@ import { hasCode } from "../../base/system_error.ts";
 import { NotAdmitted } from "./_errors.ts";
 import { explain } from "./_files.ts";
 import { installationOf } from "./format.ts";
-import { countKeys, findUnknown, listBackups } from "./list_backups.ts";
+import { countSavedKeys, findUnknown, listBackups } from "./list_backups.ts";
 import type { BackupSource } from "./write_backup.ts";
 
 /** The file that names the installations that an operator accepted, one in each line. */
@@ -28,7 +28,7 @@ export async function admit(
   { installation, keys }: BackupSource,
   { folder, intoSharedFolder }: AdmitOptions,
 ): Promise<void> {
-  if (await isAccepted(folder, installation)) return;
+  if (await isInstallationAccepted(folder, installation)) return;
   if (intoSharedFolder) {
     if (installation !== null) await accept(folder, installation);
     return;
@@ -48,7 +48,7 @@ export async function admit(
     installation !== null && installationOf(head) === installation;
   const newest = found.findLast((each) => !isOwn(each));
   if (newest === undefined) return;
-  const newestKeys = await countKeys(folder, newest);
+  const newestKeys = await countSavedKeys(folder, newest);
   // Backups of earlier formats do not say whose they are, and may be this installation's own.
   const isNew = found.some(({ head }) => installationOf(head) !== undefined) && !found.some(isOwn);
   const isEmpty = keys === 0 && newestKeys !== 0;
@@ -68,7 +68,7 @@ export async function admit(
 }
 
 /** Tells whether an operator has accepted the installation. */
-export async function isAccepted(folder: string, installation: string | null): Promise<boolean> {
+export async function isInstallationAccepted(folder: string, installation: string | null): Promise<boolean> {
   const text = await readFile(join(folder, ACCEPTED), "utf8").catch((error) => {
     if (hasCode(error, "ENOENT")) return "";
     throw error;

@@ -4,7 +4,7 @@ import { copyOut, type Sql } from "../../database/mod.ts";
 import { type StoredFile, selectFiles } from "../../models/mod.ts";
 import type { ModelSaver } from "./_save_models.ts";
 import { createRowSum } from "./_sums.ts";
-import { countRows, renderCopiesOut } from "./_tables.ts";
+import { countTableRows, renderCopiesOut } from "./_tables.ts";
 import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";
 import {
   type BackedUpTable,
@@ -83,7 +83,7 @@ async function* renderParts(
   table: BackedUpTable,
   { sums, watch }: { readonly sums: Sums; readonly watch: Watch },
 ): AsyncGenerator<Buffer> {
-  const of = await countRows(sql, table);
+  const of = await countTableRows(sql, table);
   const sum = createRowSum();
   let chunks: Buffer[] = [];
   let length = 0;

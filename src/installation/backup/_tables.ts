@@ -102,7 +102,7 @@ async function listMonths(sql: Sql, { name, partitionedBy }: CatalogueRow): Prom
 }
 
 /** Counts the rows of a table. */
-export async function countRows(sql: Sql, table: BackedUpTable): Promise<number> {
+export async function countTableRows(sql: Sql, table: BackedUpTable): Promise<number> {
   const [row] = await sql<{ rows: number }[]>`select count(*) as rows from ${sql(table.name)}`;
   return row?.rows ?? 0;
 }

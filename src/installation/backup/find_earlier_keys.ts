@@ -1,6 +1,6 @@
-import { isAccepted } from "./_admit.ts";
+import { isInstallationAccepted } from "./_admit.ts";
 import { installationOf } from "./format.ts";
-import { countKeys, type FoundBackup, findUnknown, listBackups } from "./list_backups.ts";
+import { countSavedKeys, type FoundBackup, findUnknown, listBackups } from "./list_backups.ts";
 
 /** A backup with keys that may be of this installation, from before its data was lost. */
 export interface EarlierKeys extends FoundBackup {
@@ -24,13 +24,13 @@ export async function findEarlierKeys(
   const listed = await listBackups(folder);
   const { found } = listed;
   const isOwn = ({ head }: FoundBackup) => installation !== null && installationOf(head) === installation;
-  const shares = await isAccepted(folder, installation);
+  const shares = await isInstallationAccepted(folder, installation);
   const unknown = shares ? undefined : findUnknown(listed);
   if (unknown !== undefined) return { unknown };
   const others = shares ? [] : found.filter((each) => !isOwn(each));
   for (const newest of [found.findLast(isOwn), others.at(-1)]) {
     if (newest === undefined) continue;
-    const count = await countKeys(folder, newest);
+    const count = await countSavedKeys(folder, newest);
     if (count !== 0) return { earlier: { ...newest, count } };
   }
   return {};

@@ -46,7 +46,7 @@ export function findUnknown({ found, unreadable }: Awaited<ReturnType<typeof lis
  * Returns how many keys a backup has. An earlier format does not say so in its head, and its rows must be read: undefined
  * if it is large, or damaged.
  */
-export async function countKeys(
+export async function countSavedKeys(
   folder: string,
   { name, head, bytes }: FoundBackup,
 ): Promise<number | undefined> {

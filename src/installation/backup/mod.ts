@@ -8,7 +8,7 @@ export { findEarlierKeys } from "./find_earlier_keys.ts";
 export { type Head, installationOf, type MissingModel, type Sums } from "./format.ts";
 export { KEEP_RULE } from "./keep_rule.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";
-export { countKeys, type FoundBackup, isWhole, listBackups } from "./list_backups.ts";
+export { countSavedKeys, type FoundBackup, isWhole, listBackups } from "./list_backups.ts";
 export type { Progress } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";

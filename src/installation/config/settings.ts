@@ -321,11 +321,11 @@ export function findSetting(name: string): Setting | undefined {
 export function settingOf(name: string): Setting {
   const setting = findSetting(name);
   if (setting !== undefined) return setting;
-  throw new SettingError(unknown(name), name);
+  throw new SettingError(describeUnknown(name), name);
 }
 
 /** Returns a sentence that says that a name is not a setting, and which setting is nearest. */
-export function unknown(name: string): string {
+export function describeUnknown(name: string): string {
   const names = SETTINGS.map((setting) => setting.name);
   const nearest = findNearest(name.toUpperCase(), names, (each) => each.replace(/^CLAVIGER_/, ""));
   const known = "all settings are listed by `claviger guide settings`";

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { hasCode } from "../../base/system_error.ts";
 import { readBounded, UnreadableFile } from "./bounded_file.ts";
 import { SettingError } from "./setting_error.ts";
-import { findSetting, unknown } from "./settings.ts";
+import { describeUnknown, findSetting } from "./settings.ts";
 
 export interface SettingsFileSource {
   /** By default `/etc/claviger/claviger.env`, if it exists. */
@@ -60,7 +60,8 @@ function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string
     if (match === null) throw new SettingError(`${path}, line ${index + 1}: it must be NAME=value`);
     const [, name = "", value = ""] = match;
     const place = `${path}, line ${index + 1}`;
-    if (findSetting(name) === undefined) throw new SettingError(`${unknown(name)}; it is set in ${place}`);
+    if (findSetting(name) === undefined)
+      throw new SettingError(`${describeUnknown(name)}; it is set in ${place}`);
     settings.set(name, { value: unquoted(value), path, place });
   }
   return settings;

@@ -4,7 +4,7 @@ import { monthOf } from "../../base/calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import type { KeyState, Reading } from "../mod.ts";
 import { findKey } from "./list_keys.ts";
-import { listRefusals } from "./refusal_counts.ts";
+import { listRefusalCounts } from "./refusal_counts.ts";
 
 /** The change after which a key has its state, from the audit log. */
 type StateChange = Pick<AuditRow, "at" | "actor" | "action" | "reason">;
@@ -19,7 +19,7 @@ export async function explainKey(database: Database, uuid: string, reading: Read
   const [key, last, refusals] = await Promise.all([
     findKey(database, { uuid }, reading),
     findLastChange(database, uuid),
-    listRefusals(database, uuid),
+    listRefusalCounts(database, uuid),
   ]);
   if (key === undefined) return undefined;
   const isExpired = key.state === "expired";

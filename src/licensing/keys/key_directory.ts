@@ -16,7 +16,7 @@ import { createKeyHashByUuid } from "./key_hash_by_uuid.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
 import { createPulse, type Pulse, type PulseOptions, TRUST_MS } from "./pulse.ts";
-import { createRefusals } from "./refusal_counts.ts";
+import { createRefusalCounts } from "./refusal_counts.ts";
 
 export interface KeyDirectoryOptions
   extends Pick<PulseOptions, "database" | "clock" | "log" | "processUuid"> {
@@ -94,7 +94,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   });
 
   const lastUse = createLastUse(database, clock);
-  const refusals = createRefusals({ database, clock });
+  const refusals = createRefusalCounts({ database, clock });
 
   return {
     async start() {

@@ -49,7 +49,7 @@ export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
 export { countKeys, findHints, findKey, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";
 export { findMostRefused, type RefusedKey } from "./most_refused.ts";
-export { CLIENT_REFUSALS, INVALID_KEY } from "./obstacle_answers.ts";
+export { INVALID_KEY, OBSTACLE_REFUSALS } from "./obstacle_refusals.ts";
 export {
   describeObstacles,
   describeRefused,
@@ -59,7 +59,7 @@ export {
   renderObstacles,
   sentenceOf,
 } from "./obstacles.ts";
-export { deleteRefusals, listRefusals, type RefusalCount } from "./refusal_counts.ts";
+export { deleteRefusalCounts, listRefusalCounts, type RefusalCount } from "./refusal_counts.ts";
 export { renderKeysCsv } from "./render_keys_csv.ts";
 export { type RotatedKey, repeatRotation, replaceKey, rotateKey, USUAL_OVERLAP } from "./rotate_key.ts";
 export type { MadeKey, StoreAnswer, StoredAnswer } from "./store_answer.ts";

@@ -14,7 +14,7 @@ import { createWaitingRows, createWriteBehind, type Database, toTextArray } from
 import type { KeyRecord } from "./key_record.ts";
 import { createRequestWatch } from "./too_many_requests.ts";
 
-export interface KeyRefusalsOptions {
+export interface RefusalCountsOptions {
   readonly database: Database;
   readonly clock: Clock;
   /** The time between two writes; 10 s by default: support asks the customer to try again, and then looks. */
@@ -51,7 +51,7 @@ interface RefusalsOfKey {
   readonly count: number;
 }
 
-export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: KeyRefusalsOptions) {
+export function createRefusalCounts({ database, clock, intervalMs = INTERVAL_MS }: RefusalCountsOptions) {
   const rows = createWaitingRows<RefusalsOfKey>({
     idOf: ({ keyUuid, code, reason }) => `${keyUuid} ${code} ${reason}`,
     merge: (one, { lastAtMs, count }) => ({
@@ -59,7 +59,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Ke
       lastAtMs: Math.max(one.lastAtMs, lastAtMs),
       count: one.count + count,
     }),
-    write: (waiting) => addRefusals(database, waiting),
+    write: (waiting) => addRefusalCounts(database, waiting),
   });
   const watch = createRequestWatch({ database, clock });
   const flush = async () => void (await Promise.all([rows.flush(), watch.flush()]));
@@ -83,7 +83,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Ke
 }
 
 /** Adds refusals to the rows of their keys. Keys that do not exist are left out. */
-async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): Promise<void> {
+async function addRefusalCounts(database: Database, rows: readonly RefusalsOfKey[]): Promise<void> {
   await database.query(
     (sql) => sql`
       insert into refusals as r (key_id, code, reason, last_at, count)
@@ -99,7 +99,10 @@ async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): 
 }
 
 /** Deletes the refusals of all keys of accounts, as for the accounts of a demo. */
-export async function deleteRefusals(database: Database, accountUuids: readonly string[]): Promise<void> {
+export async function deleteRefusalCounts(
+  database: Database,
+  accountUuids: readonly string[],
+): Promise<void> {
   await database.query(
     (sql) => sql`
       with mine as (
@@ -121,7 +124,7 @@ export interface RefusalCount {
 }
 
 /** Lists the reasons for which a key was refused, the latest refusal first. */
-export async function listRefusals(database: Database, keyUuid: string): Promise<RefusalCount[]> {
+export async function listRefusalCounts(database: Database, keyUuid: string): Promise<RefusalCount[]> {
   return await database.read<RefusalCount>(
     (sql) => sql`
       select code, nullif(reason, '') as reason, last_at as "lastAt", count

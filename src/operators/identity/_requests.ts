@@ -9,7 +9,7 @@ import {
   reasonOf,
   whenNotTrusted,
 } from "../../base/system_error.ts";
-import type { ProviderSettings } from "./settings.ts";
+import type { ProviderSettings } from "./provider_settings.ts";
 
 /** A step of a login takes at most this long, with all its requests. */
 export const LIMIT_MS = 5_000;

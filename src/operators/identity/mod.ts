@@ -3,4 +3,4 @@
  * table: `operators` stores who a person is.
  */
 export { type LoginState, openProvider, type Provider } from "./provider.ts";
-export { OIDC_ROLES, type ProviderSettings } from "./settings.ts";
+export { OIDC_ROLES, type ProviderSettings } from "./provider_settings.ts";

@@ -12,7 +12,7 @@ import { type Refusal, refuse } from "../../base/refusal.ts";
 import { codeOf, reasonOf } from "../../base/system_error.ts";
 import { FRESH_PROOF_MS, ROLES, type Role } from "../mod.ts";
 import { failureIn, fetchBounded, LIMIT_MS, ProviderFailure, readFiles } from "./_requests.ts";
-import type { ProviderSettings } from "./settings.ts";
+import type { ProviderSettings } from "./provider_settings.ts";
 
 /** What the browser keeps between the start of a login and its end. It must be sealed. */
 export interface LoginState {

@@ -17,7 +17,7 @@ export {
 } from "./activity_query.ts";
 export { createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
 export { type AnswerCount, addActivity } from "./add_activity.ts";
-export { deleteActivity } from "./delete_activity_by_reason.ts";
+export { deleteActivityByReason } from "./delete_activity_by_reason.ts";
 export { activityUpkeep } from "./delete_old_activity.ts";
 export {
   type ActivityCount,

@@ -34,7 +34,7 @@ export interface Figures {
   readonly consumers: AsOf & {
     /** `2026-11`. */
     readonly month: string;
-    readonly rows: readonly (Customer & {
+    readonly rows: readonly (CustomerOfFigures & {
       /** How many of its licenses used anything. */
       readonly licenses: number;
       readonly used: number;
@@ -108,13 +108,13 @@ export interface Figures {
 }
 
 /** An account with its present names. */
-export interface Customer {
+export interface CustomerOfFigures {
   readonly userId: string;
   readonly email: string;
   readonly organization: string;
 }
 
-export interface LicenseOfFigures extends Customer {
+export interface LicenseOfFigures extends CustomerOfFigures {
   readonly licenseId: string;
   readonly tier: Tier;
 }

@@ -1,5 +1,5 @@
 import { toTimestamp } from "../../base/calendar.ts";
-import { type Customer, type Figures, type LicenseOfFigures, SHOWN_FIGURES } from "./figures.ts";
+import { type CustomerOfFigures, type Figures, type LicenseOfFigures, SHOWN_FIGURES } from "./figures.ts";
 
 /** Renders the stored figures as JSON. Metrics have the same names: `claviger_keys`, with the labels `tier` and `state`. */
 export function renderFigures(figures: Figures | undefined) {
@@ -53,7 +53,7 @@ export function renderFigures(figures: Figures | undefined) {
   };
 }
 
-function customer({ userId, email, organization }: Customer) {
+function customer({ userId, email, organization }: CustomerOfFigures) {
   return { user_id: userId, email, organization };
 }
 

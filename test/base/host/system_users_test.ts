@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { existsSystemGroup, findSystemUser, findTool } from "../../../src/base/host/system_users.ts";
 import { isRefusal } from "../../../src/base/refusal.ts";
-import { findAccount } from "../../../src/database/embedded/_account.ts";
+import { findClusterUser } from "../../../src/database/embedded/_cluster_user.ts";
 import { layoutOf } from "../../../src/database/embedded/_layout.ts";
 import { isRoot } from "../../support/is_root.ts";
 
@@ -62,11 +62,11 @@ describe("findSystemUser()", () => {
   });
 });
 
-describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder that root owns,", () => {
+describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a folder that root owns,", () => {
   function account() {
     const dataDir = join(folder, "data");
     mkdirSync(dataDir);
-    return findAccount(layoutOf(dataDir), [folder]);
+    return findClusterUser(layoutOf(dataDir), [folder]);
   }
   const calls = () => readFileSync(join(folder, "calls"), "utf8");
 
@@ -107,7 +107,7 @@ describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder th
 
   test("says that no tool is installed, or that a tool failed without a message", () => {
     standIn("getent", "exit 2");
-    const none = findAccount(layoutOf(folder), [folder]);
+    const none = findClusterUser(layoutOf(folder), [folder]);
     expect(isRefusal(none) && none.sentence).toContain("neither useradd nor adduser is installed");
     standIn("useradd", "exit 1");
     const silent = account();

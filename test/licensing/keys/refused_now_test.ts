@@ -12,7 +12,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../../src/licensing/keys/mod.ts";
-import { createRefusals } from "../../../src/licensing/keys/refusal_counts.ts";
+import { createRefusalCounts } from "../../../src/licensing/keys/refusal_counts.ts";
 import { createLicenseChanges, type Restriction } from "../../../src/licensing/mod.ts";
 import { computeFigures, findStoredLists } from "../../../src/usage/figures/mod.ts";
 import { createTestClock, type TestClock } from "../../support/clock.ts";
@@ -34,7 +34,7 @@ async function explain(id: string, now: Date): Promise<string> {
 }
 
 function createProcess(clock: TestClock) {
-  const process = createRefusals({ database, clock });
+  const process = createRefusalCounts({ database, clock });
   return {
     ...process,
     /** Answers requests of a key, the first ones of them with a refusal. */

@@ -5,7 +5,7 @@ import { deleteOldActivity } from "../../../src/usage/activity/delete_old_activi
 import {
   type ActivityQuery,
   addActivity,
-  deleteActivity,
+  deleteActivityByReason,
   findActivity,
   findEndpointHours,
 } from "../../../src/usage/activity/mod.ts";
@@ -89,7 +89,7 @@ describe("findActivity()", () => {
     ]);
     expect(await find({ by: "reason" })).toContain("2026-11-22T13 demo 1");
     expect(await find({ by: "code" })).toContain("2026-11-22T13 OK 100");
-    await deleteActivity(database, "demo");
+    await deleteActivityByReason(database, "demo");
     expect(await find({ by: "code" })).toEqual([
       "2026-11-22T00 INVALID_KEY 4",
       "2026-11-22T00 OK 5",

@@ -52,7 +52,7 @@ export const LIMIT_FIELD = described(
 );
 
 /** The places of a license, in requests. Seat minutes need a machine limit; `licensing/` checks that. */
-export const PLACES_ENTRIES = v.partial(v.object(schemasOf(PLACES_FIELDS))).entries;
+export const PLACES_BODY = v.partial(v.object(schemasOf(PLACES_FIELDS))).entries;
 
 /** The operator's own name for a license. */
 export const EXTERNAL_ID_FIELD = parsedField(TEXT_RULES.external_id, {

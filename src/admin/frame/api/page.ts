@@ -5,12 +5,12 @@ import { inJsonSchema, parsedField, wholeNumber } from "../../../base/rule.ts";
 import { type Cursor, MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "./cursor.ts";
 
 /** The rows of a page without `limit`. */
-export const ROWS = 50;
+export const USUAL_ROWS = 50;
 const MAX_ROWS = 100;
 /** The fields that the query of every list has, besides its filters. */
 export const PAGE_FIELDS = {
   limit: v.optional(
-    parsedField(wholeNumber(1, MAX_ROWS), { default: ROWS, description: "The most rows of a page" }),
+    parsedField(wholeNumber(1, MAX_ROWS), { default: USUAL_ROWS, description: "The most rows of a page" }),
   ),
   after: v.optional(
     v.pipe(
@@ -53,7 +53,7 @@ interface PageOptions<Row, Query extends PageQuery> {
 /** Finds and renders one page. Refuses a cursor of another list or of other filters. */
 export async function findPage<Row, Query extends PageQuery>(options: PageOptions<Row, Query>) {
   const { list, query, now, find, positionOf, position, render } = options;
-  const { limit = ROWS, after, ...filters } = query;
+  const { limit = USUAL_ROWS, after, ...filters } = query;
   const cursor = parseCursor({ name: list, filters, position }, after, now);
   if (isRefusal(cursor)) return cursor;
   // One row more than the page has tells whether there is another page.

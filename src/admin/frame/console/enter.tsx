@@ -3,7 +3,7 @@
 import type { Refusal } from "../../../base/refusal.ts";
 import type { Provider } from "../../../operators/identity/mod.ts";
 import { MOST_OF_CODE } from "../../../operators/mod.ts";
-import { describe, Field } from "./components/form.tsx";
+import { connectedAttributes, Field } from "./components/form.tsx";
 import { Notice } from "./components/layout.tsx";
 import type { Page } from "./page.tsx";
 
@@ -90,7 +90,7 @@ export function enterPage(options: EnterOptions): Page {
               autocomplete="off"
               autocapitalize="none"
               spellcheck={false}
-              {...describe(field)}
+              {...connectedAttributes(field)}
             />
           </Field>
           <button type="submit">Log in</button>

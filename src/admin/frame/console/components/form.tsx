@@ -14,7 +14,7 @@ interface FieldProps {
   readonly children?: Child;
 }
 
-/** A label above its control, with a hint and an error below. The control has the id, and `describe`. */
+/** A label above its control, with a hint and an error below. The control has the id, and `connectedAttributes`. */
 export function Field({ label, name, id = name, hint, error, children }: FieldProps) {
   return (
     <div class="field">
@@ -41,7 +41,7 @@ export function FieldError({ id, error }: { readonly id: string } & Pick<FieldPr
 }
 
 /** The attributes that connect a control with its hint and its error; the first wrong one gets the focus. */
-export function describe({ name, id = name, hint, error, autofocus }: Omit<FieldProps, "label">) {
+export function connectedAttributes({ name, id = name, hint, error, autofocus }: Omit<FieldProps, "label">) {
   const ids = [hint && `${id}-hint`, error && `${id}-error`].filter((id) => id !== undefined);
   return {
     "aria-describedby": ids.length === 0 ? undefined : ids.join(" "),
@@ -80,7 +80,7 @@ export function TextField({ value, type = "text", required, inputmode, ...field 
           pattern: NO_KEY_PATTERN,
           title: "A whole key is found by the box above the page",
         })}
-        {...describe(field)}
+        {...connectedAttributes(field)}
       />
     </Field>
   );
@@ -112,7 +112,12 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
   const isOther = value && !choices.some((choice) => choice.value === value);
   return (
     <Field {...field}>
-      <select id={field.id ?? field.name} name={field.name} required={required} {...describe(field)}>
+      <select
+        id={field.id ?? field.name}
+        name={field.name}
+        required={required}
+        {...connectedAttributes(field)}
+      >
         {required && !value && <option value="">choose</option>}
         {[...choices, ...(isOther ? [{ value, label: value }] : [])].map((choice) => (
           <option value={choice.value} selected={choice.value === value}>
@@ -132,7 +137,7 @@ interface CheckBoxesProps extends FieldProps {
 /** Check boxes. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
 export function CheckBoxes({ label, name, id = name, value = "", hint, error, choices }: CheckBoxesProps) {
   const checked = value.split(",");
-  const { autofocus, ...described } = describe({ name, id, hint, error });
+  const { autofocus, ...described } = connectedAttributes({ name, id, hint, error });
   return (
     <fieldset {...described}>
       <legend>{label}</legend>

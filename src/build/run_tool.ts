@@ -16,7 +16,7 @@ export function requireTools(tools: readonly string[]): void {
 }
 
 /** Runs a command in a folder and returns its output. Throws with its errors if it fails. */
-export function run(command: readonly [tool: string, ...args: string[]], cwd: string): string {
+export function runTool(command: readonly [tool: string, ...args: string[]], cwd: string): string {
   requireTools([command[0]]);
   const env = { ...process.env, LC_ALL: "C", TAR_OPTIONS: "" };
   const ended = Bun.spawnSync([...command], { cwd, env, stdin: "ignore", stderr: "pipe" });

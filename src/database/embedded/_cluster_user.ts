@@ -29,7 +29,7 @@ const ACCOUNT_NAME = "claviger";
  * For root in a data folder that belongs to root, this is the owner of the cluster in it, otherwise the system user
  * `claviger`, which is created if it is missing.
  */
-export function findAccount(
+export function findClusterUser(
   layout: Layout,
   folders: readonly string[] = TOOL_FOLDERS,
 ): ClusterUser | Refusal | undefined {

@@ -6,7 +6,7 @@ export const INVALID_KEY = "The API key is invalid or inactive";
 const EXPIRED = refuse("KEY_EXPIRED", "The API key has expired", { reason: "expired" });
 
 /** What a client gets from validate because of each obstacle. Of several obstacles the first one counts. */
-export const CLIENT_REFUSALS = {
+export const OBSTACLE_REFUSALS = {
   revoked: refuse("INVALID_KEY", INVALID_KEY, { reason: "revoked" }),
   replaced: EXPIRED,
   suspended: refuse("INVALID_KEY", INVALID_KEY, { reason: "suspended" }),
