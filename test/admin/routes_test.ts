@@ -7,7 +7,7 @@ import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { CONSOLE_ROUTES, ROUTES, THINGS } from "../../src/admin/things.ts";
 import type { Code } from "../../src/base/refusal.ts";
-import { findPage } from "../../src/cli/guide/pages.ts";
+import { findGuidePage } from "../../src/cli/guide/pages.ts";
 import { ROLES, SCOPES } from "../../src/operators/mod.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import type { JsonResponse } from "../support/service.ts";
@@ -51,7 +51,7 @@ test("the API has the routes of every thing", () => {
 });
 
 test("the manual has every route with its scope, and every code with its status", () => {
-  const manual = findPage("operators")?.text ?? "";
+  const manual = findGuidePage("operators")?.text ?? "";
   const written = [...manual.matchAll(/^\| (`[A-Z]+ \/.*) \| `?([a-z:]+)`? \|$/gm)].flatMap(
     ([, routes = "", scope]) => [...routes.matchAll(/`([^`]+)`/g)].map(([, route]) => `${route} ${scope}`),
   );

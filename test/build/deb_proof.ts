@@ -12,7 +12,7 @@ import { buildDebianPackage } from "../../src/build/debian_package.ts";
 import { renderNotices } from "../../src/build/notices.ts";
 import { CHECKOUT } from "../../src/build/parts.ts";
 import { runTool } from "../../src/build/run_tool.ts";
-import { findPage } from "../../src/cli/guide/pages.ts";
+import { findGuidePage } from "../../src/cli/guide/pages.ts";
 import { useFolder } from "../support/use_folder.ts";
 
 const TIME = "2023-11-14 22:13";
@@ -137,7 +137,7 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
     );
     expect(read("usr/lib/sysusers.d/claviger.conf")).toBe(print("systemd", "--sysusers"));
     // The manual installs the same units by the same command.
-    expect(findPage("service")?.text).toContain(
+    expect(findGuidePage("service")?.text).toContain(
       `for unit in ${UNITS.join(" ")}; do\n  claviger systemd --unit $unit > /etc/systemd/system/$unit\ndone\n`,
     );
   });

@@ -10,7 +10,7 @@ import { stripVTControlCharacters } from "node:util";
 import { lexer, type Token } from "marked";
 import type { ClientCode, Code } from "../../src/base/refusal.ts";
 import { PAGES } from "../../src/cli/guide/pages.ts";
-import { renderPage } from "../../src/cli/guide/render_page.ts";
+import { renderGuidePage } from "../../src/cli/guide/render_guide_page.ts";
 import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
@@ -87,43 +87,43 @@ describe("the pages of the guide", () => {
   for (const columns of [80, 60]) {
     test(`fit a terminal of ${columns} columns, except code`, () => {
       for (const { name, text } of PAGES) {
-        const lines = stripVTControlCharacters(renderPage(text, { columns, isStyled: true })).split("\n");
+        const lines = renderGuidePage(text, columns).split("\n");
         const wide = lines.filter((line) => line.length > columns && !line.startsWith("    "));
-        expect({ name, wide: wide.filter((line) => line.includes(" ")) }).toEqual({ name, wide: [] });
+        expect({ name, wide: wide.filter((line) => line.trim().includes(" ")) }).toEqual({ name, wide: [] });
       }
     });
   }
 });
 
 describe("claviger guide PAGE", () => {
-  test("prints plain text if the output is not a terminal", async () => {
+  test("prints plain text, with commands in place of links", async () => {
     const { out, status } = await run(["guide", "backups"]);
     expect(status).toBe(0);
-    expect(out).toStartWith("BACKUPS\n");
+    expect(out).toStartWith("# Backups\n");
     expect(out).toBe(stripVTControlCharacters(out));
     expect(out).not.toContain(".md");
   });
 
-  test("shows the page in the pager at a terminal, with styles only if the pager is known to show them", async () => {
+  test("shows the same text in the pager at a terminal", async () => {
     using line = createCommandLine();
     const shown = join(line.folder, "shown");
     for (const name of ["less", "more"]) {
-      writeFileSync(join(line.folder, name), `#!/bin/sh\ncat > ${shown}\n`, { mode: 0o755 });
+      writeFileSync(join(line.folder, name), `#!/bin/sh\ncat > ${shown}\necho ${name} >> ${shown}\n`, {
+        mode: 0o755,
+      });
     }
-    const [styled, plain] = ["\u001b[1mBACKUPS\u001b[22m\n", "BACKUPS\n"];
-    for (const [env, first] of [
-      [{}, styled],
-      [{ PAGER: "less" }, styled],
-      [{ PAGER: `${line.folder}/less -R`, LESS: "F" }, styled],
-      [{ LESS: "F" }, plain],
-      [{ PAGER: "more" }, plain],
+    const { out } = await run(["guide", "backups"]);
+    for (const [PAGER, name] of [
+      [undefined, "less"],
+      ["more", "more"],
+      [`${line.folder}/less -R`, "less"],
     ] as const) {
       const ended = await line.run(["guide", "backups"], {
         columns: 80,
-        env: { PATH: `${line.folder}:${PATH.PATH}`, ...env },
+        env: { PATH: `${line.folder}:${PATH.PATH}`, ...(PAGER && { PAGER }) },
       });
       expect(ended).toEqual({ status: 0, out: "", err: "" });
-      expect(readFileSync(shown, "utf8")).toStartWith(first);
+      expect(readFileSync(shown, "utf8")).toBe(`${out}${name}\n`);
     }
   });
 
@@ -132,7 +132,7 @@ describe("claviger guide PAGE", () => {
       columns: 80,
       env: { ...PATH, PAGER: "no-such-pager" },
     });
-    expect(stripVTControlCharacters(out)).toStartWith("BACKUPS\n");
+    expect(out).toStartWith("# Backups\n");
     const withoutShell = await run(["guide", "backups"], { columns: 80, env: { PATH: "/no-such-folder" } });
     expect(withoutShell.out).toBe(out);
   });
@@ -145,11 +145,6 @@ describe("claviger guide PAGE", () => {
       await line.run(["guide", "backups"], { columns: 80, isRoot, env: { ...PATH, PAGER } });
     }
     expect(readFileSync(shown, "utf8")).toBe("\n1\n");
-  });
-
-  test("prints no styles if NO_COLOR is set", async () => {
-    const { out } = await run(["guide", "backups"], { columns: 80, env: { NO_COLOR: "1", PAGER: "" } });
-    expect(out).toBe(stripVTControlCharacters(out));
   });
 
   test("suggests the nearest page for a misspelt name", async () => {
@@ -165,14 +160,20 @@ describe("claviger guide PAGE", () => {
 
   test("shows one setting by its name", async () => {
     const { out } = await run(["guide", "CLAVIGER_PORT"]);
-    expect(out).toStartWith("CLAVIGER_PORT\n");
+    expect(out).toStartWith("### CLAVIGER_PORT\n");
     expect(out).toContain("8080");
     expect(out).not.toContain("CLAVIGER_HOST");
   });
 });
 
-describe("renderPage()", () => {
-  const plain = (text: string, columns = 40) => renderPage(text, { columns, isStyled: false });
+describe("renderGuidePage()", () => {
+  const plain = (text: string, columns = 40) => renderGuidePage(text, columns);
+
+  test("keeps the marks of headings, which a search finds", () => {
+    expect(plain("# Keys\n\n## Call `keys list`\n\n**All** *of* them.\n")).toBe(
+      "# Keys\n\n## Call keys list\n\nAll of them.\n",
+    );
+  });
 
   test("turns links to pages into commands", () => {
     expect(plain("See [a restore](backups.md#restore).", 80)).toBe(
@@ -191,10 +192,10 @@ describe("renderPage()", () => {
 
   test("wraps the cells of a table that is too wide", () => {
     expect(plain("| A | B |\n|---|---|\n| one | many words that need a second line |\n")).toBe(
-      "A    B\none  many words that need a second line\n",
+      "A    B\n---  ----------------------------------\none  many words that need a second line\n",
     );
     expect(plain("| A | B |\n|---|---|\n| one | many words that surely need a second line |\n")).toBe(
-      "A    B\none  many words that surely need a\n     second line\n",
+      `A    B\n---  ${"-".repeat(35)}\none  many words that surely need a\n     second line\n`,
     );
   });
 

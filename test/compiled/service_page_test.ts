@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
-import { findPage } from "../../src/cli/guide/pages.ts";
+import { findGuidePage } from "../../src/cli/guide/pages.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
@@ -37,7 +37,7 @@ describe.skipIf(!isBuilt)("the page `service`", () => {
     copyFileSync(host.settings.privateKeyFile ?? "", join(folder, "github-app.pem"));
     writeFileSync(join(folder, "speller.onnx"), Buffer.alloc(2_400_000));
 
-    const steps = readWalkSteps(findPage("service")?.text ?? "");
+    const steps = readWalkSteps(findGuidePage("service")?.text ?? "");
     const walked = await walk(steps, {
       folder,
       port: await findFreePort(),

@@ -4,9 +4,9 @@ import { findNearest, findSetting } from "../../installation/config/mod.ts";
 import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
-import { findPage, PAGES } from "../guide/pages.ts";
+import { findGuidePage, PAGES } from "../guide/pages.ts";
+import { renderGuidePage } from "../guide/render_guide_page.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
-import { renderPage } from "../guide/render_page.ts";
 import python from "../guide/sdk/claviger_client.py" with { type: "text" };
 import shell from "../guide/sdk/claviger_client.sh" with { type: "text" };
 // @ts-expect-error: as a text it has a default export, which it has not as a module.
@@ -78,7 +78,7 @@ ${PAGES.map(({ name, summary }) => `| \`${name}\` | ${summary} |`).join("\n")}
 `;
 
 function pageArgument(name: string): string {
-  if (findPage(name) !== undefined || findSetting(name) !== undefined) return name;
+  if (findGuidePage(name) !== undefined || findSetting(name) !== undefined) return name;
   const names = PAGES.map((page) => page.name);
   const nearest = findNearest(name.toLowerCase(), names);
   throw new WrongUsage(
@@ -89,39 +89,28 @@ function pageArgument(name: string): string {
 
 /** Returns the text of a page, or the section of one setting. */
 function textOf(name: string): string {
-  const page = findPage(name);
+  const page = findGuidePage(name);
   if (page !== undefined) return page.text;
-  const parts = findPage("settings")?.text.split(/^(?=### )/m) ?? [];
+  const parts = findGuidePage("settings")?.text.split(/^(?=### )/m) ?? [];
   return parts.find((part) => part.startsWith(`### ${name}\n`)) ?? "";
 }
 
-/** Shows a text page by page on a terminal; elsewhere prints it without styles. */
-function show({ columns, hasColours, out, env, isRoot }: Invocation, markdown: string): void {
-  const render = (isStyled: boolean) =>
-    renderPage(markdown, { columns: columns ?? PLAIN_COLUMNS, isStyled: isStyled && hasColours });
-  const isTerminal = columns !== undefined;
-  const pager = env.PAGER ?? "less";
-  if (isTerminal && isPaged(render(keepsStyles(pager, env)), { pager, env, isRoot })) return;
-  out(render(isTerminal));
-}
-
-/** Only `less` with the option -R is known to show styles; other pagers may show their codes as text. */
-function keepsStyles(pager: string, { LESS = "R" }: Invocation["env"]): boolean {
-  return /^(\S*\/)?less(\s|$)/.test(pager) && /R/.test(LESS + pager);
+/** Shows a text page by page on a terminal; elsewhere prints it. */
+function show({ columns, out, env, isRoot }: Invocation, markdown: string): void {
+  const text = renderGuidePage(markdown, columns ?? PLAIN_COLUMNS);
+  if (columns === undefined || !isPaged(text, { env, isRoot })) out(text);
 }
 
 /** Shows the text in a pager. Returns false if this host has no pager: the caller then prints the text. */
-function isPaged(
-  text: string,
-  { pager, env, isRoot }: Pick<Invocation, "env" | "isRoot"> & { readonly pager: string },
-): boolean {
+function isPaged(text: string, { env, isRoot }: Pick<Invocation, "env" | "isRoot">): boolean {
+  const pager = env.PAGER ?? "less";
   if (pager === "" || pager === "cat") return false;
-  // -F ends less when the text fits on the screen, -R keeps styles, -X leaves the text on the screen.
+  // -F ends less when the text fits on the screen, -X leaves the text on the screen.
   const { status, signal } = spawnSync("sh", ["-c", pager], {
     input: text,
     stdio: ["pipe", "inherit", "ignore"],
     // less then runs no commands: otherwise a user who may run only this program by sudo would get a root shell.
-    env: { LESS: "FRX", ...env, ...(isRoot && { LESSSECURE: "1" }) },
+    env: { LESS: "FX", ...env, ...(isRoot && { LESSSECURE: "1" }) },
   });
   // Both are null if this host has no sh.
   return signal !== null || (status !== null && status !== 126 && status !== 127);
@@ -132,5 +121,5 @@ function printClient(page: string | undefined, language: ClientLanguage): string
   if (page === "sdk") return MODULES[language];
   if (page !== "offline") return undefined;
   const block = new RegExp(`^\`\`\`${BLOCKS[language]}\\n(.*?)^\`\`\`$`, "ms");
-  return block.exec(findPage(page)?.text ?? "")?.[1];
+  return block.exec(findGuidePage(page)?.text ?? "")?.[1];
 }

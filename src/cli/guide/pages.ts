@@ -60,6 +60,6 @@ export const PAGES = [
 ];
 
 /** Returns the page of that name; undefined if there is none. */
-export function findPage(name: string) {
+export function findGuidePage(name: string) {
   return PAGES.find((page) => page.name === name);
 }

@@ -1,19 +1,12 @@
 /**
- * Renders a page of the manual for a terminal: wrapped lines, tables that fit, links as commands.
+ * Prints a page of the manual as plain text. It stays Markdown but for what a terminal cannot show: long lines are
+ * wrapped, tables are fitted to the width, and links to other pages become commands.
  *
  * `marked` parses the Markdown. Pages use only headings, paragraphs, lists, tables and code. A test renders every
  * page, and fails for another kind of block.
  */
-import { stripVTControlCharacters, styleText } from "node:util";
 import { lexer, type Token, type Tokens } from "marked";
 import { NO_BREAK, withBlanks, wrapText } from "../wrap_text.ts";
-
-export interface PageForm {
-  /** The width of the terminal. Code is never wrapped. */
-  readonly columns: number;
-  /** Whether headings, code and emphasis have styles; false where the output is a file or a pipe. */
-  readonly isStyled: boolean;
-}
 
 /** Lines longer than this are hard to read, however wide the terminal is. */
 const MAX_COLUMNS = 100;
@@ -21,70 +14,67 @@ const MIN_COLUMNS = 40;
 /** A table that needs a narrower column than this is shown as a list of its rows. */
 const MIN_CELL = 14;
 
-/** Returns the page as text for a terminal. */
-export function renderPage(markdown: string, { columns, isStyled }: PageForm): string {
+/**
+ * Returns the page as text for `columns` columns, at least 40 and at most 100. Code and words that are longer are not
+ * wrapped.
+ */
+export function renderGuidePage(markdown: string, columns: number): string {
   const width = Math.max(MIN_COLUMNS, Math.min(columns, MAX_COLUMNS));
-  const plain: Style = (format, text) => (format === "cyan" ? `\`${text}\`` : text);
-  const styled: Style = (format, text) => styleText(format, text, { validateStream: false });
-  const style = isStyled ? styled : plain;
-  return `${renderBlocks(lexer(markdown), width, style).join("\n\n")}\n`;
+  return `${renderBlocks(lexer(markdown), width).join("\n\n")}\n`;
 }
 
-type Style = (format: "bold" | "cyan" | "underline" | "italic" | "dim", text: string) => string;
-
-function renderBlocks(tokens: readonly Token[], width: number, style: Style): string[] {
+function renderBlocks(tokens: readonly Token[], width: number): string[] {
   return tokens
     .filter(({ type }) => type !== "space" && type !== "html")
-    .map((token) => renderBlock(token, width, style));
+    .map((token) => renderBlock(token, width));
 }
 
-function renderBlock(token: Token, width: number, style: Style): string {
+function renderBlock(token: Token, width: number): string {
   switch (token.type) {
     case "heading": {
       const { depth, text } = token as Tokens.Heading;
-      const title = text.replaceAll("`", "");
-      return style("bold", depth === 1 ? title.toUpperCase() : title);
+      return `${"#".repeat(depth)} ${text.replaceAll("`", "")}`;
     }
     case "paragraph":
     case "text":
-      return wrap(renderInline(inlineOf(token), style), width).join("\n");
+      return wrap(renderInline(inlineOf(token)), width).join("\n");
     case "code":
       return indent((token as Tokens.Code).text, 4);
     case "list":
-      return renderList(token as Tokens.List, width, style);
+      return renderList(token as Tokens.List, width);
     case "table":
-      return renderTable(token as Tokens.Table, width, style);
+      return renderTable(token as Tokens.Table, width);
     default:
       throw new Error(`A page of the guide holds a block of the kind ${token.type}, which is not rendered`);
   }
 }
 
-function renderList({ items, ordered, start, loose }: Tokens.List, width: number, style: Style): string {
+function renderList({ items, ordered, start, loose }: Tokens.List, width: number): string {
   const lines = items.map((item, index) => {
     const mark = ordered ? `${Number(start) + index}. ` : "- ";
-    const blocks = renderBlocks(item.tokens, width - mark.length, style);
+    const blocks = renderBlocks(item.tokens, width - mark.length);
     return mark + indent(blocks.join(loose ? "\n\n" : "\n"), mark.length).slice(mark.length);
   });
   return lines.join(loose ? "\n\n" : "\n");
 }
 
 /** Wraps the cells of the widest columns until the table fits; shows the rows as a list if it cannot fit. */
-function renderTable({ header, rows }: Tokens.Table, width: number, style: Style): string {
-  const render = (cells: readonly Tokens.TableCell[]) =>
-    cells.map((cell) => renderInline(cell.tokens, style));
-  const titles = render(header).map((title) => style("bold", title));
+function renderTable({ header, rows }: Tokens.Table, width: number): string {
+  const render = (cells: readonly Tokens.TableCell[]) => cells.map((cell) => renderInline(cell.tokens));
+  const titles = render(header);
   const cells = rows.map(render);
   const widths = fitColumns([titles, ...cells], width - 2 * (titles.length - 1));
   if (widths === undefined) return renderRecords(titles, cells, width);
-  return [titles, ...cells].map((row) => renderRow(row, widths)).join("\n");
+  const rule = widths.map((each) => "-".repeat(each));
+  return [titles, rule, ...cells].map((row) => renderRow(row, widths)).join("\n");
 }
 
 function fitColumns(rows: readonly (readonly string[])[], width: number): number[] | undefined {
   const natural = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.map((row) => lengthOf(row[column] ?? ""))),
+    Math.max(...rows.map((row) => (row[column] ?? "").length)),
   );
   const longestWord = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.flatMap((row) => wordsOf(row[column] ?? "").map(lengthOf))),
+    Math.max(...rows.flatMap((row) => wordsOf(row[column] ?? "").map(({ length }) => length))),
   );
   const widths = [...natural];
   const sum = () => widths.reduce((total, each) => total + each, 0);
@@ -102,7 +92,7 @@ function renderRow(row: readonly string[], widths: readonly number[]): string {
   const height = Math.max(...columns.map(({ length }) => length));
   const lines = Array.from({ length: height }, (_, line) =>
     columns
-      .map((column, index) => pad(column[line] ?? "", widths[index] ?? 0))
+      .map((column, index) => (column[line] ?? "").padEnd(widths[index] ?? 0))
       .join("  ")
       .trimEnd(),
   );
@@ -128,18 +118,17 @@ function renderRecords(
   return records.join("\n");
 }
 
-function renderInline(tokens: readonly Token[], style: Style): string {
+function renderInline(tokens: readonly Token[]): string {
   return tokens
     .map((token) => {
       switch (token.type) {
         case "codespan":
-          return renderCode((token as Tokens.Codespan).text, style);
+          return renderCode((token as Tokens.Codespan).text);
         case "strong":
-          return style("bold", renderInline(inlineOf(token), style));
         case "em":
-          return style("italic", renderInline(inlineOf(token), style));
+          return renderInline(inlineOf(token));
         case "link":
-          return renderLink(token as Tokens.Link, style);
+          return renderLink(token as Tokens.Link);
         case "br":
           return " ";
         case "text":
@@ -152,17 +141,17 @@ function renderInline(tokens: readonly Token[], style: Style): string {
     .join("");
 }
 
-/** Renders code in a colour, or without styles in backticks. */
-function renderCode(text: string, style: Style): string {
-  return style("cyan", text.replaceAll(" ", NO_BREAK));
+/** Renders code in backticks. No line breaks at its blanks. */
+function renderCode(text: string): string {
+  return `\`${text.replaceAll(" ", NO_BREAK)}\``;
 }
 
 /** Renders a link to another page with the command that shows the page, and a link within the page as its text. */
-function renderLink({ href, tokens }: Tokens.Link, style: Style): string {
-  const text = renderInline(tokens, style);
+function renderLink({ href, tokens }: Tokens.Link): string {
+  const text = renderInline(tokens);
   const [, page] = /^([a-z-]+)\.md(?:#.*)?$/.exec(href) ?? [];
-  if (page !== undefined) return `${text} (${renderCode(`claviger guide ${page}`, style)})`;
-  return href.startsWith("#") || href === stripVTControlCharacters(text) ? text : `${text} (${href})`;
+  if (page !== undefined) return `${text} (${renderCode(`claviger guide ${page}`)})`;
+  return href.startsWith("#") || href === text ? text : `${text} (${href})`;
 }
 
 function inlineOf(token: Token): readonly Token[] {
@@ -177,16 +166,8 @@ function wordsOf(text: string): string[] {
 
 /** Breaks a text into lines at its blanks. Code that is longer than the width breaks at its own blanks. */
 function wrap(text: string, width: number): string[] {
-  const words = wordsOf(text).map((word) => (lengthOf(word) > width ? word.replaceAll(NO_BREAK, " ") : word));
+  const words = wordsOf(text).map((word) => (word.length > width ? word.replaceAll(NO_BREAK, " ") : word));
   return wrapText(words.join(" "), width).map(withBlanks);
-}
-
-function lengthOf(text: string): number {
-  return stripVTControlCharacters(text).length;
-}
-
-function pad(text: string, width: number): string {
-  return text + " ".repeat(Math.max(0, width - lengthOf(text)));
 }
 
 function indent(text: string, width: number): string {
