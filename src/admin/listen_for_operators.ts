@@ -4,7 +4,7 @@ import { isRefusal, type Refusal } from "../base/refusal.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 import { type OpenAdminAppOptions, openAdminApp } from "./open_admin_app.ts";
 
-export interface OperatorsListenerOptions
+interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
     Omit<OpenAdminAppOptions, "isLoopback" | "isTls"> {
   readonly platform: Platform;

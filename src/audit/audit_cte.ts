@@ -3,7 +3,7 @@ import type { Fragment, Sql } from "../database/mod.ts";
 import type { AuditAction } from "./actions.ts";
 import { type Actor, DOORS } from "./actor.ts";
 
-export interface AuditCte {
+interface AuditCte {
   readonly action: AuditAction;
   /** Who makes the change. The name can be a column of `from`, where the statement itself finds out who it is. */
   readonly actor: Omit<Actor, "name"> & { readonly name: string | Fragment };

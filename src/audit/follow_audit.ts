@@ -33,7 +33,7 @@ export interface AuditPart {
   readonly position: string;
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly filter?: AuditFilter;
   /** The most rows. */
   readonly limit: number;

@@ -15,7 +15,7 @@ import type { Clock } from "./clock.ts";
 import { escapeControls } from "./text/mod.ts";
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
-export type LogLevel = "info" | "warn" | "error";
+type LogLevel = "info" | "warn" | "error";
 export type LogFormat = "text" | "json";
 /**
  * Which successful requests have a line in the access log. Refusals, changes, slow and failed requests always have
@@ -37,7 +37,7 @@ export interface Log {
   error(message: string, fields?: LogFields, group?: LineGroup): void;
 }
 
-export interface LogOptions {
+interface LogOptions {
   readonly format: LogFormat;
   readonly clock: Clock;
   /** Writes finished lines with their newlines; to standard error by default. */

@@ -54,13 +54,13 @@ export type OperatorCode =
   | "MISDIRECTED_REQUEST";
 
 /** The code that only commands get: the data of the installation is lost or damaged, or may be, and a restore helps. */
-export type CommandCode = "DATA_LOST";
+type CommandCode = "DATA_LOST";
 
 /** Why a key is refused. Only operators see the reason; clients get the code. */
 export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
 
 /** The facts that some refusals have in addition to their sentence. */
-export interface RefusalDetails {
+interface RefusalDetails {
   readonly retryAfterSeconds?: number;
   readonly reason?: KeyFlaw;
   /** The fields of the request that are wrong, each with a sentence. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 
-export interface BoundedRequest {
+interface BoundedRequest {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;

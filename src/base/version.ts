@@ -25,7 +25,7 @@ export const ORIGINS = {
   image: "a container image",
   package: "a package",
 } as const;
-export type Origin = keyof typeof ORIGINS;
+type Origin = keyof typeof ORIGINS;
 
 /**
  * Tells how the program came to its host: as its source, as the plain executable, in a container image, or in a package.

@@ -10,7 +10,7 @@ import { readCommit } from "./commit.ts";
 import { glibcNeededBy, type Machine } from "./elf.ts";
 import { CHECKOUT } from "./parts.ts";
 
-export interface CompileOptions {
+interface CompileOptions {
   readonly outfile: string;
   readonly entry: string;
   /** The path that `packPostgres` returned. */

@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import type { Architecture } from "./debian_packages.ts";
 import { runTool } from "./run_tool.ts";
 
-export interface Image {
+interface Image {
   /** The name that container engines show, such as `claviger:0.4.0`. */
   readonly name: string;
   readonly architecture: Architecture;

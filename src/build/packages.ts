@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempDisposableSync, readFileSync, renameSync 
 import { dirname, join } from "node:path";
 import { CHECKOUT, type NpmPackage } from "./parts.ts";
 
-export interface FetchOptions {
+interface FetchOptions {
   /** The folder that keeps packages; `.cache/packages` by default. */
   readonly cache?: string;
   /** The digest to compare with; by default the one in `integrity.txt` or `bun.lock`. */

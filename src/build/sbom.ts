@@ -32,7 +32,7 @@ export interface ReleaseFile {
   readonly debian?: readonly DebianPackage[];
 }
 
-export interface SbomOptions {
+interface SbomOptions {
   readonly commit: string;
   readonly createdAtSeconds: number;
   readonly files: readonly ReleaseFile[];

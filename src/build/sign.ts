@@ -5,9 +5,9 @@ import { sha256Of } from "./digest.ts";
 import { runTool } from "./run_tool.ts";
 
 /** The purpose of the signature: OpenSSH refuses one for another purpose. `claviger guide verify` names it, too. */
-export const NAMESPACE = "claviger-release";
+const NAMESPACE = "claviger-release";
 
-export interface SignOptions {
+interface SignOptions {
   /** The names of the files in the folder. */
   readonly files: readonly string[];
   /**

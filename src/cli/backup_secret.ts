@@ -7,7 +7,7 @@ import type { Config, GivenSecret } from "../installation/config/mod.ts";
 import { findSecret } from "../installation/mod.ts";
 import { CommandRefused, orRefuse } from "./run.ts";
 
-export interface SecretPlan {
+interface SecretPlan {
   /** The text of the secret to write into the data folder. */
   readonly keep?: string;
   /** Whether the restore leaves out the data that the secret sealed. */

@@ -11,7 +11,7 @@ import { createPrinter, type Printer } from "./print.ts";
 import { type CommandContext, CommandRefused, type Opened, withDatabase } from "./run.ts";
 
 /** Adds a command, or a group of commands, to the program or to a group. */
-export type Definition = (parent: Command, invocation: Invocation) => void;
+type Definition = (parent: Command, invocation: Invocation) => void;
 
 interface Specification<Arguments extends Parameters, Options extends Parameters, Values, Context> {
   readonly name: string;

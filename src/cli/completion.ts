@@ -9,7 +9,7 @@ import { SETTINGS } from "../installation/config/mod.ts";
 import { PAGES } from "./guide/pages.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
-export type Shell = (typeof SHELLS)[number];
+type Shell = (typeof SHELLS)[number];
 
 /** Returns the completion script of a shell. */
 export function renderCompletion(program: Command, shell: Shell): string {

@@ -12,7 +12,7 @@ import {
 } from "../installation/config/mod.ts";
 
 /** A setting with the value in force and its source. */
-export interface EffectiveSetting {
+interface EffectiveSetting {
   readonly name: string;
   /** Empty if the setting has no value; secrets in it are masked. */
   readonly value: string;

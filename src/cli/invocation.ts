@@ -2,7 +2,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { Platform } from "../base/platform/mod.ts";
 
-export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
+type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
 
 export interface Invocation {
   readonly platform: Platform;

@@ -9,7 +9,7 @@ import type { Invocation } from "./invocation.ts";
 
 export type Notifier = ReturnType<typeof createNotifier>;
 
-export interface NotifierOptions extends Pick<Invocation, "env" | "platform"> {
+interface NotifierOptions extends Pick<Invocation, "env" | "platform"> {
   readonly log: Log;
   /** The process id of this process: the watchdog may be for another process. */
   readonly pid: number;

@@ -22,7 +22,7 @@ const STOP_LIMIT_MS = 9_900;
 const FORCE_LIMIT_MS = 1_500;
 const STATUS_INTERVAL_MS = 1_000;
 
-export interface Signals {
+interface Signals {
   /** Resolves with the name of the first signal that stops the service. */
   readonly stopped: Promise<string>;
   /** Called at a SIGHUP; returns false if the signal is to stop the service. */
@@ -58,7 +58,7 @@ export function listenForSignals({ untilSignal, onSignal, exitNow }: Invocation)
   return signals;
 }
 
-export interface RunOptions {
+interface RunOptions {
   readonly config: Config;
   readonly log: Log;
   readonly signals: Signals;

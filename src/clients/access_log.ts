@@ -22,7 +22,7 @@ export interface LoggedRoute {
   readonly isChange?: boolean;
 }
 
-export type AccessLog = (exchange: Exchange, outcome: Outcome, route: LoggedRoute) => void;
+type AccessLog = (exchange: Exchange, outcome: Outcome, route: LoggedRoute) => void;
 
 const SAMPLE = 100;
 

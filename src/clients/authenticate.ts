@@ -37,7 +37,7 @@ type AuthenticatorOptions = Pick<
   "directory" | "limiter" | "brand" | "trustedProxies" | "clock" | "sha256"
 >;
 
-export interface FoundKey {
+interface FoundKey {
   readonly hash: KeyHash;
   /** Null for a key that was never issued. */
   readonly record: KeyRecord | null;

@@ -14,7 +14,7 @@ import type { KeyRecord } from "../licensing/keys/mod.ts";
 import { hasTrailers, newHeaders, newJsonResponse, renderError, statusOf } from "../wire/mod.ts";
 
 /** The body of an answer that is a part of a file. */
-export interface FileBytes {
+interface FileBytes {
   readonly sizeBytes: number;
   /**
    * The bytes. The handler opens them, so an error there is answered, counted and logged as a failure. Null if
@@ -83,7 +83,7 @@ export class Exchange {
 /** How long a client should wait when the database does not answer: the service asks it four times a second. */
 const UNAVAILABLE_RETRY_SECONDS = 1;
 
-export interface ResponseOptions {
+interface ResponseOptions {
   /** The time by the wall clock. */
   readonly atMs: number;
   /** True if the connection is closed after this answer. */

@@ -24,7 +24,7 @@ import type { EndpointMetrics } from "./metrics/request_metrics.ts";
 import type { Operations } from "./operation.ts";
 
 /** The name of an endpoint in log and metrics. The endpoints of `UnlimitedEndpoint` have no rate limit. */
-export type Endpoint = LimitedEndpoint | UnlimitedEndpoint;
+type Endpoint = LimitedEndpoint | UnlimitedEndpoint;
 
 type UnlimitedEndpoint = "jwks" | "openapi" | "health";
 

@@ -29,7 +29,7 @@ import type { Sql } from "./sql.ts";
 
 export type Pool = ReturnType<typeof openPool>;
 
-export interface PoolOptions {
+interface PoolOptions {
   readonly servers: Servers;
   readonly maxConnections: number;
   /** The server cancels a statement that takes longer. */

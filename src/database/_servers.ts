@@ -8,7 +8,7 @@ import type { DatabaseUnavailable } from "./errors.ts";
 
 export type Servers = ReturnType<typeof createServers>;
 
-export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
+type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
 /** Creates the memory; at first the first server is taken for the primary. */
 export function createServers(targets: readonly Target[]) {

@@ -22,7 +22,7 @@ import { type DatabaseAddress, serversOf } from "./database_url.ts";
 import { DatabaseUnavailable, isLost, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
-export interface QueryOptions {
+interface QueryOptions {
   /** How long the caller waits; `deadlineMs` of the database by default. */
   readonly deadlineMs?: number;
   /**
@@ -58,7 +58,7 @@ export interface Database extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** 8 by default. */

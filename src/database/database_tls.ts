@@ -11,7 +11,7 @@ import type { DatabaseUrl } from "./database_url.ts";
  * - `unverified`: encrypted, but any server is accepted.
  * - `verified`: encrypted, and the server's certificate must be valid for the host of the address.
  */
-export type Protection = "plain" | "opportunistic" | "unverified" | "verified";
+type Protection = "plain" | "opportunistic" | "unverified" | "verified";
 
 /** Two differences from libpq: `verify-ca` also checks the host, and `allow` always encrypts, as `require` does. */
 const MODES: Readonly<Record<string, Protection>> = {

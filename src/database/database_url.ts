@@ -14,7 +14,7 @@ export type DatabaseAddress =
   | { readonly url: string; readonly servers?: Servers }
   | { readonly socketPath: string; readonly user: string; readonly database: string };
 
-export interface ServerAddress {
+interface ServerAddress {
   /** A name or an IP address; an IPv6 address without brackets. */
   readonly host: string;
   readonly port: number;

@@ -12,7 +12,7 @@
 import type { Clock } from "../base/clock.ts";
 import { DatabaseUnavailable } from "./errors.ts";
 
-export interface LookUpQueueOptions<Found> {
+interface LookUpQueueOptions<Found> {
   readonly clock: Clock;
   /** Finds what is stored for distinct texts, such as the hashes of keys, in one statement. */
   readonly find: (texts: readonly string[]) => Promise<ReadonlyMap<string, Found>>;

@@ -28,7 +28,7 @@ import type { Sql } from "./sql.ts";
 /** The files of `sql/`, in order, as text inside the program. */
 export const migrations: readonly Migration[] = readMigrations();
 
-export interface AppliedMigration {
+interface AppliedMigration {
   readonly number: number;
   readonly name: string;
   readonly checksum: string;
@@ -37,7 +37,7 @@ export interface AppliedMigration {
   readonly oldestProgram: number | null;
 }
 
-export interface MigrationStatus {
+interface MigrationStatus {
   readonly applied: readonly AppliedMigration[];
   readonly pending: readonly Migration[];
   /** Why this program must not touch the database; undefined when it may. */

@@ -29,7 +29,7 @@ import {
 import { type DatabaseAddress, nameOfDatabase, toDatabaseAddress } from "../database/mod.ts";
 import type { Config, GivenSecret } from "./config/mod.ts";
 
-export interface InstallationOptions
+interface InstallationOptions
   extends Pick<
     EmbeddedOptions,
     "platform" | "clock" | "log" | "holder" | "create" | "restores" | "isInterrupted"
@@ -100,7 +100,7 @@ function closeSecret({ config: { dataDir }, log }: InstallationOptions): void {
   }
 }
 
-export interface InstallationSecrets {
+interface InstallationSecrets {
   readonly secrets: Secrets;
   /** Removes a secret that was just generated and does not fit the database. */
   forget(): void;

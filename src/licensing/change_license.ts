@@ -22,7 +22,7 @@ import { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown
 /** A license, named by its own UUID or by the UUID of one of its keys. */
 export type LicenseName = { readonly licenseUuid: string } | { readonly keyUuid: string };
 
-export interface ChangedLicense {
+interface ChangedLicense {
   readonly licenseUuid: string;
   /** False if the license already had these values; then no row is written. */
   readonly isChanged: boolean;

@@ -18,7 +18,7 @@ export {
   updateAccount,
 } from "./accounts.ts";
 export { type Brand, createBrand } from "./brand.ts";
-export { type ChangedLicense, changeLicense, type LicenseName } from "./change_license.ts";
+export { changeLicense, type LicenseName } from "./change_license.ts";
 export { eraseAccount, markErasing } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
 export { findLicense } from "./find_license.ts";

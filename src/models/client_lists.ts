@@ -12,7 +12,7 @@ import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";
 import { MODEL_FIELDS } from "./model_fields.ts";
 
-export interface ModelQuery {
+interface ModelQuery {
   readonly tier: Tier;
   readonly accountUuid: string;
   readonly paradigm?: string | undefined;

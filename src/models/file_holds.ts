@@ -36,8 +36,6 @@ export interface Wanted {
   readonly isOver: () => boolean;
 }
 
-export type FileHolds = ReturnType<typeof createFileHolds>;
-
 /** A fetch in progress. */
 export interface FetchTurn {
   /** Counts the fetch for an hour, and tells the other processes how much room it needs. */

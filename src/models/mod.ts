@@ -30,7 +30,6 @@ export {
   type FoundModel,
   findRegistered,
   listRegistered,
-  type ModelVersion,
   type RegisteredModel,
 } from "./list_versions.ts";
 export {

@@ -9,7 +9,7 @@ import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { refuseOldProof, type Session } from "./sessions.ts";
 
 /** So many keys may be ended within an hour without a fresh proof. */
-export const MOST_ENDED = 10;
+const MOST_ENDED = 10;
 
 interface Ending {
   /** How many keys are to be ended. */

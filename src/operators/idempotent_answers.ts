@@ -15,7 +15,7 @@ import type { MadeKey, StoreAnswer, StoredAnswer } from "../licensing/keys/mod.t
 import { hashOf } from "./_secret_text.ts";
 
 /** A request that is carried out once, however often it is sent. */
-export interface RepeatableRequest {
+interface RepeatableRequest {
   /** The UUID of the token; renewing the token keeps it. */
   readonly tokenUuid: string;
   /** The header `Idempotency-Key`, as it was sent. */
@@ -24,7 +24,7 @@ export interface RepeatableRequest {
   readonly request: string;
 }
 
-export interface OnceOptions<Result> {
+interface OnceOptions<Result> {
   readonly secrets: Secrets;
   readonly now: Date;
   /** Carries the request out, with one statement that stores the answer, too. */

@@ -189,7 +189,7 @@ export async function setRole(
   return refuseChange(`change the role of ${name}`, known);
 }
 
-export interface RemovedOperator {
+interface RemovedOperator {
   /** How many sessions ended. */
   readonly sessions: number;
   /** The names of the tokens that the operator issued and that are not revoked. They still work. */

@@ -13,7 +13,7 @@ import type { Role } from "./scopes.ts";
 import { isLiveSession } from "./sessions.ts";
 
 /** A person at a provider. */
-export interface Identity {
+interface Identity {
   readonly issuer: string;
   readonly subject: string;
 }

@@ -10,7 +10,7 @@ import { SCOPES_OF_RESTRICTED, SCOPES_RULE } from "./scopes.ts";
 import { generateToken, type Token, type TokenColumns, tokenColumns, toToken } from "./tokens.ts";
 
 /** `disabled`: restored from a backup, until it is resumed. `expired` tokens can be renewed; `revoked` is final. */
-export type TokenState = "active" | "disabled" | "expired" | "revoked";
+type TokenState = "active" | "disabled" | "expired" | "revoked";
 
 export interface ListedToken extends Omit<Token, "uuid"> {
   readonly state: TokenState;
@@ -43,7 +43,7 @@ function stateOf(sql: Sql, now: Date): Fragment {
   return sql`case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end`;
 }
 
-export interface RenewedToken {
+interface RenewedToken {
   readonly token: string;
   readonly state: TokenState;
   /** The expiry before and after; null for none. */
@@ -135,7 +135,7 @@ export async function resumeToken(database: Database, name: string, by: By): Pro
   return change.state === "revoked" ? refuseForGood(cannot) : change;
 }
 
-export interface TokenChange {
+interface TokenChange {
   /** The state before the change. */
   readonly state: TokenState;
   readonly isChanged: boolean;

@@ -4,12 +4,12 @@ import type { Clock } from "../base/clock.ts";
 import type { Log } from "../base/log.ts";
 
 /** Ends by the deadline; unfinished work is cut off then. */
-export interface Stoppable {
+interface Stoppable {
   stop(deadlineMs: number): Promise<void>;
 }
 
 /** A part that runs in the background. */
-export interface BackgroundPart extends Stoppable {
+interface BackgroundPart extends Stoppable {
   start(): Promise<void>;
 }
 
@@ -17,7 +17,7 @@ export interface BackgroundPart extends Stoppable {
  * How long a stop waits for a part: a number of milliseconds; with `drain`, until the end of the drain; with `own`,
  * without a limit, because the part itself keeps the deadline.
  */
-export type StopLimit = number | "drain" | "own";
+type StopLimit = number | "drain" | "own";
 
 /** The started parts, which stop in the reverse order. */
 export type StopOrder = ReturnType<typeof createStopOrder>;

@@ -9,7 +9,7 @@
 import type { Arrival, Claim, EventOutcome, UsageEvent } from "./event.ts";
 import { findDifference } from "./event_digest.ts";
 
-export interface ClaimsOptions {
+interface ClaimsOptions {
   /** Queues an event for its commit; it counts as waiting until a batch takes it. */
   readonly enqueue: (event: UsageEvent, arrival: Arrival) => Promise<EventOutcome>;
   /** Called for an event that waits no more and was not queued. */

@@ -4,7 +4,7 @@
  */
 import type { EventQueue, QueuedEvent } from "./_event_queue.ts";
 
-export interface CommitScheduleOptions {
+interface CommitScheduleOptions {
   readonly queue: EventQueue;
   /** Commits a batch. `release` is called when the database has committed it, before its events are answered. */
   readonly commit: (batch: readonly QueuedEvent[], release: () => void) => Promise<void>;

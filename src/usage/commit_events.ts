@@ -42,7 +42,7 @@ export interface CommittedBatch {
   readonly known: readonly KnownEvent[];
 }
 
-export interface CommitOptions {
+interface CommitOptions {
   readonly processUuid: string;
   readonly deadlineMs: number;
 }

@@ -1,10 +1,10 @@
 /** A usage event as it is stored: checked, with its identifier, its key, and the license that is charged. */
 
 export const EVENT_TYPES = ["inference", "model_load", "error"] as const;
-export type EventType = (typeof EVENT_TYPES)[number];
+type EventType = (typeof EVENT_TYPES)[number];
 
 export const INFERENCE_TYPES = ["batch", "streaming"] as const;
-export type InferenceType = (typeof INFERENCE_TYPES)[number];
+type InferenceType = (typeof INFERENCE_TYPES)[number];
 
 export interface UsageEvent {
   readonly uuid: string;

@@ -29,7 +29,7 @@ export interface EventGathering {
   readonly longCommitMs?: number;
 }
 
-export interface EventWriterOptions extends EventGathering, Omit<BatchCommitsOptions, "turnedAwayFor"> {}
+interface EventWriterOptions extends EventGathering, Omit<BatchCommitsOptions, "turnedAwayFor"> {}
 
 export interface EventWriter {
   /**

@@ -46,7 +46,7 @@ export function renderUsage(use: MonthOfUse, month: Month) {
   return renderFields(USAGE_FIELDS, { use, month });
 }
 
-export type UsageRow = ReturnType<typeof renderUsage>;
+type UsageRow = ReturnType<typeof renderUsage>;
 
 /** Returns the row for people: without null. */
 export function toUsageCells(row: UsageRow) {

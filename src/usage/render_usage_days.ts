@@ -14,10 +14,10 @@ export const USAGE_DAYS_CONDITIONS = {
   by: condition("how the use of a day is divided", USAGE_NAMES, { as: "what" }),
 } as const;
 
-export type UsageName = (typeof USAGE_NAMES)[number];
+type UsageName = (typeof USAGE_NAMES)[number];
 
 /** Days as `2026-11-20`, both included. */
-export interface Period {
+interface Period {
   readonly from: string;
   readonly to: string;
   /** Undefined for one sum a day. */

@@ -11,7 +11,7 @@ import {
 } from "../database/mod.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 
-export interface DayOfUse {
+interface DayOfUse {
   /** `2026-11-20`. */
   readonly day: string;
   readonly used: number;

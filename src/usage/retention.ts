@@ -16,7 +16,7 @@ import type { Database } from "../database/mod.ts";
 import type { TaskContext } from "../database/upkeep/mod.ts";
 import { PARTITION_LOCK } from "./partitions.ts";
 
-export interface RetireOptions extends Pick<TaskContext, "clock" | "isStopping"> {
+interface RetireOptions extends Pick<TaskContext, "clock" | "isStopping"> {
   readonly keptMonths: number;
   /** Called with the first day of each month that was dropped. */
   readonly onDropped: (firstDay: string) => void;

@@ -2,7 +2,7 @@
 import type { Database } from "../database/mod.ts";
 import type { Tier } from "../licensing/mod.ts";
 
-export interface DayOfAll {
+interface DayOfAll {
   /** `2026-11-20`. */
   readonly day: string;
   /** The tier of the licenses at the end of the day; for today, at the time of use. */
@@ -13,7 +13,7 @@ export interface DayOfAll {
 }
 
 /** Use that was imported with keys: its day is unknown. */
-export interface ImportOfAll extends Omit<DayOfAll, "day"> {
+interface ImportOfAll extends Omit<DayOfAll, "day"> {
   /** `2026-11`. */
   readonly month: string;
 }

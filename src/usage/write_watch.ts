@@ -12,7 +12,7 @@ import { type Database, refusedWrite, tryDisk } from "../database/mod.ts";
 
 export type WriteWatch = ReturnType<typeof watchWrites>;
 
-export interface WriteWatchOptions {
+interface WriteWatchOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Log;

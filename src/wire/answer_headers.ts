@@ -19,7 +19,7 @@ const COMMON = {
   "Keep-Alive": `timeout=${ANNOUNCED_IDLE_SECONDS}`,
 };
 
-export interface HeadersOptions {
+interface HeadersOptions {
   /** The identifier of the request, `req_…`. */
   readonly id: string;
   /** The state of the window that counted the request; without a limit it is not shown. */
@@ -28,7 +28,7 @@ export interface HeadersOptions {
   readonly atMs: number;
 }
 
-export interface JsonResponseOptions extends HeadersOptions {
+interface JsonResponseOptions extends HeadersOptions {
   readonly status: number;
 }
 

@@ -13,7 +13,7 @@ export interface ChangeableStep {
   readonly uid: number | undefined;
 }
 
-export interface PathOptions {
+interface PathOptions {
   readonly isTrusted: (uid: number) => boolean;
   /** Whether the path leads to a folder that exists, in which nobody else may write either. */
   readonly isFolder?: boolean;

@@ -12,7 +12,7 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
-export interface ClientSource {
+interface ClientSource {
   /** The address of the socket's peer; undefined when the runtime does not know it. */
   readonly peer: string | undefined;
   /** The value of `X-Forwarded-For`, several lines joined by commas. */
@@ -23,7 +23,7 @@ export interface ClientSource {
 /** Networks whose `X-Forwarded-For` is believed. */
 export type TrustedProxies = readonly (readonly [network: Address, prefixLength: number])[];
 
-export type ParsedProxies =
+type ParsedProxies =
   | { readonly ok: true; readonly proxies: TrustedProxies }
   | { readonly ok: false; readonly error: string };
 

@@ -23,7 +23,7 @@ const NEARLY_CROWDED_SHARE = 0.9;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 /** The bound that is reached, if any. */
-export type Begun = "begun" | "sender full" | "sender crowds others" | "all full";
+type Begun = "begun" | "sender full" | "sender crowds others" | "all full";
 
 export class InFlight {
   readonly #perSender: number;

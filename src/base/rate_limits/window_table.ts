@@ -74,7 +74,7 @@ export interface Sender {
 }
 
 /** A sender's window with its place in the list. */
-export class HeldWindow extends SlidingWindow {
+class HeldWindow extends SlidingWindow {
   readonly key: string;
   /** The table that holds the window; undefined after it was dropped. */
   holder: WindowTable | undefined = undefined;

@@ -11,7 +11,7 @@ import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 
 export type RootSecret = KeyObject;
 
-export type ParsedRootSecret =
+type ParsedRootSecret =
   | { readonly ok: true; readonly rootSecret: RootSecret }
   | { readonly ok: false; readonly error: string };
 

@@ -1,7 +1,7 @@
 /** Renders and reads the lines of comma-separated values. Source: RFC 4180. */
 
 /** Renders one line. No cell is a formula for a spreadsheet. */
-export function toCsvLine(cells: readonly (string | number)[]): string {
+function toCsvLine(cells: readonly (string | number)[]): string {
   return `${cells.map(toCell).join(",")}\r\n`;
 }
 

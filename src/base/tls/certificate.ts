@@ -6,7 +6,7 @@ import { isRefusal } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
 import { type LoadedCertificate, loadCertificate, type TlsFiles, tlsWarning } from "./tls_files.ts";
 
-export interface CertificateOptions {
+interface CertificateOptions {
   /** The files that a reload reads again. */
   readonly files: TlsFiles;
   /** The listeners that use the certificate. */

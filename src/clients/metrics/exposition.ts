@@ -5,7 +5,7 @@
  */
 import type { HistogramCounts } from "../../base/histogram.ts";
 
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 type Value = number | HistogramCounts;
 

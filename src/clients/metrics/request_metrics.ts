@@ -39,7 +39,7 @@ const INDEXES = new Map<number | string, number>(
   ),
 );
 
-export interface OutcomeCount {
+interface OutcomeCount {
   readonly status: number;
   /** The code of the refusal; `OK` for a success, `UNHEALTHY` for the 503 of health. */
   readonly code: string;

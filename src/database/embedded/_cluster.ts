@@ -36,7 +36,7 @@ export function readClusterMajor(cluster: string): string | undefined {
   }
 }
 
-export interface InitialiseOptions {
+interface InitialiseOptions {
   readonly cluster: string;
   readonly binaries: Binaries;
   readonly account: ClusterUser | undefined;

@@ -11,7 +11,7 @@ const LIMIT_BYTES = 256;
 
 export type HolderKind = "serve" | "command";
 
-export interface Holder {
+interface Holder {
   readonly kind: HolderKind;
   readonly pid: number;
   /** While this is `starting`, a server that answers in the folder may be an old one, which is about to be stopped. */

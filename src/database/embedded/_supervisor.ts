@@ -28,7 +28,7 @@ const GONE_MS = 60_000;
 /** How long a failed start waits for the last lines of the server. */
 const LAST_LINES_MS = 1_000;
 
-export interface SuperviseOptions extends Omit<PostmasterOptions, "isStopping" | "onDamage" | "cluster"> {
+interface SuperviseOptions extends Omit<PostmasterOptions, "isStopping" | "onDamage" | "cluster"> {
   readonly layout: Layout;
   readonly isInterrupted: () => boolean;
 }

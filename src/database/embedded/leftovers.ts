@@ -14,7 +14,7 @@ import type { Clock } from "../../base/clock.ts";
 import { hasCode } from "../../base/system_error.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 
-export interface StopLeftoversOptions {
+interface StopLeftoversOptions {
   /** PGDATA. The caller must hold the lock of the data folder. */
   readonly cluster: string;
   readonly clock: Clock;

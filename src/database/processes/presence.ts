@@ -18,7 +18,7 @@ import {
 } from "../mod.ts";
 import type { ServingProcess } from "./list_processes.ts";
 
-export interface PresenceOptions {
+interface PresenceOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly address: DatabaseAddress;

@@ -13,7 +13,7 @@ import type { TaskContext, UpkeepTask } from "./task.ts";
 
 export type Upkeep = ReturnType<typeof createUpkeep>;
 
-export interface UpkeepOptions {
+interface UpkeepOptions {
   readonly address: DatabaseAddress;
   readonly clock: Clock;
   readonly log: Log;

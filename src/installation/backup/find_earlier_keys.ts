@@ -3,7 +3,7 @@ import { installationOf } from "./format.ts";
 import { countSavedKeys, type FoundBackup, findUnknown, listBackups } from "./list_backups.ts";
 
 /** A backup with keys that may be of this installation, from before its data was lost. */
-export interface EarlierKeys extends FoundBackup {
+interface EarlierKeys extends FoundBackup {
   /** Undefined if a backup of an earlier format does not tell. */
   readonly count: number | undefined;
 }

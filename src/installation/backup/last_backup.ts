@@ -37,7 +37,7 @@ export async function findLastBackup(
   return row;
 }
 
-export interface TakenBackup {
+interface TakenBackup {
   readonly takenAt: Date;
   readonly isVerified: boolean;
   /** How many model files it should have and does not; null if it was taken of the tables alone. */

@@ -38,7 +38,7 @@ import type { Watch } from "./progress.ts";
  * A section of a backup, in the order of the file. No section is proven correct before `sums` has arrived. Read the
  * content of a section before you ask for the next section, because its unread rest is skipped.
  */
-export type Section =
+type Section =
   | { readonly kind: "head"; readonly head: Head }
   | { readonly kind: "secret"; readonly text: string }
   /** All tables in the order of the head, including tables without rows. */

@@ -292,7 +292,7 @@ function requestLimit(standard: string, path: string) {
 }
 
 /** A setting as the manual and a refusal describe it. */
-export interface Setting extends SettingRule<unknown>, Required<Description> {
+interface Setting extends SettingRule<unknown>, Required<Description> {
   readonly name: string;
 }
 

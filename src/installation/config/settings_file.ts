@@ -5,7 +5,7 @@ import { readBounded, UnreadableFile } from "./bounded_file.ts";
 import { SettingError } from "./setting_error.ts";
 import { describeUnknown, findSetting } from "./settings.ts";
 
-export interface SettingsFileSource {
+interface SettingsFileSource {
   /** By default `/etc/claviger/claviger.env`, if it exists. */
   readonly envFile?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -13,7 +13,7 @@ export interface SettingsFileSource {
   readonly unitFiles?: readonly string[] | undefined;
 }
 
-export interface FileSetting {
+interface FileSetting {
   readonly value: string;
   readonly path: string;
   /** File and line, as text for messages. */

@@ -17,7 +17,7 @@ export interface HealthAnswer {
   readonly isCertificate?: boolean;
 }
 
-export interface AskOptions {
+interface AskOptions {
   /** The certificates to trust, as PEM; by default those of the system. */
   readonly ca?: string;
   /** Accepts any certificate, for calls within one machine that only ask whether a service answers. */
@@ -42,7 +42,7 @@ export async function askHealth(url: URL, options: AskOptions): Promise<HealthAn
   return "error" in answer ? { isHealthy: false, ...answer } : toAnswer(answer.httpStatus, answer.text);
 }
 
-export type HttpAnswer =
+type HttpAnswer =
   | { readonly httpStatus: number; readonly text: string }
   | { readonly error: string; readonly isCertificate?: boolean };
 

@@ -36,7 +36,7 @@ import {
   warn,
 } from "./finding.ts";
 
-export interface HostContext {
+interface HostContext {
   readonly config: Config;
   readonly clock: Clock;
   /** The address and certificate that the running service itself has noted in the data folder. */

@@ -1,6 +1,6 @@
 import type { Database } from "../../database/mod.ts";
 
-export interface DatabaseFacts {
+interface DatabaseFacts {
   /** The version of the server, such as `18.4`. */
   readonly version: string;
   readonly sizeBytes: number;

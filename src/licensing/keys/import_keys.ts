@@ -120,7 +120,7 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   };
 }
 
-export interface ImportOptions extends By {
+interface ImportOptions extends By {
   /**
    * Returns the CTE that writes the month's use from a relation `line` with `license_id` and `used`: another room
    * owns that table.

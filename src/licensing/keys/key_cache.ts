@@ -14,7 +14,7 @@ import type { Clock } from "../../base/clock.ts";
 import { hasSameRest, type KeyHash, renderKeyHash } from "./key_hash.ts";
 import { isNewer, type KeyRecord, type UsageCount, updateUsedCount } from "./key_record.ts";
 
-export interface KeyCacheOptions {
+interface KeyCacheOptions {
   readonly clock: Clock;
   /** The most keys to keep. */
   readonly maxKeys: number;

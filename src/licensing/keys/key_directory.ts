@@ -18,8 +18,7 @@ import { createLastUse } from "./last_use.ts";
 import { createPulse, type Pulse, type PulseOptions, TRUST_MS } from "./pulse.ts";
 import { createRefusalCounts } from "./refusal_counts.ts";
 
-export interface KeyDirectoryOptions
-  extends Pick<PulseOptions, "database" | "clock" | "log" | "processUuid"> {
+interface KeyDirectoryOptions extends Pick<PulseOptions, "database" | "clock" | "log" | "processUuid"> {
   /** The database for the pulse: a separate connection, so that the pulse does not wait behind other statements. */
   readonly pulseDatabase?: Database;
   /** The most keys to keep in memory. */

@@ -52,7 +52,7 @@ export const KEY_SORTS = [
   "most_used",
   "latest_used",
 ] as const;
-export type KeySort = (typeof KEY_SORTS)[number];
+type KeySort = (typeof KEY_SORTS)[number];
 
 /** Returns the order as a filter; that of a stored order comes from its stored list. */
 export function toOrder(sort: KeySort): Pick<KeyFilter, "by" | "newestFirst"> {

@@ -41,7 +41,6 @@ export {
   KEY_POSITION,
   KEY_SORTS,
   type KeyFilter,
-  type KeySort,
   positionOf,
   toOrder,
 } from "./key_filter.ts";

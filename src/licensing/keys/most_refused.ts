@@ -7,7 +7,7 @@ import { type KeySummary, listKeys } from "./list_keys.ts";
 const MOST_READ = 30_000;
 
 /** A time with refusals for too many requests. */
-export interface RefusedTime {
+interface RefusedTime {
   readonly from: Date;
   readonly to: Date;
   /** The number of all refusals for too many requests in this time. */

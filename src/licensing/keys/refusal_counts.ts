@@ -14,7 +14,7 @@ import { createWaitingRows, createWriteBehind, type Database, toTextArray } from
 import type { KeyRecord } from "./key_record.ts";
 import { createRequestWatch } from "./too_many_requests.ts";
 
-export interface RefusalCountsOptions {
+interface RefusalCountsOptions {
   readonly database: Database;
   readonly clock: Clock;
   /** The time between two writes; 10 s by default: support asks the customer to try again, and then looks. */

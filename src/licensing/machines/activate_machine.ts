@@ -5,7 +5,7 @@ import { redactKeys } from "../../base/secrets/mod.ts";
 import type { Database, Fragment, Sql } from "../../database/mod.ts";
 import { type MachineName, toStoredFingerprint } from "./fingerprint.ts";
 
-export interface Activation {
+interface Activation {
   readonly keyUuid: string;
   readonly machine: MachineName;
   /** Texts for people, stored without keys; without them the earlier ones stay. */
@@ -15,7 +15,7 @@ export interface Activation {
   readonly now: Date;
 }
 
-export interface ActivatedMachine {
+interface ActivatedMachine {
   /** Null if the license has no limit: then nothing is stored. */
   readonly uuid: string | null;
   /** When the seat ends without a heartbeat; null if only a release ends the activation. */

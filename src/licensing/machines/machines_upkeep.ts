@@ -1,7 +1,7 @@
 import { deleteInBatches, type TaskContext, type UpkeepTask } from "../../database/upkeep/mod.ts";
 
 /** For how many days a machine is kept after its place ended. */
-export const ENDED_KEPT_DAYS = 90;
+const ENDED_KEPT_DAYS = 90;
 const MOST_A_RUN = 10_000;
 
 /** Runs seldom: machines that hold no place have no effect. */

@@ -6,7 +6,7 @@
  * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once. The
  * upkeep only notes ends that have passed, so it needs no lock.
  */
-export { type Activation, activateMachine, toMachineId } from "./activate_machine.ts";
+export { activateMachine, toMachineId } from "./activate_machine.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export { countMachines, findMachine, listMachines, type MachineSummary } from "./list_machines.ts";
 export { MACHINE_FIELDS, renderMachine } from "./machine_fields.ts";

@@ -3,7 +3,7 @@ import { type Verified, verifySignature } from "./jws.ts";
 /** How far the signer's clock may be ahead of this clock. */
 const TOLERANCE_SECONDS = 300;
 
-export type Checked = Verified & { readonly why?: string };
+type Checked = Verified & { readonly why?: string };
 
 /**
  * Verifies a license as a client must: signature, audience and times. Returns the license claims and, if the

@@ -62,7 +62,7 @@ export interface SignedLicense {
 
 export type LicenseSigner = ReturnType<typeof createLicenseSigner>;
 
-export interface LicenseSignerOptions {
+interface LicenseSignerOptions {
   readonly database: Database;
   readonly brand: Brand;
   /** The address at which clients reach the service; undefined if it is not set. */
@@ -208,7 +208,7 @@ function refuseExport(
   return refuse("CONFLICT", `Cannot ${what}: ${taken}; release a machine, or give the license more places`);
 }
 
-export type LicenseClaims = ReturnType<typeof toClaims>;
+type LicenseClaims = ReturnType<typeof toClaims>;
 
 /** Returns the license claims. Times are Unix seconds, unless their names end in `_at`. */
 function toClaims(

@@ -18,7 +18,7 @@ import { generateKeyPair, type NewKeyPair, openPrivateKey } from "./jws.ts";
 /** The purpose for which private keys are sealed. */
 const PURPOSE = "license-signing-key";
 
-export type SigningKeyState = "signing" | "successor" | "old" | "retired";
+type SigningKeyState = "signing" | "successor" | "old" | "retired";
 
 export interface SigningKey {
   readonly kid: string;
@@ -77,7 +77,7 @@ export async function ensureSigningKeys(database: Database, { secrets, now }: Si
   return { isMade: made !== undefined, replacesEarlier: made?.replacesEarlier ?? false };
 }
 
-export interface Rotation {
+interface Rotation {
   /** The signing key from now on: the successor until now. */
   readonly kid: string;
   readonly previous: string;

@@ -24,7 +24,7 @@ export interface LoginState {
   readonly isFresh: boolean;
 }
 
-export interface ProvenPerson {
+interface ProvenPerson {
   readonly issuer: string;
   readonly subject: string;
   readonly wantedName: string;

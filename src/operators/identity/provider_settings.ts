@@ -2,7 +2,7 @@ import type { ParsingRule } from "../../base/rule.ts";
 import { ROLES, type Role } from "../mod.ts";
 
 /** People in the group have the role. */
-export interface RoleGroup {
+interface RoleGroup {
   readonly role: Role;
   readonly group: string;
 }

@@ -9,7 +9,7 @@ export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
 export type ActivityName = (typeof ACTIVITY_NAMES)[number];
 
 export const ACTIVITY_STEPS = ["hour", "day", "month"] as const;
-export type ActivityStep = (typeof ACTIVITY_STEPS)[number];
+type ActivityStep = (typeof ACTIVITY_STEPS)[number];
 
 export interface ActivityQuery {
   /** The first hour, day or month is the one that contains this instant. */

@@ -13,7 +13,7 @@ import type { Clock } from "../../base/clock.ts";
 import { createWaitingRows, createWriteBehind, type Database } from "../../database/mod.ts";
 import { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
 
-export interface ActivityWriterOptions {
+interface ActivityWriterOptions {
   readonly database: Pick<Database, "query">;
   readonly clock: Clock;
   /** Reads the counters. Two of them may have the same endpoint, code and reason. */

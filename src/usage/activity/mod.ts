@@ -10,7 +10,6 @@ export {
   ACTIVITY_STEPS,
   type ActivityName,
   type ActivityQuery,
-  type ActivityStep,
   completeQuery,
   goBack,
   stepsOf,

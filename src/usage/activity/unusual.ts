@@ -20,7 +20,7 @@ const FACTOR = 2;
 /** After this time every process has added its counts of an hour. */
 const SETTLED_MS = 120_000;
 
-export interface UnusualOptions {
+interface UnusualOptions {
   readonly hours: readonly Date[];
   /** The first hour of the table: before it nothing was counted. Undefined for an empty table. */
   readonly firstHour: Date | undefined;

@@ -15,7 +15,7 @@ import { FIGURES, type Figures, readFigures } from "./figures.ts";
 
 export type FigureComputer = ReturnType<typeof createFigureComputer>;
 
-export interface FigureComputerOptions {
+interface FigureComputerOptions {
   readonly address: DatabaseAddress;
   readonly clock: Clock;
   readonly log: Log;

@@ -62,7 +62,7 @@ describe("findSystemUser()", () => {
   });
 });
 
-describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a folder that root owns,", () => {
+describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a folder of root,", () => {
   function account() {
     const dataDir = join(folder, "data");
     mkdirSync(dataDir);

@@ -28,7 +28,7 @@ export interface Call {
   readonly idempotencyKey: string;
 }
 
-export interface Success extends Omit<DescribedAnswer, "schema"> {
+interface Success extends Omit<DescribedAnswer, "schema"> {
   /** 200 by default. */
   readonly status?: 200 | 201;
   readonly schema: v.GenericSchema;
@@ -40,14 +40,11 @@ export function titled<Entries extends v.ObjectEntries>(title: string, entries: 
 }
 
 /** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */
-export type Result = object | Response | Refusal;
+type Result = object | Response | Refusal;
 
 /** What a route takes, answers and does. */
-export interface Operation<
-  Path extends object = object,
-  Query extends Fields = Fields,
-  Body extends Fields = Fields,
-> extends Pick<DescribedOperation, "id" | "others">,
+interface Operation<Path extends object = object, Query extends Fields = Fields, Body extends Fields = Fields>
+  extends Pick<DescribedOperation, "id" | "others">,
     Pick<DescribedOperation["about"], "summary" | "description"> {
   /** Reads what the path names. `run` gets it with the call. */
   readonly path?: PathReader<Path>;

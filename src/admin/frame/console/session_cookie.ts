@@ -77,7 +77,7 @@ function digitsOf(cookie: string, options: AdminOptions): string | undefined {
 }
 
 /** Returns the operator of a session as the audit log names it. */
-export function actorOf(c: Context<AdminEnv>, { operator }: Pick<Session, "operator">): Actor {
+function actorOf(c: Context<AdminEnv>, { operator }: Pick<Session, "operator">): Actor {
   return { kind: "operator", name: operator, request: c.get("requestId"), address: c.get("address") };
 }
 

@@ -13,7 +13,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { basename, dirname, join } from "node:path";
 import { BUILT_POSTGRES, type PostgresOrigin } from "../../version.ts";
 
-export interface PackOptions {
+interface PackOptions {
   /** The zstd level, 1 to 22. Level 3 takes 0.3 s, level 19 takes 20 s and gives a fifth less. */
   readonly level: number;
   /**
@@ -174,7 +174,7 @@ function readFiles(folder: string, sources: ReadonlyMap<string, string>): Files 
 }
 
 /** Returns the target of each link of the package, both relative to its `native` folder. */
-export function readLinks(native: string): Map<string, string> {
+function readLinks(native: string): Map<string, string> {
   const list: unknown = JSON.parse(readFileSync(join(native, "pg-symlinks.json"), "utf8"));
   if (!Array.isArray(list)) throw new Error("Cannot pack PostgreSQL: pg-symlinks.json is not a list");
   const inside = (path: string) => path.replace(/^native\//, "");

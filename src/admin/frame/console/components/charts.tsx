@@ -15,7 +15,7 @@ import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { numeric, Table } from "./table.tsx";
 
 /** A mark that needs no color: a triangle that points in this direction, and a word. */
-export interface Mark {
+interface Mark {
   readonly points: "up" | "down";
   readonly word: string;
 }

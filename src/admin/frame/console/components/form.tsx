@@ -86,7 +86,7 @@ export function TextField({ value, type = "text", required, inputmode, ...field 
   );
 }
 
-export interface Option {
+interface Option {
   readonly value: string;
   readonly label: string;
 }

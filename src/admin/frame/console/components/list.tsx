@@ -5,7 +5,7 @@ import { counted, renderCount } from "../../../../base/render_count.ts";
 import { MOST_COUNTED } from "../../../../database/mod.ts";
 
 /** Rows of a page. */
-export const ROWS = 50;
+const ROWS = 50;
 
 /** The rows that meet the conditions of a list. */
 export interface Readable<Row> {
