@@ -51,7 +51,7 @@ const WRONG_PARAMETER = /^(42601|42704|22023)$/;
 
 /**
  * The codes with which the PostgreSQL inside refuses a connection because of its data: its user, its database or its
- * catalogue is damaged. Nothing but the data has them there.
+ * catalogue is damaged. There only damaged data causes these codes.
  */
 const DAMAGED_INSIDE = /^(XX000|22023|28000|3D000|58P01)$/;
 

@@ -33,7 +33,7 @@ export function listOptions(kind: IdKind) {
 
 type Camel<Name> = Name extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<Camel<Rest>>}` : Name;
 
-/** A condition that is asked for or not becomes an option without a value. */
+/** A condition without a value, which is only asked for or not, becomes an option without a value. */
 type OptionOf<Of> =
   Of extends Condition<typeof YES> ? Parameter<boolean> : Parameter<ConditionValue<Of> | undefined>;
 
@@ -105,7 +105,7 @@ export async function* whileRead<Part>(
 
 interface RowsOptions<Row> extends RowForms<Row> {
   readonly limit: number;
-  /** The rows that are left out. */
+  /** What the rows are called that are left out: `more rows` by default. */
   readonly further?: string;
   /** How to see them, besides with a higher limit. */
   readonly next?: (last: Row) => string;

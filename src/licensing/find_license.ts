@@ -24,12 +24,12 @@ interface Row extends Places {
   readonly keys: readonly { uuid: string; mode: KeyMode; state: ListedState }[];
 }
 
-/** A license gets another key by each rotation, so their number has no bound. */
+/** Each rotation adds a key to the license, so the number of its keys has no bound. */
 export const MAX_KEYS = 100;
 
 /**
- * Finds a license by its UUID, with its account, its keys and the use of the month of `now`; undefined if there is no such
- * license, or none with a key that the restriction allows.
+ * Finds a license by its UUID, with its account, its keys and the use of the month of `now`. Undefined if there is no such
+ * license, or if the restriction allows none of its keys.
  */
 export async function findLicense(
   database: Database,

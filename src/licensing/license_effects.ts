@@ -117,7 +117,7 @@ export function renderBefore(before: LicenseValues, after: LicenseValues) {
   return Object.fromEntries(entries) as Partial<typeof was>;
 }
 
-/** Refuses an earlier end for which nobody asked in so many words; `what` is what cannot be done, such as `renew license`. */
+/** Refuses an earlier end that nobody has asked for expressly. `what` is the refused action, such as `renew license`. */
 export function refuseEarlierEnd(
   what: string,
   { from, to }: { readonly from: Date | null; readonly to: Date },

@@ -60,7 +60,7 @@ export interface Service {
    */
   readonly reload: (() => Promise<void>) | undefined;
   readonly isAlive: KeyDirectory["isAlive"];
-  /** Resolves when the service has to end because its data is gone or damaged, to the reason; otherwise never. */
+  /** Resolves to the reason when the service has to end because its data is gone or damaged; otherwise never. */
   readonly ending: Promise<Refusal>;
   readonly stop: StopOrder["stop"];
 }

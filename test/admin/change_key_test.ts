@@ -25,7 +25,7 @@ async function auditOf(key: { readonly id: string }) {
 }
 
 describe("GET /admin/v1/keys/{id} and POST /admin/v1/keys/find", () => {
-  test("show the key without the key itself", async () => {
+  test("show the data of the key without its text", async () => {
     const key = await admin.issue({ externalId: "shown-1", tier: "enterprise", expiresAt: NEVER_EXPIRES });
     const shown = await admin.call("GET", `/keys/${key.id}`);
     expect([shown.status, shown.body]).toMatchObject([

@@ -20,8 +20,9 @@ import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
 import { ErasureNotice, findNamed, readErasedMonth } from "./erasure.tsx";
 
-/** The newest keys that the page looks at, and those of them that it shows, so that the actions are near the top. */
+/** How many keys the page reads, the newest first. */
 const MAX_KEYS = 50;
+/** How many keys the page shows: few, so that the actions below them are near the top. */
 const MAX_SHOWN = 10;
 /**
  * With more keys the page does not add up their use of a year, because that takes too long: each license has a row in

@@ -20,7 +20,7 @@ const SOON_MS = 14 * DAY_MS;
 /** The most tokens of the page: it shows those that expire first. */
 const MOST_TOKENS = 50;
 
-/** Returns what expires, the first expiry first. Tokens that were revoked, or expired a month ago, are left out. */
+/** Returns what expires, the first expiry first. Tokens that were revoked, or expired over 30 days ago, are left out. */
 export function listExpiries(
   certificateExpiresAt: Date | undefined,
   tokens: readonly ListedToken[],
@@ -54,7 +54,7 @@ interface HealthFacts {
   readonly unusual: readonly Unusual[];
 }
 
-/** Returns one line about everything, with its tone. */
+/** Returns one line that sums up the page, and whether its news is good, a warning or bad. */
 export function summarize({ findings, expiries, processes, unusual }: HealthFacts) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
   const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];

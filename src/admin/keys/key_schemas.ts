@@ -9,7 +9,7 @@ import { titled } from "../frame/api/route.ts";
 const OF_KEY = schemasOf(KEY_FIELDS);
 const { id, user_id, license_id, email, tier, mode, state, expires_at, external_id, monthly_limit } = OF_KEY;
 
-/** A key, without the key itself. */
+/** The data of a key, without its text. */
 export const KEY = titled("Key", OF_KEY);
 
 /** A key that was just issued, with the key itself. */

@@ -89,7 +89,7 @@ export const KEY_ROUTES = [
         what: "issue key",
         perform: (storeAnswer) =>
           issueKey(options.database, request, { ...options, actor, restriction, storeAnswer }),
-        // The token may have another restriction now. The fields of a repeated request are those of the first request.
+        // The token may have another restriction now. A repeated request has the same fields as the first.
         repeat: (stored) => refuseNewKey(restriction, request) ?? repeatIssue(stored),
       });
       if (isRefusal(issued)) return withoutHiddenId(issued, call);
@@ -107,7 +107,7 @@ export const KEY_ROUTES = [
     },
   }),
 
-  // Before the routes below `/keys/:id`, whose answer to other methods would otherwise be that of this path, too.
+  // Stands before `/keys/:id`, which matches this path, too: otherwise a wrong method would get the 405 of that one.
   route("POST /keys/find", "keys:read", {
     id: "findKey",
     summary: "Find a key by its text",
@@ -116,7 +116,7 @@ export const KEY_ROUTES = [
       const must = `must be ${keyForm(brand)}`;
       return v.strictObject({ api_key: v.pipe(v.string(must), v.regex(keyPattern(brand), must)) });
     },
-    success: { schema: KEY, description: "The key, without the key itself" },
+    success: { schema: KEY, description: "The data of the key, without its text" },
     codes: ["KEY_NOT_FOUND"],
     async run({ database }, call) {
       const key = await findKey(database, { hash: hashApiKey(call.body.api_key) }, call);
@@ -129,7 +129,7 @@ export const KEY_ROUTES = [
     id: "getKey",
     summary: "Show a key",
     path: keyFor("show key"),
-    success: { schema: KEY, description: "The key, without the key itself" },
+    success: { schema: KEY, description: "The data of the key, without its text" },
     async run({ database }, call) {
       const { uuid, what } = call;
       const key = await findKey(database, { uuid }, call);

@@ -2,7 +2,7 @@
 /** The actions that change the state of one key: suspend, resume, revoke. */
 
 import { resumeKey, revokeKey, suspendKey } from "../../licensing/keys/mod.ts";
-import { type Effect, type ListedState } from "../../licensing/mod.ts";
+import type { Effect, ListedState } from "../../licensing/mod.ts";
 import { action } from "../frame/console/action.ts";
 import {
   type ActedKey,

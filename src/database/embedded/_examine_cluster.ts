@@ -1,5 +1,5 @@
 /** Tells what a data folder has: a cluster, nothing yet, or the traces of a cluster that is lost. */
-import { type Refusal } from "../../base/refusal.ts";
+import type { Refusal } from "../../base/refusal.ts";
 import { discardCluster, readClusterMajor } from "./_cluster.ts";
 import type { Layout } from "./_layout.ts";
 import { damagedData, lostData, noData, notReplaced, unfinishedRestore } from "./_refusals.ts";

@@ -40,7 +40,7 @@ interface Content {
 /** Yields the tar's bytes in order. */
 export async function* renderTar(sql: Sql, { head, sums, models, options }: Content): AsyncGenerator<Buffer> {
   const whole = createHash("sha256");
-  // Not joined, because copying megabytes of rows costs more than another chunk.
+  // Three chunks, because joining them would copy megabytes of rows.
   const entry = (name: string, bytes: Buffer) => [
     renderTarHeader({ name, size: bytes.length }, options.now),
     bytes,
@@ -106,7 +106,7 @@ async function* renderParts(
   sums.tables.push(sum.end(table.name));
 }
 
-/** Yields the rows of a table in the order and text of the format. */
+/** Yields the rows of a table as text, in the order that the format of backups demands. */
 async function* readRows(sql: Sql, table: BackedUpTable): AsyncGenerator<Buffer> {
   for (const statement of await renderCopiesOut(sql, table)) yield* copyOut(sql, statement);
 }

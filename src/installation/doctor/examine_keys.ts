@@ -6,8 +6,8 @@ import type { DatabaseContext } from "./examine_database.ts";
 import { type Check, fail, ok, warn } from "./finding.ts";
 
 /**
- * Returns the check that an installation without keys is a new one, and not one that lost its data: it looks at the backups
- * in a folder. Keys are never deleted, not even when they are revoked. Without a folder, none is known.
+ * Returns the check that an installation without keys is a new one, and not one that lost its data. It looks for keys in
+ * the backups of a folder; undefined if no such folder is known. Keys are never deleted, not even when they are revoked.
  */
 export function keysCheck(folder: string | undefined): Check<Pick<DatabaseContext, "database">> {
   return {

@@ -1,4 +1,4 @@
-/** The fields of a key in answers to operators, without the key itself. */
+/** The fields of a key in answers to operators, without its text. */
 import * as v from "valibot";
 import {
   count,

@@ -19,7 +19,7 @@ import type { KeyFilter, KeyOrder } from "./key_filter.ts";
 import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
 import { isOfLastHour } from "./too_many_requests.ts";
 
-/** The data of a key for lists, without the key itself. */
+/** The data of a key for lists, without its text. */
 export interface KeySummary extends Places, Obstructed {
   readonly id: string;
   readonly hint: string;

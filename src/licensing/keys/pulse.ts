@@ -3,9 +3,9 @@
  *
  * It makes each change take effect in every process within a second, and needs no message that could be lost. Cached
  * keys are trusted only while the newest pulse that succeeded began less than a second ago, so an answer from the cache
- * takes every older change into account. Each change has the number of its transaction. A pulse reads the changes that
- * this snapshot sees and the previous one did not see. So no change is missed, however late its commit is, no change is
- * read twice, however long its transaction is open, and no clock is needed.
+ * takes every older change into account. Each change has the number of its transaction. Each pulse takes a snapshot of
+ * the database, and reads the changes that its snapshot sees and the previous one did not see. So no change is missed,
+ * however late its commit is, no change is read twice, however long its transaction is open, and no clock is needed.
  *
  * This is true only for one server. A promoted standby, or a server after a crash, may have lost transactions and
  * uses their numbers again, so a change may carry a number that an earlier snapshot saw already. So each answer names
@@ -45,7 +45,7 @@ const FIRST_ATTEMPTS = 6;
 const COUNTS_KEPT_MS = 45_000;
 /** If more rows than this change at once (an import, for example), the whole cache is dropped instead. */
 const MAX_CHANGES = 2_000;
-/** The longest time without the end of a pulse. Four begin each second, and each ends within its deadline of 900 ms. */
+/** The longest time without the end of a pulse. Four begin each second, and each ends by {@linkcode DEADLINE_MS}. */
 const STUCK_MS = 10_000;
 /** As long as rows of `usage_changes` are kept. */
 const READ_OWN_MS = 60_000;
@@ -219,9 +219,10 @@ export function createPulse(options: PulseOptions) {
       repetition?.stop();
     },
     isFresh,
-    /** Returns false after no pulse has succeeded or failed for long. */
+    /** Returns false if no pulse has ended for {@linkcode STUCK_MS}, whether it succeeded or failed. */
     isAlive() {
-      // A process that was frozen is asked before its next pulse ends: a pulse since the last question is enough.
+      // A process that was frozen can be asked before its next pulse ends. So a pulse that has ended since the last
+      // question is enough.
       if (hasEnded) aliveMs = clock.monotonicMs();
       hasEnded = false;
       return clock.monotonicMs() - aliveMs < STUCK_MS;

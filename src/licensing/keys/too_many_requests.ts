@@ -2,20 +2,20 @@
  * Counts the requests of each key that sends too many, so that lists can say `173 of 240 in the last hour`, and unusual
  * hours name the keys with the most refusals.
  *
- * A key is watched from its first refusal for too many requests on, until an hour has passed without another one. The
- * counts are by parts of ten minutes, and those of all processes add up. A reader takes the parts that began in the last
- * hour: so each request that is shown came in the last hour, and those of up to ten minutes at its beginning are missing.
- * Parts are kept for 25 hours.
+ * A key is watched from its first refusal for too many requests on, until an hour has passed without another one. There
+ * is one count for each part of ten minutes, to which all processes add. A reader takes the parts that began in the last
+ * hour. So it never shows a request that is older than an hour, and lacks the requests before the first of these parts
+ * began, up to ten minutes of them. Parts are kept for 25 hours.
  */
 import { HOUR_MS } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
 import { createWaitingRows, type Database, type Fragment, type Sql } from "../../database/mod.ts";
 import type { StoredList } from "./key_filter.ts";
 
-/** The most keys that one process watches: another one only after one of them is forgotten. */
+/** The most keys that one process watches. A further key is watched only after one of them is forgotten. */
 const MAX_WATCHED = 5_000;
 const PART_MS = 600_000;
-/** The last day, and all parts of the hour in which it began. */
+/** A day, and an hour more: the hour in which the last day began is counted whole. */
 const KEPT_MS = 25 * HOUR_MS;
 
 interface CountOfPart {
@@ -87,7 +87,7 @@ export function isOfLastHour(sql: Sql, now: Date): Fragment {
 /** Returns the keys that were refused for too many requests in the last hour. */
 export function listTooMany(now: Date): StoredList {
   return {
-    // A few per process, and each process watches a bounded number.
+    // About none: a process watches only the keys that send too many, and few keys do.
     keys: 0,
     select: (sql) => sql`
       select distinct key_id from too_many_requests where ${isOfLastHour(sql, now)} and refused > 0`,

@@ -21,8 +21,8 @@ const SO_ATTACH_REUSEPORT_CBPF = 51;
  * Drops the first packet of new connections on this port. The client's TCP sends it again after a second and reaches the
  * socket that listens then. Handshakes in progress continue, with `admitAccepted`. Returns false if the kernel refuses.
  *
- * Systems send packets with a TTL of 64 or 128, of which each router takes one. From a host of the same network that is
- * set to 255, connections still come, and may be reset.
+ * Systems send packets with a TTL of 64 or 128, and each router on the way lowers it by one. A host of the same network
+ * that sends with 255 still gets its connections, and they may be reset.
  */
 export function refuseNewConnections(port: number): boolean {
   return socketsOf(port).filter((fd) => isListening(fd) && setLowestTtl(fd, 255)).length > 0;
@@ -30,7 +30,7 @@ export function refuseNewConnections(port: number): boolean {
 
 /**
  * Lets accepted connections on this port receive packets: after `refuseNewConnections`, each new one inherits the lowest
- * TTL of the listening socket. Returns whether there was one. Its client sends the lost packets again.
+ * TTL of the listening socket. Returns whether there was such a connection. Its client sends the lost packets again.
  */
 export function admitAccepted(port: number): boolean {
   const isDeaf = (fd: number) => getOption(fd, SOL_IP, IP_MINTTL) === 255 && !isListening(fd);

@@ -29,7 +29,7 @@ class State:
     machine_id: str | None = None
     until: int = 0  # until when the program may work without another answer; 0 without a place
     seen: int = 0  # the latest time that was seen
-    failures: int = 0  # requests without a useful answer since the last one with
+    failures: int = 0  # how many requests in a row got no useful answer
 
 class Answer(NamedTuple):
     status: int

@@ -18,7 +18,7 @@ nap_seconds=15     # a sleeping computer stops timers, so the loop looks at the 
 #   fingerprint, machine_id
 #   until        until when the program may work without another answer; 0 without a place
 #   seen         the latest time that was seen
-#   failures     requests without a useful answer since the last one with
+#   failures     how many requests in a row got no useful answer
 # Those of an answer: status, headers, body. Those of a decision: next (a request, done or stop) and wait.
 
 may_work() { # may_work NOW: a clock that was set back does not make a place last longer

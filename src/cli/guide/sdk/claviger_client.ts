@@ -26,7 +26,7 @@ export interface State {
   readonly machine_id: string | null;
   readonly until: number; // until when the program may work without another answer; 0 without a place
   readonly seen: number; // the latest time that was seen
-  readonly failures: number; // requests without a useful answer since the last one with
+  readonly failures: number; // how many requests in a row got no useful answer
 }
 
 interface Answer {
