@@ -39,7 +39,7 @@ export function readClusterMajor(cluster: string): string | undefined {
 interface InitialiseOptions {
   readonly cluster: string;
   readonly binaries: Binaries;
-  readonly account: ClusterUser | undefined;
+  readonly clusterUser: ClusterUser | undefined;
   /** False in tests only: without fsync a power cut can leave a cluster that does not start. */
   readonly fsync: boolean;
 }
@@ -49,12 +49,12 @@ interface InitialiseOptions {
  * the folder of an interrupted initdb looks like a cluster.
  */
 export async function initialiseCluster(options: InitialiseOptions): Promise<void> {
-  const { cluster, account } = options;
+  const { cluster, clusterUser } = options;
   let unfinished: string | undefined;
   try {
     unfinished = makeUnfinished(cluster);
     // The data folder belongs to root, so the cluster's user cannot create a folder in it.
-    if (account !== undefined) chownSync(unfinished, account.uid, account.gid);
+    if (clusterUser !== undefined) chownSync(unfinished, clusterUser.uid, clusterUser.gid);
     await runInitdb(unfinished, options);
     renameSync(unfinished, cluster);
     if (options.fsync) await syncPath(dirname(cluster));
@@ -69,7 +69,7 @@ export function discardCluster(cluster: string): void {
   renameSync(cluster, makeUnfinished(cluster));
 }
 
-function runInitdb(folder: string, { binaries, account, fsync }: InitialiseOptions): Promise<void> {
+function runInitdb(folder: string, { binaries, clusterUser, fsync }: InitialiseOptions): Promise<void> {
   const args = [
     `--pgdata=${folder}`,
     `--username=${SUPERUSER}`,
@@ -89,7 +89,7 @@ function runInitdb(folder: string, { binaries, account, fsync }: InitialiseOptio
       cwd: "/",
       env: bareEnvironment,
       stdio: ["ignore", "ignore", "pipe"],
-      ...account,
+      ...clusterUser,
     });
     let output = "";
     child.stderr.on("data", (chunk: Buffer) => {

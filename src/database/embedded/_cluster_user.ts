@@ -21,7 +21,7 @@ export interface ClusterUser {
   readonly gid: number;
 }
 
-const ACCOUNT_NAME = "claviger";
+const USER_NAME = "claviger";
 
 /**
  * Finds the user to run the cluster as; undefined means the user of this process.
@@ -45,9 +45,9 @@ export function findClusterUser(
 }
 
 function findUser(folders: readonly string[]): ClusterUser | Refusal | undefined {
-  const user = findSystemUser(ACCOUNT_NAME, folders);
+  const user = findSystemUser(USER_NAME, folders);
   if (user === undefined || user.uid > 0) return user;
-  return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${ACCOUNT_NAME}: it must not be root`);
+  return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${USER_NAME}: it must not be root`);
 }
 
 /** Creates the user with the first tool that is installed. It tries no other: the first error helps the operator. */
@@ -55,14 +55,14 @@ function createUser(folders: readonly string[]): ClusterUser | Refusal {
   const useradd = findTool("useradd", folders);
   const program = useradd ?? findTool("adduser", folders);
   const nologin = findTool("nologin", folders) ?? "/bin/false";
-  const hasGroup = existsSystemGroup(ACCOUNT_NAME, folders);
+  const hasGroup = existsSystemGroup(USER_NAME, folders);
   const options =
     useradd === undefined
-      ? ["-S", "-D", "-H", ...(hasGroup ? ["-G", ACCOUNT_NAME] : []), "-h", "/nonexistent", "-s", nologin]
+      ? ["-S", "-D", "-H", ...(hasGroup ? ["-G", USER_NAME] : []), "-h", "/nonexistent", "-s", nologin]
       : [
           "--system",
           "--no-create-home",
-          ...(hasGroup ? ["--gid", ACCOUNT_NAME] : ["--user-group"]),
+          ...(hasGroup ? ["--gid", USER_NAME] : ["--user-group"]),
           "--home-dir",
           "/nonexistent",
           "--shell",
@@ -70,7 +70,7 @@ function createUser(folders: readonly string[]): ClusterUser | Refusal {
         ];
   let reason = "neither useradd nor adduser is installed";
   if (program !== undefined) {
-    const run = spawnSync(program, [...options, ACCOUNT_NAME], {
+    const run = spawnSync(program, [...options, USER_NAME], {
       encoding: "utf8",
       env: { LC_ALL: "C", PATH: folders.join(":") },
       timeout: 10_000,
@@ -84,7 +84,7 @@ function createUser(folders: readonly string[]): ClusterUser | Refusal {
   }
   return refuse(
     "INVALID_REQUEST",
-    `Cannot create the user ${ACCOUNT_NAME}, which is needed to run PostgreSQL: ${reason}. ` +
-      `Create it (useradd --system ${ACCOUNT_NAME}) or start as another user than root`,
+    `Cannot create the user ${USER_NAME}, which is needed to run PostgreSQL: ${reason}. ` +
+      `Create it (useradd --system ${USER_NAME}) or start as another user than root`,
   );
 }

@@ -24,20 +24,20 @@ export function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void 
 
 /** Lets the user of the cluster enter the data folder; refuses if that user cannot enter a folder above it. */
 export function shareWith(
-  account: ClusterUser,
+  clusterUser: ClusterUser,
   layout: Layout,
   binariesParent?: string,
 ): Refusal | undefined {
   const { mode } = statSync(layout.dataDir);
   if ((mode & 0o111) !== 0o111) chmodSync(layout.dataDir, (mode & 0o7777) | 0o111);
   for (const folder of [layout.dataDir, binariesParent ?? layout.dataDir]) {
-    const closed = findClosedFolder(folder, account);
+    const closed = findClosedFolder(folder, clusterUser);
     if (closed !== undefined) {
       return refuse(
         "INVALID_REQUEST",
-        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ${nameOfUser(account.uid)}, who runs ` +
-          "PostgreSQL because PostgreSQL refuses to run as root. Choose another folder, such as " +
-          "/var/lib/claviger, or start as the user who owns this one",
+        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ` +
+          `${nameOfUser(clusterUser.uid)}, who runs PostgreSQL because PostgreSQL refuses to run as root. Choose ` +
+          "another folder, such as /var/lib/claviger, or start as the user who owns this one",
       );
     }
   }

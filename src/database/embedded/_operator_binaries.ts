@@ -22,7 +22,7 @@ const REMEDY =
  */
 export function useOperatorBinaries(
   folder: string,
-  { inside, account }: { readonly inside: string; readonly account: ClusterUser | undefined },
+  { inside, clusterUser }: { readonly inside: string; readonly clusterUser: ClusterUser | undefined },
 ): Binaries | Refusal {
   const cannot = (why: string, remedy = REMEDY) =>
     refuse("INVALID_REQUEST", `Cannot run the PostgreSQL in ${folder}: ${why}; ${remedy}`);
@@ -40,7 +40,7 @@ export function useOperatorBinaries(
         `give it to root alone (chown root ${unsafe}; chmod go-w ${unsafe}), or leave CLAVIGER_POSTGRES_BIN out`,
       );
     }
-    const found = readProgramVersion(path, account);
+    const found = readProgramVersion(path, clusterUser);
     if ("failure" in found) return cannot(`${program} ${found.failure}`);
     if (majorOf(found.version) !== major) {
       return cannot(
@@ -73,7 +73,7 @@ function findChangeable(program: string): ChangeableStep | undefined {
 
 function readProgramVersion(
   path: string,
-  account: ClusterUser | undefined,
+  clusterUser: ClusterUser | undefined,
 ): { readonly version: string } | { readonly failure: string } {
   const run = spawnSync(path, ["--version"], {
     cwd: "/",
@@ -81,10 +81,11 @@ function readProgramVersion(
     encoding: "utf8",
     timeout: 10_000,
     maxBuffer: 64 * 1024,
-    ...account,
+    ...clusterUser,
   });
   if (run.error !== undefined) {
-    const who = account === undefined ? "" : ` by user ${nameOfUser(account.uid)}, who runs PostgreSQL`;
+    const who =
+      clusterUser === undefined ? "" : ` by user ${nameOfUser(clusterUser.uid)}, who runs PostgreSQL`;
     return { failure: `cannot be run${who}: ${codeOf(run.error) ?? reasonOf(run.error)}` };
   }
   // For example `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`. A beta has no minor version.

@@ -15,7 +15,7 @@ import { fixedSettings, toArguments } from "./_settings.ts";
 export interface PostmasterOptions {
   readonly cluster: string;
   readonly binaries: Binaries;
-  readonly account: ClusterUser | undefined;
+  readonly clusterUser: ClusterUser | undefined;
   readonly settings: Readonly<Record<string, string>>;
   /** How long the server may take to accept connections; after a crash it first replays its write-ahead log. */
   readonly startMs: number;
@@ -40,7 +40,7 @@ export async function startPostmaster(options: PostmasterOptions) {
     // A process session of its own: Ctrl-C signals every process of the terminal, and the service must drain first.
     detached: true,
     stdio: ["ignore", "ignore", "pipe"],
-    ...options.account,
+    ...options.clusterUser,
   });
   const output = followServerLog(child.stderr, options);
   let ending: string | undefined;

@@ -48,13 +48,13 @@ export async function startServer(
   const restoreNote = createRestoreNote(layout, { isClusterNew: made === undefined });
   // Before the first step that takes time, because a kill can come at any moment.
   if (options.restores && made === undefined) await restoreNote.leave();
-  const account = findClusterUser(layout);
-  if (isRefusal(account)) return account;
-  if (account !== undefined) {
-    const closed = shareWith(account, layout, options.binariesParent);
+  const clusterUser = findClusterUser(layout);
+  if (isRefusal(clusterUser)) return clusterUser;
+  if (clusterUser !== undefined) {
+    const closed = shareWith(clusterUser, layout, options.binariesParent);
     if (closed !== undefined) return closed;
   }
-  const binaries = await findBinaries(dataDir, account, options);
+  const binaries = await findBinaries(dataDir, clusterUser, options);
   if (isRefusal(binaries)) return binaries;
   if (made !== undefined && made !== binaries.major) {
     return refuse(
@@ -70,12 +70,12 @@ export async function startServer(
   const closed = made !== undefined && closeCluster(layout);
   if (isRefusal(closed)) return closed;
   if (closed) log.warn("The folder of the database was closed: other users could change it", { dataDir });
-  if (made === undefined) await initialiseCluster({ cluster, binaries, account, fsync });
+  if (made === undefined) await initialiseCluster({ cluster, binaries, clusterUser, fsync });
 
   const supervisor = await supervise({
     layout,
     binaries,
-    account,
+    clusterUser,
     settings: { ...sharedBuffers(cluster), fsync: fsync ? "on" : "off", ...options.settings },
     startMs: options.startMs ?? 120_000,
     isInterrupted: options.isInterrupted ?? (() => false),
@@ -114,13 +114,13 @@ export async function startServer(
 /** Returns the operator's programs if `postgresBin` is set; otherwise unpacks the programs inside. */
 async function findBinaries(
   dataDir: string,
-  account: ClusterUser | undefined,
+  clusterUser: ClusterUser | undefined,
   { platform, postgresBin, binariesParent }: EmbeddedOptions,
 ): Promise<Binaries | Refusal> {
   const archive = await platform.postgresArchive();
   if (archive === undefined) return NO_POSTGRES;
   if (postgresBin !== undefined) {
-    return useOperatorBinaries(postgresBin, { inside: versionOf(archive), account });
+    return useOperatorBinaries(postgresBin, { inside: versionOf(archive), clusterUser });
   }
   return await unpackBinaries(archive, {
     parent: binariesParent ?? dataDir,

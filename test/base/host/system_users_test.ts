@@ -63,7 +63,7 @@ describe("findSystemUser()", () => {
 });
 
 describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a folder of root,", () => {
-  function account() {
+  function clusterUser() {
     const dataDir = join(folder, "data");
     mkdirSync(dataDir);
     return findClusterUser(layoutOf(dataDir), [folder]);
@@ -73,14 +73,14 @@ describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a f
   test("uses the user claviger of a running service, and creates none", () => {
     standIn("getent", DYNAMIC);
     standIn("useradd", `echo "$*" >> ${folder}/calls`);
-    expect(account()).toMatchObject({ uid: 65_046, gid: 65_047 });
+    expect(clusterUser()).toMatchObject({ uid: 65_046, gid: 65_047 });
     expect(existsSync(join(folder, "calls"))).toBe(false);
   });
 
   test("creates a missing user, in the existing group of that name", () => {
     standIn("getent", `[ "$1" = group ] || [ -e ${folder}/calls ] || exit 2\necho claviger:x:990:990::/:`);
     standIn("useradd", `echo "$*" >> ${folder}/calls`);
-    expect(account()).toMatchObject({ uid: 990, gid: 990 });
+    expect(clusterUser()).toMatchObject({ uid: 990, gid: 990 });
     expect(calls()).toBe(
       "--system --no-create-home --gid claviger --home-dir /nonexistent --shell /bin/false claviger\n",
     );
@@ -90,7 +90,7 @@ describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a f
     standIn("getent", "exit 2");
     standIn("useradd", `echo "useradd: user 'claviger' already exists" >&2; exit 9`);
     standIn("adduser", `echo "$*" >> ${folder}/calls; echo "Option s is ambiguous" >&2; exit 1`);
-    const refusal = account();
+    const refusal = clusterUser();
     expect(isRefusal(refusal) && refusal.sentence).toBe(
       "Cannot create the user claviger, which is needed to run PostgreSQL: useradd: user 'claviger' already " +
         "exists. Create it (useradd --system claviger) or start as another user than root",
@@ -101,7 +101,7 @@ describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a f
   test("creates the user with BusyBox if useradd is not installed", () => {
     standIn("getent", `[ "$1" = passwd ] && [ -e ${folder}/calls ] || exit 2\necho claviger:x:100:101::/:`);
     standIn("adduser", `echo "$*" >> ${folder}/calls`);
-    expect(account()).toMatchObject({ uid: 100, gid: 101 });
+    expect(clusterUser()).toMatchObject({ uid: 100, gid: 101 });
     expect(calls()).toBe("-S -D -H -h /nonexistent -s /bin/false claviger\n");
   });
 
@@ -110,7 +110,7 @@ describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a f
     const none = findClusterUser(layoutOf(folder), [folder]);
     expect(isRefusal(none) && none.sentence).toContain("neither useradd nor adduser is installed");
     standIn("useradd", "exit 1");
-    const silent = account();
+    const silent = clusterUser();
     expect(isRefusal(silent) && silent.sentence).toContain(`${folder}/useradd ended with 1`);
   });
 });
