@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { addCommand, FILE } from "../../src/admin/models/add_command.ts";
+import { addCommand, EXAMPLE_FILE } from "../../src/admin/models/add_command.ts";
 import { findRegistered } from "../../src/models/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { BRAND } from "../support/issue.ts";
@@ -23,7 +23,7 @@ writeFileSync(join(folder, "model.bin"), "weights");
 function argumentsOf(command: string): string[] {
   const shell = Bun.spawnSync(["bash", "-c", command.replace(/^claviger /, "printf '%s\\0' ")]);
   const given = shell.stdout.toString().split("\0").slice(0, -1);
-  return given.map((text) => (text === FILE ? join(folder, "model.bin") : text));
+  return given.map((text) => (text === EXAMPLE_FILE ? join(folder, "model.bin") : text));
 }
 
 test("The command for a new model adds the model", async () => {

@@ -17,13 +17,13 @@ import { action } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { toOpenForm } from "../frame/console/route.ts";
-import { type ActedKey, HELP, isActive, type KeyAction, uuidOf } from "./key_action.ts";
+import { type ActedKey, HELP_GROUP, isActive, type KeyAction, uuidOf } from "./key_action.ts";
 
 export const exportLicense: KeyAction = action({
   name: "license",
   scope: "keys:issue",
   label: "Export license file",
-  group: HELP,
+  group: HELP_GROUP,
   submit: "Download the file",
   toMany: true,
   isDownload: true,

@@ -12,9 +12,9 @@ export interface ActedKey extends Pick<KeyExplanation, "key"> {
 export type KeyAction = Action<ActedKey>;
 
 /** The titles of the groups of actions. */
-export const HELP = "Help the customer";
-export const CHANGE = "Change the license";
-export const STOP = "Stop the key";
+export const HELP_GROUP = "Help the customer";
+export const CHANGE_GROUP = "Change the license";
+export const STOP_GROUP = "Stop the key";
 
 /** Of an action that changes the license of a key, for all its keys. */
 export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.licenseId } as const;

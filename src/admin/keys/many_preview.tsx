@@ -11,7 +11,7 @@ import { Notice } from "../frame/console/components/layout.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { CHANGE, type KeyAction } from "./key_action.ts";
+import { CHANGE_GROUP, type KeyAction } from "./key_action.ts";
 import {
   BackToList,
   ChangesTable,
@@ -50,7 +50,7 @@ export function previewPage(one: KeyAction, selection: Selection, visit: Visit):
   // Who loses something comes first.
   const isLoss = ({ effects }: ForeseenUnit) => Number(!effects.some(({ loss }) => loss));
   const rows = changed.toSorted((a, b) => isLoss(a) - isLoss(b));
-  const what = `${label}${one.group === CHANGE ? " of" : ""} ${countUnits(one, rows.length)}`;
+  const what = `${label}${one.group === CHANGE_GROUP ? " of" : ""} ${countUnits(one, rows.length)}`;
   const losses = sumLosses(one, rows);
   const accounts = new Set(rows.map(({ first }) => first.userId)).size;
   const next = new URLSearchParams(visit.form);

@@ -14,7 +14,7 @@ import { AccountLink, Day, KeyLink } from "../frame/console/components/values.ts
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
-import { type ActedKey, HELP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+import { type ActedKey, HELP_GROUP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 import { NewKey } from "./new_key.tsx";
 
 const USUAL_MS = SPAN.parse(USUAL_OVERLAP) ?? 0;
@@ -24,7 +24,7 @@ export const rotate: KeyAction = action({
   name: "rotate",
   scope: "keys:manage",
   label: "Rotate",
-  group: HELP,
+  group: HELP_GROUP,
   submit: "Issue the new key",
   fits: (of) => isActive(of) && mayStay(of) && of.key.replacedBy === null,
   Form: ({ field, now }) => (
@@ -50,7 +50,7 @@ export const replace: KeyAction = action({
   name: "replace",
   scope: "keys:manage",
   label: "Replace the key",
-  group: HELP,
+  group: HELP_GROUP,
   submit: "Issue the new key",
   fits: ({ key }) => key.state === "revoked" && key.replacedBy === null && !isErased(key),
   Form: () => (

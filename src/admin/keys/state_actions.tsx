@@ -6,12 +6,12 @@ import type { Effect, ListedState } from "../../licensing/mod.ts";
 import { action } from "../frame/console/action.ts";
 import {
   type ActedKey,
-  HELP,
+  HELP_GROUP,
   isActive,
   isNotRevoked,
   type KeyAction,
   mayStay,
-  STOP,
+  STOP_GROUP,
   uuidOf,
 } from "./key_action.ts";
 
@@ -19,7 +19,7 @@ export const suspend: KeyAction = action({
   name: "suspend",
   scope: "keys:manage",
   label: "Suspend",
-  group: STOP,
+  group: STOP_GROUP,
   submit: "Suspend the key",
   toMany: true,
   fits: isActive,
@@ -34,7 +34,7 @@ export const resume: KeyAction = action({
   name: "resume",
   scope: "keys:manage",
   label: "Resume",
-  group: HELP,
+  group: HELP_GROUP,
   submit: "Resume the key",
   toMany: true,
   fits: (of) => of.key.state === "suspended" && mayStay(of),
@@ -49,7 +49,7 @@ export const revoke: KeyAction = action({
   name: "revoke",
   scope: "keys:revoke",
   label: "Revoke",
-  group: STOP,
+  group: STOP_GROUP,
   submit: "Revoke the key",
   toMany: true,
   fits: isNotRevoked,

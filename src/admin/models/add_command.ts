@@ -2,7 +2,7 @@
 import type { Brand } from "../../licensing/mod.ts";
 
 /** The place of the file in the commands. */
-export const FILE = "./model.bin";
+export const EXAMPLE_FILE = "./model.bin";
 
 /** Returns the command that adds a new model; its values are examples. */
 export function addCommand({ modelTypes: [type = ""] }: Brand): string {
@@ -14,7 +14,7 @@ export function addCommand({ modelTypes: [type = ""] }: Brand): string {
     "n-features": 44,
     "n-classes": 4,
     "requires-license": "research",
-    file: FILE,
+    file: EXAMPLE_FILE,
   };
   return [
     "claviger models add",
@@ -24,7 +24,7 @@ export function addCommand({ modelTypes: [type = ""] }: Brand): string {
 
 /** Returns the command that uploads the file of a version; `path` is that of the model and version with `/file`. */
 export function uploadCommand(origin: string, path: string): string {
-  return `curl -T ${FILE} -H @token.header \\
-  -H "X-Checksum-SHA256: $(sha256sum ${FILE} | cut -d' ' -f1)" \\
+  return `curl -T ${EXAMPLE_FILE} -H @token.header \\
+  -H "X-Checksum-SHA256: $(sha256sum ${EXAMPLE_FILE} | cut -d' ' -f1)" \\
   ${origin}/admin/v1${path}`;
 }

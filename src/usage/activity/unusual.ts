@@ -57,7 +57,7 @@ export function findUnusual(
     const byHour = new Map(ofName.map(({ at, count }) => [at.getTime(), count]));
     for (const at of hours) {
       const count = byHour.get(at.getTime()) ?? 0;
-      const unusual = compare(count, earlierCounts(byHour, at, firstHour));
+      const unusual = compareWithEarlier(count, earlierCounts(byHour, at, firstHour));
       const isOver = now.getTime() >= at.getTime() + HOUR_MS + SETTLED_MS;
       if (unusual !== undefined && (isOver || unusual.kind === "high"))
         found.push({ at, name, count, ...unusual });
@@ -76,7 +76,7 @@ function earlierCounts(byHour: ReadonlyMap<number, number>, at: Date, firstHour:
  * Returns whether a count is high or low: it differs by at least 20 from each earlier count, and is above twice the
  * highest or below half the lowest of them. Undefined for any other count, and without earlier counts.
  */
-export function compare(
+export function compareWithEarlier(
   count: number,
   earlier: readonly number[],
 ): Pick<Unusual, "kind" | "lowest" | "highest"> | undefined {

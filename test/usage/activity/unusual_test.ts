@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ActivityCount } from "../../../src/usage/activity/mod.ts";
-import { compare, findUnusual } from "../../../src/usage/activity/unusual.ts";
+import { compareWithEarlier, findUnusual } from "../../../src/usage/activity/unusual.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -22,7 +22,7 @@ const find = (counts: readonly ActivityCount[], options: Partial<Parameters<type
     ({ name, kind, count, lowest, highest }) => `${name} ${kind} ${count}, ${lowest} to ${highest}`,
   );
 
-describe("compare()", () => {
+describe("compareWithEarlier()", () => {
   test.each([
     // High: above twice the highest, and at least 20 more than it.
     [41, [20, 3], "high"],
@@ -40,7 +40,7 @@ describe("compare()", () => {
     [50, [100, 1_000], undefined],
     [500, [], undefined],
   ] as const)("%d after %j: %s", (count, earlier, kind) => {
-    expect(compare(count, earlier)?.kind).toBe(kind);
+    expect(compareWithEarlier(count, earlier)?.kind).toBe(kind);
   });
 });
 
