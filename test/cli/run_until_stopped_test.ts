@@ -3,7 +3,7 @@
  * clients, and a new certificate under load.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
@@ -282,8 +282,15 @@ describe("TLS", () => {
   });
 
   test("warns on a reload that credentials are copies, so a new certificate needs a restart", async () => {
-    copy(makeCertificate(folder, "five"));
-    const service = await startWith({ CREDENTIALS_DIRECTORY: folder }, ...files);
+    const pair = makeCertificate(folder, "five");
+    const credentials = join(folder, "credentials");
+    mkdirSync(credentials);
+    copyFileSync(pair.certFile, join(credentials, "claviger-tls-cert"));
+    copyFileSync(pair.keyFile, join(credentials, "claviger-tls-key"));
+    // The settings name files that the service cannot see, such as those of root.
+    const named = { CLAVIGER_TLS_CERT: "/nowhere/tls.crt", CLAVIGER_TLS_KEY: "/nowhere/tls.key" };
+    const service = await startWith({ CREDENTIALS_DIRECTORY: credentials, ...named });
+    expect((await shownFingerprint(service.port, "/api/health")).fingerprint).toBe(pair.fingerprint);
     service.process.kill("SIGHUP");
     await until(() => service.log().includes("A reload cannot change the certificate"));
     expect(service.log()).toMatch(/ warn .*after a renewal run `systemctl restart claviger`/);

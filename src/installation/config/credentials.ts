@@ -4,6 +4,8 @@
  */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { openRegularFile } from "../../base/read_regular_file.ts";
+import { hasCode } from "../../base/system_error.ts";
 import type { TlsFiles } from "../../base/tls/mod.ts";
 import type { BucketSettings } from "../../models/bucket/mod.ts";
 import type { GitHubAppSettings } from "../../models/repository_token/mod.ts";
@@ -29,7 +31,13 @@ function findCredential(name: string, { env, unit }: ConfigSource) {
   return { path, exists: path !== name && existsSync(path) };
 }
 
-/** Reads the paths of certificate and key, both or neither. The service checks the content of the files. */
+/**
+ * Reads the paths of certificate and key, both or neither. The service checks the content of the files.
+ *
+ * The settings name the same two files for the service and for commands. If the service's user may not read one of them,
+ * the service takes the copies that systemd passes on as credentials; without them its start refuses the files. So a
+ * unit that has lost its credentials never serves http.
+ */
 export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   const { workingFolder } = source;
   const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
@@ -47,11 +55,24 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
     keyFile,
     ...((isLoaded(keyFile) || (folder && certFile.startsWith(`${folder}/`))) && { isCopy: true }),
   });
-  if (cert !== undefined && key !== undefined)
-    return find(resolve(workingFolder, cert), resolve(workingFolder, key));
   const certFile = findCredential("claviger-tls-cert", source);
   const keyFile = findCredential("claviger-tls-key", source);
+  if (cert !== undefined && key !== undefined) {
+    const named = [resolve(workingFolder, cert), resolve(workingFolder, key)] as const;
+    const isPassedOn = folder && certFile.exists && keyFile.exists && named.some(isHidden);
+    return isPassedOn ? find(certFile.path, keyFile.path) : find(...named);
+  }
   return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
+}
+
+/** Tells whether this user does not see a file or may not read it. A wrong file is not hidden: its start refuses it. */
+function isHidden(path: string): boolean {
+  try {
+    openRegularFile(path).close();
+    return false;
+  } catch (error) {
+    return hasCode(error, "EACCES") || hasCode(error, "ENOENT");
+  }
 }
 
 /** Reads the settings of the bucket for model files; undefined if there is none. Reads no file. */

@@ -1,9 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isRefusal } from "../../../src/base/refusal.ts";
+import { loadCertificate } from "../../../src/base/tls/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../../../src/installation/config/mod.ts";
 import { SETTINGS } from "../../../src/installation/config/settings.ts";
+import { asNobody } from "../../support/as_nobody.ts";
 import { useFolder } from "../../support/use_folder.ts";
 
 const folder = useFolder();
@@ -27,17 +30,6 @@ function read(given: Partial<ConfigSource>): Config {
   const config = readConfig(source(given));
   if (isRefusal(config)) throw new Error(config.sentence);
   return config;
-}
-
-/** Runs `work` without the privileges of root. */
-function asOrdinaryUser(work: () => void): void {
-  const isRoot = process.getuid?.() === 0;
-  if (isRoot) process.seteuid?.(65_534);
-  try {
-    work();
-  } finally {
-    if (isRoot) process.seteuid?.(0);
-  }
 }
 
 function refusal(given: Partial<ConfigSource>): string {
@@ -322,6 +314,54 @@ test("readConfig() accepts a certificate with its key, and refuses one without t
   expect(refusal({ env: { CLAVIGER_TLS_KEY } })).toContain("CLAVIGER_TLS_CERT: give both or neither");
 });
 
+describe("readConfig() and a certificate that the settings name", () => {
+  const open = useFolder(tmpdir());
+  chmodSync(open, 0o755);
+  const [copies, certFile, keyFile] = ["copies", "tls.crt", "tls.key"].map((name) => join(open, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const names = ["claviger-tls-cert", "claviger-tls-key"] as const;
+  mkdirSync(copies);
+  for (const path of [certFile, keyFile, ...names.map((name) => join(copies, name))]) writeFileSync(path, "");
+  const named = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
+  const passedOn = {
+    certFile: join(copies, names[0]),
+    keyFile: join(copies, names[1]),
+    isCopy: true,
+  } as const;
+  const find = (env = {}) =>
+    read({ env: { ...named, CREDENTIALS_DIRECTORY: copies, ...env }, envFile: "/dev/null" }).tls;
+
+  test("takes the files themselves if the service's user may read both", () => {
+    asNobody(() => expect(find()).toEqual({ certFile, keyFile }));
+  });
+
+  test("takes the copies that systemd passes on if the user may not read or see one of the files", () => {
+    chmodSync(keyFile, 0);
+    asNobody(() => expect(find()).toEqual(passedOn));
+    chmodSync(keyFile, 0o644);
+    expect(find({ CLAVIGER_TLS_CERT: "/nowhere/tls.crt" })).toEqual(passedOn);
+    // A wrong file is to be refused, whatever systemd passes on.
+    expect(find({ CLAVIGER_TLS_CERT: open })).toEqual({ certFile: open, keyFile });
+  });
+
+  test("is refused at the start if systemd passes on no copy, or only one, of files that the user may not read", () => {
+    chmodSync(keyFile, 0);
+    rmSync(passedOn.keyFile);
+    asNobody(() => {
+      for (const tls of [find(), find({ CREDENTIALS_DIRECTORY: "" })]) {
+        expect(tls).toEqual({ certFile, keyFile });
+        const loaded = loadCertificate(tls ?? { certFile, keyFile });
+        expect(isRefusal(loaded) && loaded.sentence).toStartWith(
+          `Cannot use TLS: the key ${keyFile}: this user may not read it; let the service's user read it`,
+        );
+      }
+    });
+  });
+});
+
 test("readConfig() finds the credentials of the bucket in a file or in the credentials of systemd", () => {
   writeFileSync(join(folder, "claviger-models-s3"), "");
   const env = { CLAVIGER_MODELS_S3: "https://s3.example.org/models" };
@@ -445,7 +485,7 @@ describe("readConfig() and the settings file", () => {
     const path = join(closed, "claviger.env");
     const unit = { name: "claviger.service", env: {}, envFiles: [path], credentials: new Map() };
     const standard = { unit, envFile: undefined };
-    asOrdinaryUser(() => {
+    asNobody(() => {
       expect(refusal(standard)).toStartWith(
         `Cannot read the settings file: ${path}: this user may not read it; run the command as the user of the service`,
       );
