@@ -55,7 +55,7 @@ function foundElsewhere(
       return {
         name,
         value: config.dataDir,
-        source: env.STATE_DIRECTORY ? "STATE_DIRECTORY" : unit?.env.STATE_DIRECTORY ? unit.name : "default",
+        source: env.STATE_DIRECTORY ? "STATE_DIRECTORY" : unit?.stateFolder ? unit.name : "default",
       };
     case "CLAVIGER_MODEL_TYPES":
       return { name, value: config.brand.modelTypes.join(","), source: "default" };

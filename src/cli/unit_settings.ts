@@ -1,6 +1,6 @@
 /**
- * Reads the settings that the unit gives the service, for commands. Most settings of an installation can be in the unit.
- * So commands ask systemd for them, whether the service runs or not; systemd tells every user.
+ * Asks systemd where the service of this host has its data folder, its settings files and its credentials, so that a
+ * command works on the same installation, whether the service runs or not. systemd tells every user.
  *
  * `systemctl show` has no form for `LoadCredential=` (it prints `[unprintable]`). So `busctl` is
  * asked, which prints every property as JSON.
@@ -46,16 +46,21 @@ const answer = v.tuple([
 const START_BUS = "run `systemctl start dbus`, and check that `busctl` works";
 
 /**
- * Adds the unit's settings, or the reason why they cannot be seen. A command does not need them if `--env-file` names
- * its settings file, or if a unit runs the command with its own state folder or credentials.
+ * Adds the unit's settings, or the reason why they cannot be seen. They do not apply to a command whose settings file is
+ * named by `--env-file`, or which a unit runs with its own credentials: such a command only must not take the default
+ * data folder while the service has another one. A unit that gives the command a state folder is not asked for more.
  */
 export function withUnitSettings(source: ConfigSource): ConfigSource {
-  const { env, envFile } = source;
-  if (envFile !== undefined || env.CREDENTIALS_DIRECTORY || env.STATE_DIRECTORY) return source;
+  const { env, envFile, flags } = source;
+  const isOwn = envFile !== undefined || Boolean(env.CREDENTIALS_DIRECTORY);
+  const namesFolder = Boolean(flags?.CLAVIGER_DATA_DIR || env.CLAVIGER_DATA_DIR);
+  if (env.STATE_DIRECTORY || (isOwn && namesFolder)) return source;
   const unit = askUnit(env.PATH ?? "");
-  return isRefusal(unit)
-    ? { ...source, unseen: { why: unit.sentence, remedy: START_BUS } }
-    : { ...source, unit };
+  if (isRefusal(unit)) {
+    const unseen = { why: unit.sentence, remedy: START_BUS };
+    return { ...source, unseenFolder: unseen, ...(!isOwn && { unseen }) };
+  }
+  return isOwn ? { ...source, otherUnit: unit } : { ...source, unit };
 }
 
 /**
@@ -146,10 +151,8 @@ export function parseUnit(text: string, unit = UNIT): UnitSettings | Refusal | u
   });
   return {
     name: unit,
-    env: {
-      ...Object.fromEntries(env),
-      ...(state !== undefined && { STATE_DIRECTORY: join(STATE_FOLDER, state) }),
-    },
+    stateFolder: state === undefined ? undefined : join(STATE_FOLDER, state),
+    env: Object.fromEntries(env),
     envFiles: envFiles.map(([path]) => path),
     credentials,
   };

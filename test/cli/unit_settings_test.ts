@@ -1,4 +1,4 @@
-/** Tests how commands find the settings of the service's unit, on answers that systemd 252 gave. */
+/** Tests how commands find the installation of the service's unit, on answers that systemd 252 gave. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,6 +6,8 @@ import { systemClock } from "../../src/base/clock.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
 import { checkFiles } from "../../src/cli/commands/config_command.ts";
 import { parseUnit, withUnitSettings } from "../../src/cli/unit_settings.ts";
+import { type ConfigSource, readConfig } from "../../src/installation/config/mod.ts";
+import { asNobody } from "../support/as_nobody.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { configOf } from "../support/config.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
@@ -72,8 +74,8 @@ describe("parseUnit()", () => {
 `;
 
   test("reads every property as it was set", () => {
-    const { env, envFiles, credentials, name } = parsed(REAL);
-    expect(name).toBe("claviger.service");
+    const { env, envFiles, credentials, name, stateFolder } = parsed(REAL);
+    expect([name, stateFolder]).toEqual(["claviger.service", "/var/lib/claviger"]);
     expect(env).toMatchObject({
       B: "two words",
       C: 'it is "quoted"',
@@ -83,7 +85,6 @@ describe("parseUnit()", () => {
       I: "",
       J: "ünï t.service",
       K: "a=b",
-      STATE_DIRECTORY: "/var/lib/claviger",
     });
     expect(envFiles).toEqual(["/etc/claviger/claviger.env", "/etc/other dir.env"]);
     expect([...credentials]).toEqual([
@@ -117,9 +118,10 @@ describe("withUnitSettings()", () => {
   test("asks systemd for every user, unless a command has its settings already", async () => {
     const PATH = standIn("idle", render({ state: "claviger" }));
     const own = [
-      { ...source, env: { PATH }, envFile: "/dev/null" },
+      { ...source, env: { PATH, CLAVIGER_DATA_DIR: "/srv" }, envFile: "/dev/null" },
+      { ...source, env: { PATH }, envFile: "/dev/null", flags: { CLAVIGER_DATA_DIR: "/srv" } },
       { ...source, env: { PATH, STATE_DIRECTORY: "/var/lib/claviger" } },
-      { ...source, env: { PATH, CREDENTIALS_DIRECTORY: "/run/credentials/x" } },
+      { ...source, env: { PATH, CLAVIGER_DATA_DIR: "/srv", CREDENTIALS_DIRECTORY: "/run/credentials/x" } },
       { ...source, env: {} },
       { ...source, env: { PATH: "idle:" } },
     ];
@@ -127,7 +129,7 @@ describe("withUnitSettings()", () => {
     expect(await Bun.file(join(PATH, "asked")).exists()).toBe(false);
     for (const isRoot of [true, false]) {
       const { unit } = withUnitSettings({ ...source, isRoot, env: { PATH } });
-      expect(unit?.env.STATE_DIRECTORY).toBe("/var/lib/claviger");
+      expect(unit?.stateFolder).toBe("/var/lib/claviger");
     }
   });
 
@@ -142,7 +144,8 @@ describe("withUnitSettings()", () => {
     const { unit } = withUnitSettings({ ...source, env: { PATH } });
     expect(unit).toMatchObject({
       name: "claviger@1.service",
-      env: { CLAVIGER_TLS_KEY: "/etc/claviger/tls.key", STATE_DIRECTORY: "/var/lib/claviger" },
+      env: { CLAVIGER_TLS_KEY: "/etc/claviger/tls.key" },
+      stateFolder: "/var/lib/claviger",
       envFiles: ["/etc/claviger/claviger.env", "/etc/claviger/claviger@1.env"],
     });
     const asked = await Bun.file(join(PATH, "asked")).text();
@@ -188,15 +191,65 @@ test("config check does not examine a certificate that only systemd can read", (
   const { certFile, keyFile } = makeCertificate(line.folder, "closed", 60);
   const check = (isCopy?: true) =>
     checkFiles({ ...configOf({}), tls: { certFile, keyFile, isCopy } }, { clock: systemClock });
-  const isRoot = process.getuid?.() === 0;
   chmodSync(keyFile, 0);
-  if (isRoot) process.seteuid?.(65_534);
-  try {
+  asNobody(() => {
     expect(check(true)).toEqual({ warnings: [expect.stringContaining("The certificate was not checked: ")] });
     expect(check().fault?.sentence).toContain("this user may not read it");
-  } finally {
-    if (isRoot) process.seteuid?.(0);
-  }
+  });
+});
+
+describe("the default data folder", () => {
+  const source = { workingFolder: "/", isRoot: true };
+  const folderOf = (given: Omit<ConfigSource, "workingFolder" | "isRoot">) => {
+    const config = readConfig(withUnitSettings({ ...source, ...given }));
+    return isRefusal(config) ? config.sentence : config.dataDir;
+  };
+
+  test("is never used if systemd cannot be asked, because the service may have another one", () => {
+    const PATH = standIn("unclear", render({ state: "elsewhere" }), 0, "null\n");
+    const refused =
+      "Cannot choose the data folder: the service may have another one than /var/lib/claviger: Cannot read systemd's " +
+      "list of the services: its form is unknown; run `systemctl start dbus`, and check that `busctl` works, or name " +
+      "the folder with --data-dir";
+    expect(folderOf({ env: { PATH } })).toBe(refused);
+    expect(folderOf({ env: { PATH }, envFile: "/dev/null" })).toBe(refused);
+    expect(folderOf({ env: { PATH }, flags: { CLAVIGER_DATA_DIR: "/srv" } })).toBe("/srv");
+    // A settings file of the command has every setting that it needs.
+    const own = withUnitSettings({
+      ...source,
+      env: { PATH },
+      envFile: line.write("own.env", "CLAVIGER_DATA_DIR=/own\n"),
+    });
+    expect(own.unseen).toBeUndefined();
+    expect(folderOf(own)).toBe("/own");
+  });
+
+  test("is refused for a command with settings or credentials of its own, while a unit names another one", () => {
+    const file = line.write("elsewhere.env", "CLAVIGER_DATA_DIR=/srv/claviger\n");
+    const refused = (folder: string) =>
+      `Cannot choose the data folder: claviger.service works in ${folder}, and this command names none; name the ` +
+      "folder with --data-dir";
+    for (const [name, unit, folder] of [
+      ["by-state", { state: "elsewhere" }, "/var/lib/elsewhere"],
+      ["by-file", { state: "claviger", envFiles: [file] }, "/srv/claviger"],
+      ["by-environment", { environment: ["CLAVIGER_DATA_DIR=/srv/old"] }, "/srv/old"],
+    ] as const) {
+      const PATH = standIn(name, render(unit));
+      expect(folderOf({ env: { PATH } })).toBe(folder);
+      expect(folderOf({ env: { PATH }, envFile: "/dev/null" })).toBe(refused(folder));
+      expect(folderOf({ env: { PATH, CREDENTIALS_DIRECTORY: "/run/credentials/x" } })).toBe(refused(folder));
+      expect(folderOf({ env: { PATH }, envFile: file })).toBe("/srv/claviger");
+    }
+  });
+
+  test("is used if the unit names the same one, or none", () => {
+    const same = standIn("same", render({ state: "claviger", environment: ["CLAVIGER_PORT=1"] }));
+    const none = standIn("none", render({}));
+    for (const PATH of [same, none]) {
+      expect(folderOf({ env: { PATH }, envFile: "/dev/null" })).toBe("/var/lib/claviger");
+      expect(folderOf({ env: { PATH } })).toBe("/var/lib/claviger");
+    }
+  });
 });
 
 describe("commands, while the service of the unit is stopped", () => {

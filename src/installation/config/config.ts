@@ -10,7 +10,14 @@ import { resolve } from "node:path";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { createBrand } from "../../licensing/mod.ts";
 import { LIMITED_ENDPOINTS, type LimitedEndpoint } from "../../wire/mod.ts";
-import { type ConfigSource, createReader, type Get, tellOrigin } from "./config_source.ts";
+import {
+  type ConfigSource,
+  createLookup,
+  createReader,
+  type Get,
+  tellOrigin,
+  type UnitSettings,
+} from "./config_source.ts";
 import { readBucket, readGitHubApp, readProvider, readSecret, readTls } from "./credentials.ts";
 import { SettingError } from "./setting_error.ts";
 import { settingOf } from "./settings.ts";
@@ -112,9 +119,27 @@ function readLimits(get: Get): Readonly<Record<LimitedEndpoint, number>> {
   return Object.fromEntries(limits) as Record<LimitedEndpoint, number>;
 }
 
-function findDataFolder({ env, isRoot, unit }: ConfigSource): string {
+/** Finds the data folder that no setting names. Never returns the default folder while the service may have another one. */
+function findDataFolder(source: ConfigSource): string {
+  const { env, isRoot, unit, unseenFolder, otherUnit, workingFolder } = source;
   // systemd gives a colon-separated list; the first entry is the unit's main folder.
-  const [state] = (env.STATE_DIRECTORY ?? unit?.env.STATE_DIRECTORY ?? "").split(":");
+  const [state] = (env.STATE_DIRECTORY ?? unit?.stateFolder ?? "").split(":");
   if (state) return state;
-  return isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
+  const standard = isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
+  const refuseStandard = (why: string, remedy: string) =>
+    new SettingError(`Cannot choose the data folder: ${why}; ${remedy}name the folder with --data-dir`);
+  if (unseenFolder !== undefined) {
+    const why = `the service may have another one than ${standard}: ${unseenFolder.why}`;
+    throw refuseStandard(why, `${unseenFolder.remedy}, or `);
+  }
+  const theirs = otherUnit && findFolderOf(otherUnit, source);
+  if (theirs !== undefined && theirs !== resolve(workingFolder, standard))
+    throw refuseStandard(`${otherUnit?.name} works in ${theirs}, and this command names none`, "");
+  return standard;
+}
+
+/** Returns the data folder that a unit names for its service, in whatever way; undefined if it names none. */
+function findFolderOf(unit: UnitSettings, source: ConfigSource): string | undefined {
+  const find = createLookup({ ...source, env: {}, flags: {}, envFile: undefined, unit });
+  return find("CLAVIGER_DATA_DIR").value || unit.stateFolder;
 }

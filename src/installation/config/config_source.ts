@@ -21,17 +21,23 @@ export interface ConfigSource {
   readonly workingFolder: string;
   /** Whether the process runs as root; the default data folder depends on it. */
   readonly isRoot: boolean;
-  /** The settings that the service's unit gives to the service, for commands on the same installation. */
+  /** What the service's unit gives to the service, for commands on the same installation. */
   readonly unit?: UnitSettings | undefined;
+  /** A unit that does not apply, because the command has a settings file or credentials of its own. */
+  readonly otherUnit?: UnitSettings | undefined;
   /** Set if the service may have settings that this process cannot see. */
   readonly unseen?: Unseen | undefined;
+  /** Set if the service may have another data folder than the default one, and this process cannot see which. */
+  readonly unseenFolder?: Unseen | undefined;
 }
 
-/** The settings and credentials that a systemd unit gives to its service. */
+/** The data folder, settings files and credentials that a systemd unit gives to its service. */
 export interface UnitSettings {
   /** The unit's name, as text for messages. */
   readonly name: string;
-  /** The environment of the unit. This process's environment, flags and settings files override it. */
+  /** The folder of `StateDirectory=`, absolute. */
+  readonly stateFolder?: string | undefined;
+  /** `Environment=` of the unit. This process's environment, flags and settings files override it. */
   readonly env: Readonly<Record<string, string>>;
   /** The settings files to read in place of the default file; a later file overrides an earlier file. */
   readonly envFiles: readonly string[];
