@@ -25,6 +25,7 @@ import { isSealed, openInstallation, openSecrets, proveSecret } from "../install
 import { INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
+import { warnOfOldUnit } from "./old_unit.ts";
 import type { InstallationFlags, REASON } from "./options.ts";
 import type { ValuesOf } from "./parameter.ts";
 import { renderRefusal } from "./remedies.ts";
@@ -93,7 +94,9 @@ export function readSettings(
   place: InstallationFlags,
   options?: { readonly inputFile?: string },
 ): Config {
-  const config = orRefuse(readConfig(sourceOf(invocation, place)));
+  const source = sourceOf(invocation, place);
+  const config = orRefuse(readConfig(source));
+  warnOfOldUnit(invocation, source);
   orRefuse(enterDataFolder(invocation, config, options));
   return config;
 }

@@ -24,6 +24,7 @@ const LIST = [
   ...["call", SYSTEMD, "/org/freedesktop/systemd1", `${SYSTEMD}.Manager`, "ListUnitsByPatterns", "asas"],
   ...["1", "loaded", "1", "claviger@*.service"],
 ];
+// `Environment` goes in 0.6.
 const PROPERTIES = ["Environment", "EnvironmentFiles", "LoadCredential", "StateDirectory"];
 const ANSWER_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_BYTES = 256 * 1024;
@@ -142,6 +143,7 @@ export function parseUnit(text: string, unit = UNIT): UnitSettings | Refusal | u
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   // systemd looks for a name without a folder in its own folders.
   const credentials = new Map(loaded.filter(([, path]) => path.startsWith("/")));
+  // Goes in 0.6: a setting in `Environment=`, which may name the copy of a credential.
   const folder = `${CREDENTIALS_FOLDER}/${unit}/`;
   const env = environment.map((line) => {
     const at = line.indexOf("=");

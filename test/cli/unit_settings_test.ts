@@ -252,6 +252,9 @@ describe("the default data folder", () => {
   });
 });
 
+/** Returns the value of `StateDirectory=` for this data folder, which is not below /var/lib. */
+const stateOf = (dataDir: string) => join("../..", dataDir);
+
 describe("commands, while the service of the unit is stopped", () => {
   const credentials: Record<string, string> = {};
   let settings = "";
@@ -274,38 +277,26 @@ describe("commands, while the service of the unit is stopped", () => {
     settings = line.write(
       "unit.env",
       `CLAVIGER_GITHUB_APP_ID=${appId}\nCLAVIGER_GITHUB_INSTALLATION_ID=${installationId}\n` +
-        `CLAVIGER_GITHUB_REPOSITORY=${repository}\nCLAVIGER_GITHUB_URL=${apiUrl}\nCLAVIGER_LOG_FORMAT=json\n`,
+        `CLAVIGER_GITHUB_REPOSITORY=${repository}\nCLAVIGER_GITHUB_URL=${apiUrl}\nCLAVIGER_LOG_FORMAT=json\n` +
+        `CLAVIGER_PORT=1\nCLAVIGER_HOST=127.0.0.9\nCLAVIGER_TLS_CERT=${certFile}\nCLAVIGER_TLS_KEY=${keyFile}\n`,
     );
-    const named = (name: string) => `/run/credentials/claviger.service/${name}`;
-    const unit = {
-      environment: [
-        "TZ=Europe/Berlin",
-        "CLAVIGER_PORT=1",
-        "CLAVIGER_HOST=127.0.0.9",
-        "CLAVIGER_LOG_FORMAT=text",
-        `CLAVIGER_DATA_DIR=${line.dataDir}`,
-        `CLAVIGER_TLS_CERT=${named("claviger-tls-cert")}`,
-        `CLAVIGER_TLS_KEY=${named("claviger-tls-key")}`,
-      ],
-      envFiles: [settings, "/nowhere/else.env"],
-      credentials,
-      state: "claviger",
-    };
-    PATH = standIn("stopped", render(unit));
+    const unit = { envFiles: [settings, "/nowhere/else.env"], credentials, state: stateOf(line.dataDir) };
+    PATH = standIn("stopped", render({ ...unit, environment: ["TZ=Europe/Berlin"] }));
     expect(await run("migrate")).toMatchObject({ status: 0, err: "" });
   });
   beforeEach(() => host.behave({ kind: "grant" }));
 
-  test("show the unit's settings in config check, below the settings file", async () => {
+  test("show in config check the settings of the unit's file, its data folder and its credentials", async () => {
     const { status, out, err } = await run("config", "check", "--json");
     expect([status, err]).toEqual([0, ""]);
     const { settings: shown } = JSON.parse(out) as { settings: { name: string }[] };
     const of = (name: string) => shown.find((setting) => setting.name === name);
-    expect(of("CLAVIGER_PORT")).toMatchObject({ value: "1", source: "claviger.service" });
-    expect(of("CLAVIGER_HOST")).toMatchObject({ value: "127.0.0.9", source: "claviger.service" });
+    expect(of("CLAVIGER_PORT")).toMatchObject({ value: "1", source: settings });
     expect(of("CLAVIGER_DATA_DIR")).toMatchObject({ value: line.dataDir, source: "claviger.service" });
-    expect(of("CLAVIGER_LOG_FORMAT")).toMatchObject({ value: "json", source: settings });
-    expect(of("CLAVIGER_TLS_CERT")).toMatchObject({ value: credentials["claviger-tls-cert"] });
+    expect(of("CLAVIGER_TLS_CERT")).toMatchObject({
+      value: credentials["claviger-tls-cert"],
+      source: settings,
+    });
     expect(of("CLAVIGER_GITHUB_PRIVATE_KEY_FILE")).toMatchObject({
       value: credentials["claviger-github-key"],
       source: "credential",
@@ -325,6 +316,7 @@ describe("commands, while the service of the unit is stopped", () => {
 
     const { status, findings, of } = readFindings(await run("doctor", "--json"));
     expect(findings.filter(({ state }) => state === "fail" || state === "skip")).toEqual([]);
+    expect(of("unit")).toBeUndefined();
     expect(status).toBe(0);
     expect(of("tls")?.message).toStartWith("the certificate is good until ");
     expect(of("github app")?.message).toBe("App 190219 mints tokens for core-package");
@@ -359,15 +351,142 @@ describe("commands, while the service of the unit is stopped", () => {
     host.behave({ kind: "answer", status: 500 });
     expect((await appFinding()).remedy).toEndWith("the service tries again");
   });
+});
 
-  test("are refused, with the unit's name, if the unit has a wrong setting", async () => {
+// Goes in 0.6.
+describe("an old unit, with settings in Environment=", () => {
+  const other = useCommandLine();
+  let settings = "";
+  const named = (name: string) => `/run/credentials/claviger.service/${name}`;
+  const unitOf = (environment: readonly string[], more: Unit = {}) => ({
+    environment,
+    envFiles: [settings, "/nowhere/else.env"],
+    state: "claviger",
+    ...more,
+  });
+  const on = (name: string, unit: Unit, list?: string) => {
+    const env = { PATH: standIn(name, render(unit), 0, list) };
+    return (...args: string[]) => other.run(args, { env, isRoot: false });
+  };
+
+  beforeEach(() => {
+    settings = other.write("old.env", "CLAVIGER_LOG_FORMAT=json\n");
+  });
+
+  test("still gives commands its settings, below the settings file, with one warning of the lines to move", async () => {
+    const { certFile, keyFile } = makeCertificate(other.folder, "licenses.example.org", 60);
+    const run = on(
+      "old",
+      unitOf(
+        [
+          "TZ=Europe/Berlin",
+          "CLAVIGER_PORT=1",
+          "CLAVIGER_LOG_FORMAT=text",
+          `CLAVIGER_DATA_DIR=${other.dataDir}`,
+          `CLAVIGER_TLS_CERT=${named("claviger-tls-cert")}`,
+          `CLAVIGER_TLS_KEY=${named("claviger-tls-key")}`,
+        ],
+        { credentials: { "claviger-tls-cert": certFile, "claviger-tls-key": keyFile } },
+      ),
+    );
+    const lines = [
+      "CLAVIGER_PORT=1",
+      `CLAVIGER_DATA_DIR=${other.dataDir}`,
+      `CLAVIGER_TLS_CERT=${certFile}`,
+      `CLAVIGER_TLS_KEY=${keyFile}`,
+    ];
+    const warning =
+      "claviger: claviger.service has settings in Environment=, which version 0.6 will not read. Put these lines into " +
+      `${settings}, then print the unit again (\`claviger guide systemd\`):\n${lines.map((each) => `  ${each}\n`).join("")}`;
+    expect(await run("migrate")).toMatchObject({ status: 0, err: warning });
+    expect(await run("keys", "list")).toMatchObject({ status: 0, err: warning });
+
+    const checked = await run("config", "check", "--json");
+    expect([checked.status, checked.err]).toEqual([0, warning]);
+    const { settings: shown } = JSON.parse(checked.out) as { settings: { name: string }[] };
+    const of = (name: string) => shown.find((setting) => setting.name === name);
+    expect(of("CLAVIGER_PORT")).toMatchObject({ value: "1", source: "claviger.service" });
+    expect(of("CLAVIGER_DATA_DIR")).toMatchObject({ value: other.dataDir, source: "claviger.service" });
+    expect(of("CLAVIGER_TLS_KEY")).toMatchObject({ value: keyFile, source: "claviger.service" });
+    expect(of("CLAVIGER_LOG_FORMAT")).toMatchObject({ value: "json", source: settings });
+
+    const examined = await run("doctor", "--json");
+    expect(examined.err).not.toContain("Environment=");
+    expect(readFindings(examined).of("unit")).toEqual({
+      name: "unit",
+      state: "warn",
+      message:
+        "claviger.service has settings in Environment=, which version 0.6 will not read: CLAVIGER_PORT, " +
+        "CLAVIGER_LOG_FORMAT, CLAVIGER_DATA_DIR, CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY",
+      remedy:
+        `put ${lines.map((each) => `\`${each}\``).join(", ")} into ${settings}, then print the unit again: ` +
+        "`claviger guide systemd`",
+    });
+    // A command with --data-dir has its folder from there.
+    const elsewhere = await run("config", "check", "--data-dir", other.dataDir);
+    expect(elsewhere.err).not.toContain("CLAVIGER_DATA_DIR=");
+
+    // Moved, the lines give the same settings, and the warning ends. doctor still names the unit.
+    writeFileSync(settings, `CLAVIGER_LOG_FORMAT=json\n${lines.join("\n")}\n`);
+    const moved = await run("config", "check", "--json");
+    expect([moved.status, moved.err]).toEqual([0, ""]);
+    const values = (text: string) =>
+      (JSON.parse(text) as { settings: { name: string; value: string }[] }).settings.map(
+        ({ name, value }) => [name, value],
+      );
+    expect(values(moved.out)).toEqual(values(checked.out));
+    expect(readFindings(await run("doctor", "--json")).of("unit")?.remedy).toBe(
+      "print the unit again: `claviger guide systemd`",
+    );
+  });
+
+  test("names a secret, and a value that needs quotes, without the value", async () => {
+    const run = on(
+      "secrets",
+      unitOf([
+        `CLAVIGER_SECRET=${SECRET}`,
+        "DATABASE_URL=postgres://me:hidden-word@127.0.0.1:9/c",
+        'CLAVIGER_MODELS_DIR=/srv/my "models"',
+        "CLAVIGER_LOG_SLOW_MS=7",
+      ]),
+    );
+    const { status, err } = await run("config", "check", "--data-dir", other.dataDir);
+    expect([status, err]).toEqual([
+      0,
+      "claviger: claviger.service has settings in Environment=, which version 0.6 will not read. Put these lines into " +
+        `${settings}, then print the unit again (\`claviger guide systemd\`):\n` +
+        "  CLAVIGER_SECRET=, with the value that `systemctl cat claviger.service` shows\n" +
+        "  DATABASE_URL=, with the value that `systemctl cat claviger.service` shows\n" +
+        "  CLAVIGER_MODELS_DIR=, with the value that `systemctl cat claviger.service` shows\n" +
+        "  CLAVIGER_LOG_SLOW_MS=7\n",
+    ]);
+    const examined = await run("doctor", "--json", "--data-dir", other.dataDir);
+    expect(readFindings(examined).of("unit")?.remedy).toStartWith(
+      "put `CLAVIGER_SECRET=…`, `DATABASE_URL=…`, `CLAVIGER_MODELS_DIR=…`, `CLAVIGER_LOG_SLOW_MS=7` into ",
+    );
+    expect(examined.out + examined.err).not.toMatch(/hidden-word|9f86d0/);
+  });
+
+  test("of the template has its lines moved to the file of each service", async () => {
+    const run = on(
+      "old-template",
+      unitOf(["CLAVIGER_HOST=127.0.0.9"], { envFiles: ["/etc/claviger/none.env", settings] }),
+      renderList("claviger@1.service"),
+    );
+    expect((await run("config", "check", "--data-dir", other.dataDir)).err).toStartWith(
+      "claviger: claviger@1.service has settings in Environment=, which version 0.6 will not read. Put these lines " +
+        `into ${settings} and that of each other service of the template, then print`,
+    );
+  });
+
+  test("with a wrong setting is refused, by its name", async () => {
     for (const [environment, sentence] of [
       ["CLAVIGER_PORT=http", "CLAVIGER_PORT must be a whole number from 0 to 65535"],
       ["CLAVIGER_PROT=1", "CLAVIGER_PROT is not a setting"],
     ] as const) {
-      const unit = render({ environment: [environment], envFiles: [settings] });
-      const env = { PATH: standIn(environment.replaceAll("=", "-"), unit) };
-      const sentenceGiven = refusalOf(await line.run(["keys", "list"], { env, isRoot: false }));
+      const sentenceGiven = refusalOf(
+        await on(environment.replaceAll("=", "-"), unitOf([environment]))("keys", "list"),
+      );
       expect(sentenceGiven).toStartWith(sentence);
       expect(sentenceGiven).toEndWith("; it is set in claviger.service");
     }

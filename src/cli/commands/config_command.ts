@@ -11,6 +11,7 @@ import { openProvider } from "../../operators/identity/mod.ts";
 import { command, group } from "../command.ts";
 import { explainConfig } from "../explain_config.ts";
 import type { Invocation } from "../invocation.ts";
+import { warnOfOldUnit } from "../old_unit.ts";
 import { JSON_OPTIONS } from "../options.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
 
@@ -24,6 +25,7 @@ const check = command({
     const config = readConfig(source);
     // The settings are shown even if one is wrong: the others help to correct it.
     const settings = orRefuse(explainConfig(source));
+    if (!isRefusal(config)) warnOfOldUnit(invocation, source);
     const { warnings, fault } = isRefusal(config)
       ? { warnings: [], fault: config }
       : checkFiles(config, invocation);

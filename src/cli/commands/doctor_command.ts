@@ -23,6 +23,7 @@ import { command } from "../command.ts";
 import { hasDemo } from "../demo/remove_demo.ts";
 import { renderFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
+import { examineOldUnit } from "../old_unit.ts";
 import { type InstallationFlags, JSON_OPTIONS } from "../options.ts";
 import { anyText, option } from "../parameter.ts";
 import { paint } from "../print.ts";
@@ -86,7 +87,13 @@ async function examine(
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
   const found: FoundDamage = {};
-  const findings = [program, { name: "configuration", ...examineSettings(source, config) }, ...host];
+  const oldUnit = examineOldUnit(source);
+  const findings: Finding[] = [
+    program,
+    { name: "configuration", ...examineSettings(source, config) },
+    ...(oldUnit === undefined ? [] : [{ name: "unit", ...oldUnit }]),
+    ...host,
+  ];
   try {
     await withInstallation(invocation, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
@@ -117,6 +124,7 @@ function examineSettings(source: ConfigSource, { unseen }: Config): CheckResult 
   }
   const exposed = findExposedFile(source);
   if (exposed === undefined) return ok("every setting is valid");
+  // The other remedy goes in 0.6, because only `Environment=` of the unit needs it.
   const remedy = exposed.startsWith("/")
     ? `chgrp claviger ${exposed} && chmod 640 ${exposed}`
     : "move the secret into the settings file: systemd shows the unit's Environment= to every user";

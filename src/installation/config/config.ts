@@ -39,6 +39,7 @@ export function readConfig(source: ConfigSource): Config | Refusal {
 
 function read(source: ConfigSource) {
   const get = createReader(source);
+  // The unit goes in 0.6.
   for (const name of Object.keys({ ...source.unit?.env, ...source.env })) {
     if (name.startsWith("CLAVIGER_")) settingOf(name);
   }

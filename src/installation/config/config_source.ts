@@ -37,7 +37,12 @@ export interface UnitSettings {
   readonly name: string;
   /** The folder of `StateDirectory=`, absolute. */
   readonly stateFolder?: string | undefined;
-  /** `Environment=` of the unit. This process's environment, flags and settings files override it. */
+  /**
+   * `Environment=` of the unit. This process's environment, flags and settings files override it.
+   *
+   * Goes in 0.6, but a unit that names `CLAVIGER_DATA_DIR` here is then refused, so that no command takes the default
+   * folder for it.
+   */
   readonly env: Readonly<Record<string, string>>;
   /** The settings files to read in place of the default file; a later file overrides an earlier file. */
   readonly envFiles: readonly string[];
@@ -69,6 +74,7 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
     const places = [
       { value: env[name], source: "environment", place: environmentOf(source) },
       { value: inFile?.value, source: inFile?.path ?? "", place: inFile?.place },
+      // Goes in 0.6.
       { value: unit?.env[name], source: unit?.name ?? "", place: unit?.name },
     ];
     for (const { value, source: from, place } of places) {
@@ -93,6 +99,7 @@ export function tellOrigin({ setting }: SettingError, source: ConfigSource): str
   if (setting === undefined) return "";
   if (findSetting(setting) === undefined) {
     const { unit, env } = source;
+    // The unit goes in 0.6.
     return `; it is set in ${unit && !(setting in env) ? unit.name : environmentOf(source)}`;
   }
   return createLookup(source)(setting).origin;

@@ -15,3 +15,4 @@ export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
 export type { ListenAddress } from "./setting_rules.ts";
 export { findSetting, parseSetting, SETTINGS, type SettingName, settingOf } from "./settings.ts";
+export { DEFAULT_ENV_FILE } from "./settings_file.ts";

@@ -20,7 +20,8 @@ interface FileSetting {
   readonly place: string;
 }
 
-const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
+/** The settings file of an installation whose unit names no other. */
+export const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
 
 /**
  * Reads `NAME=value` lines in the format of systemd's EnvironmentFile: blank lines and lines that begin with

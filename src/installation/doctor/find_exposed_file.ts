@@ -17,6 +17,7 @@ export function findExposedFile(source: ConfigSource): string | undefined {
   const { unit, workingFolder } = source;
   const url = find("DATABASE_URL");
   const secrets = [find("CLAVIGER_SECRET"), ...(PASSWORD.test(url.value) ? [url] : [])];
+  // Goes in 0.6.
   if (unit !== undefined && secrets.some(({ source }) => source === unit.name)) return unit.name;
   // The source of a setting is a word if it is no settings file.
   const settingsFiles = secrets.map(({ source }) => source).filter((path) => isAbsolute(path));
