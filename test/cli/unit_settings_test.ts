@@ -351,6 +351,29 @@ describe("commands, while the service of the unit is stopped", () => {
     host.behave({ kind: "answer", status: 500 });
     expect((await appFinding()).remedy).toEndWith("the service tries again");
   });
+
+  // Root may read every file.
+  test.skipIf(process.getuid?.() === 0)(
+    "let doctor warn if the unit passes on another key than the settings name",
+    async () => {
+      const { certFile, keyFile } = makeCertificate(line.folder, "other", 60);
+      const file = line.write("other.env", `CLAVIGER_TLS_CERT=${certFile}\nCLAVIGER_TLS_KEY=${keyFile}\n`);
+      chmodSync(keyFile, 0);
+      const find = async (key: string) => {
+        const passed = { "claviger-tls-cert": certFile, "claviger-tls-key": key };
+        const unit = { envFiles: [file], credentials: passed, state: stateOf(line.dataDir) };
+        const env = { PATH: standIn(`passes-${key.replaceAll("/", "-")}`, render(unit)) };
+        return readFindings(await line.run(["doctor", "--json"], { env, isRoot: false })).of("configuration");
+      };
+      expect((await find(keyFile))?.state).toBe("ok");
+      expect(await find("/etc/old.key")).toEqual({
+        name: "configuration",
+        state: "warn",
+        message: `claviger.service passes on /etc/old.key, but the settings name ${keyFile}`,
+        remedy: "print the unit again, with the files that the settings name: `claviger guide systemd`",
+      });
+    },
+  );
 });
 
 // Goes in 0.6.

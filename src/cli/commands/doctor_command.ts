@@ -13,6 +13,7 @@ import {
   type FoundDamage,
   fail,
   findExposedFile,
+  findOtherCopy,
   keysCheck,
   ok,
   skip,
@@ -117,10 +118,18 @@ async function examine(
   return { findings, isLost: found.damage !== undefined && config.databaseUrl === undefined };
 }
 
-function examineSettings(source: ConfigSource, { unseen }: Config): CheckResult {
+function examineSettings(source: ConfigSource, { unseen, tls }: Config): CheckResult {
   if (unseen !== undefined) {
     const message = `every visible setting is valid; the service may have others: ${unseen.why}`;
     return skip(message, unseen.remedy);
+  }
+  const other = findOtherCopy(source, tls);
+  if (other !== undefined) {
+    const message = `${source.unit?.name} passes on ${other.passed}, but the settings name ${other.named}`;
+    return warn(
+      message,
+      "print the unit again, with the files that the settings name: `claviger guide systemd`",
+    );
   }
   const exposed = findExposedFile(source);
   if (exposed === undefined) return ok("every setting is valid");

@@ -11,6 +11,7 @@ export { examineHost } from "./examine_host.ts";
 export { keysCheck } from "./examine_keys.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
+export { findOtherCopy } from "./find_other_copy.ts";
 export {
   type Check,
   type CheckResult,
