@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { warnOfUser } from "../../src/cli/commands/systemd_command.ts";
+import { findMissing, warnOfUser } from "../../src/cli/commands/systemd_command.ts";
+import { DEFAULT_ENV_FILE, type SettingName } from "../../src/installation/config/mod.ts";
 import { usageErrorOf } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
 
@@ -11,10 +12,21 @@ const TLS = ["--tls-cert", "/etc/claviger/tls.crt", "--tls-key", "/etc/claviger/
 const analyze = Bun.which("systemd-analyze");
 const sysusers = Bun.which("systemd-sysusers");
 
-async function unit(...args: string[]): Promise<string> {
+/** Prints a unit. The note says which lines of the settings file belong to it. */
+async function printed(...args: string[]): Promise<{ readonly text: string; readonly note: string }> {
   const { status, out, err } = await line.run(["systemd", ...args]);
+  expect(status).toBe(0);
   // A host without the service's user gets a warning.
-  expect([status, err.replace(/^claviger: The user claviger [^\n]+\n$/, "")]).toEqual([0, ""]);
+  return { text: out, note: err.replace(/^claviger: The user claviger [^\n]+\n$/m, "") };
+}
+
+async function unit(...args: string[]): Promise<string> {
+  return (await printed(...args)).text;
+}
+
+async function settingsOf(...args: string[]): Promise<string> {
+  const { status, out, err } = await line.run(["systemd", ...args, "--settings"]);
+  expect([status, err]).toEqual([0, ""]);
   return out;
 }
 
@@ -59,17 +71,11 @@ describe("claviger systemd", () => {
     );
   });
 
-  test("passes the address of the listener for operators", async () => {
-    const lines = (await unit("--admin-listen", "127.0.0.1:8081")).split("\n");
-    expect(lines).toContain("Environment=CLAVIGER_ADMIN_LISTEN=127.0.0.1:8081");
-    expect(lines).toContain("CapabilityBoundingSet=");
-    expect((await unit("--admin-listen", "[::]:443")).split("\n")).toContain(
-      "CapabilityBoundingSet=CAP_NET_BIND_SERVICE",
+  test("needs the capability for a low port of operators, too", async () => {
+    expect(await unit("--admin-listen", "127.0.0.1:8081")).toContain("\nCapabilityBoundingSet=\n");
+    expect(await unit("--admin-listen", "[::]:443")).toContain(
+      "\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n",
     );
-    const zone = await line.run(["systemd", "--admin-listen", "[fe80::1%1]:8081"]);
-    expect(usageErrorOf(zone)).toContain("without a zone");
-    const hostZone = await line.run(["systemd", "--host", "fe80::1%1"]);
-    expect(usageErrorOf(hostZone)).toContain("without a zone");
     const noHost = await line.run(["systemd", "--host", "not a host"]);
     expect(usageErrorOf(noHost)).toContain("It must be an address or host name to listen on");
     const portAlone = await line.run(["systemd", "--admin-listen", "8081"]);
@@ -86,18 +92,95 @@ describe("claviger systemd", () => {
     expect(started).toMatchObject({ status: 78, out: "", err: `claviger: ${refused}\n` });
     // Without options for clients, the unit's service has the default address.
     usageErrorOf(await line.run(["systemd", "--admin-listen", "127.0.0.1:8080"]));
-    expect(await unit("--port", "8443", "--admin-listen", "127.0.0.1:8080")).toContain("127.0.0.1:8080");
+    expect(await settingsOf("--port", "8443", "--admin-listen", "127.0.0.1:8080")).toContain(
+      "127.0.0.1:8080",
+    );
   });
 
-  test("names secret and key in settings, and passes only the certificate and its key as credentials", async () => {
-    const files = ["--secret", "/etc/claviger/secret", "--github-key", "/etc/claviger/app.pem"];
-    expect((await unit(...files, ...TLS)).match(/^(LoadCredential|Environment)=.*/gm)).toEqual([
-      "Environment=CLAVIGER_SECRET_FILE=/etc/claviger/secret",
-      "Environment=CLAVIGER_GITHUB_PRIVATE_KEY_FILE=/etc/claviger/app.pem",
+  const ofService: readonly (readonly string[])[] = [
+    ["--host", "fe80::1%eth0"],
+    ["--port", "443"],
+    ["--admin-listen", "[fe80::1%1]:8081"],
+    ["--secret", "/etc/claviger/secret"],
+    ["--github-key", "/etc/claviger/app.pem"],
+    TLS,
+  ];
+  const every = ofService.flat();
+  const everyLine = [
+    "CLAVIGER_HOST=fe80::1%eth0",
+    "CLAVIGER_PORT=443",
+    "CLAVIGER_ADMIN_LISTEN=[fe80::1%1]:8081",
+    "CLAVIGER_TLS_CERT=/etc/claviger/tls.crt",
+    "CLAVIGER_TLS_KEY=/etc/claviger/tls.key",
+    "CLAVIGER_SECRET_FILE=/etc/claviger/secret",
+    "CLAVIGER_GITHUB_PRIVATE_KEY_FILE=/etc/claviger/app.pem",
+  ];
+
+  test("has no Environment= with any options, and names the lines of the settings file that it needs", async () => {
+    let combined: string[][] = [[]];
+    for (const option of [...ofService, ["--tls-group", "ssl-cert"]])
+      combined = combined.flatMap((args) => [args, [...args, ...option]]);
+    const all = combined.filter((args) => args.includes("--tls-cert") || !args.includes("--tls-group"));
+    const ofTemplate = all
+      .filter((args) => !args.includes("--port") && !args.includes("--admin-listen"))
+      .map((args) => ["--template", ...args]);
+    expect([all.length, ofTemplate.length]).toEqual([96, 24]);
+    for (const args of [...all, ...ofTemplate]) {
+      const { text, note } = await printed(...args);
+      expect(text).not.toMatch(/^\s*Environment=/m);
+      expect(text).toMatch(/^EnvironmentFile=-\/etc\/claviger\/claviger\.env$/m);
+      const lines = (await settingsOf(...args)).split("\n").filter((each) => each !== "");
+      expect(lines).toEqual(everyLine.filter((each) => args.some((arg) => each.endsWith(`=${arg}`))));
+      expect([...text.matchAll(/^# {3}CLAVIGER_.*/gm)].map(String)).toEqual(
+        lines.map((each) => `#   ${each}`),
+      );
+      // The settings file of this host, if there is one, has some of the lines.
+      if (existsSync(DEFAULT_ENV_FILE)) continue;
+      expect(note).toBe(
+        lines.length === 0
+          ? ""
+          : "claviger: The service needs these lines in /etc/claviger/claviger.env; --settings prints them alone:\n" +
+              lines.map((each) => `  ${each}\n`).join(""),
+      );
+    }
+    for (const name of ["claviger-backup.service", "claviger-backup.timer", "claviger-failed@.service"])
+      expect(await unit("--unit", name)).not.toContain("Environment=");
+  });
+
+  test("prints lines for the settings file that give the settings of the options", async () => {
+    const envFile = line.write("claviger.env", `CLAVIGER_PORT=8080\n${await settingsOf(...every)}`);
+    const { status, out } = await line.run(["config", "check", "--json", "--env-file", envFile]);
+    const { settings, error } = JSON.parse(out) as {
+      settings: { name: string; value: string; source: string }[];
+      error: string;
+    };
+    // The files of the settings are not on this host.
+    expect([status, error]).toEqual([
+      1,
+      expect.stringContaining("/etc/claviger/secret: there is no such file"),
+    ]);
+    const fromFile = settings.filter(({ source }) => source === envFile);
+    expect(fromFile.map(({ name, value }) => `${name}=${value}`).sort()).toEqual([...everyLine].sort());
+  });
+
+  test.each<[text: string, missing: SettingName[]]>([
+    ["CLAVIGER_HOST=::1\nCLAVIGER_PORT=443\n", []],
+    ["CLAVIGER_PORT=443\n", ["CLAVIGER_HOST"]],
+    ["CLAVIGER_HOST=::1\nCLAVIGER_PORT=8443\n", ["CLAVIGER_PORT"]],
+    ["CLAVIGER_HOST=::1\nno line\n", ["CLAVIGER_HOST", "CLAVIGER_PORT"]],
+  ])("names only the lines that a settings file lacks: %j", (text, missing) => {
+    const envFile = line.write("some.env", text);
+    const settings = [
+      { name: "CLAVIGER_HOST", value: "::1" },
+      { name: "CLAVIGER_PORT", value: "443" },
+    ] as const;
+    expect(findMissing(settings, envFile).map(({ name }) => name)).toEqual(missing);
+  });
+
+  test("passes only the certificate and its key as credentials", async () => {
+    expect((await unit(...every)).match(/^LoadCredential=.*/gm)).toEqual([
       "LoadCredential=claviger-tls-cert:/etc/claviger/tls.crt",
-      "Environment=CLAVIGER_TLS_CERT=/run/credentials/%n/claviger-tls-cert",
       "LoadCredential=claviger-tls-key:/etc/claviger/tls.key",
-      "Environment=CLAVIGER_TLS_KEY=/run/credentials/%n/claviger-tls-key",
     ]);
   });
 
@@ -145,7 +228,6 @@ describe("claviger systemd", () => {
   test("lets a group read certificates that a reload must read again", async () => {
     const text = await unit(...TLS, "--tls-group", "ssl-cert");
     expect(text).toContain("\nSupplementaryGroups=ssl-cert\n");
-    expect(text).toContain("\nEnvironment=CLAVIGER_TLS_CERT=/etc/claviger/tls.crt\n");
     expect(text).not.toContain("LoadCredential");
   });
 
@@ -201,7 +283,8 @@ describe("claviger systemd", () => {
     expect(timer).toContain("\nOnCalendar=hourly\nRandomizedDelaySec=10min\nFixedRandomDelay=true\n");
     expect(timer).toContain("\n[Install]\nWantedBy=timers.target\n");
     expect(await unit("--unit", "claviger-failed@.service")).toContain("'%i failed: see journalctl -u %i'");
-    usageErrorOf(await line.run(["systemd", "--unit", "claviger-backup.service", "--port", "443"]));
+    for (const own of [["--port", "443"], ["--settings"]])
+      usageErrorOf(await line.run(["systemd", "--unit", "claviger-backup.service", ...own]));
     usageErrorOf(await line.run(["systemd", "--unit", "claviger-backup.service", "--sysusers"]));
   });
 

@@ -3,8 +3,8 @@
  *
  * The steps change the whole machine, so the paths, ports and names in them are replaced by ones below one folder.
  * A stand-in for `systemctl` records its calls. The units are then started here as systemd would start them: with the
- * user, the environment, the credentials and the state folder that they name. A stand-in for `busctl` describes the unit
- * as systemd would, so that commands find the settings.
+ * user, the settings file and the state folder that they name. A stand-in for `busctl` describes the unit as systemd
+ * would, so that commands find the settings.
  *
  * Root runs the steps unchanged, with a stand-in for the alias. Another user cannot make the service's user: for such a
  * user all files belong to that user.
@@ -13,8 +13,6 @@ import { spawn } from "node:child_process";
 import {
   appendFileSync,
   chmodSync,
-  chownSync,
-  copyFileSync,
   existsSync,
   mkdirSync,
   openSync,
@@ -79,7 +77,6 @@ export async function walk(
       .replaceAll("/var/lib/claviger", below("state"))
       .replaceAll("/var/backups/claviger", below("backups"))
       .replaceAll("/var/tmp/rehearsal", below("tmp/rehearsal"))
-      .replaceAll("/run/credentials/claviger.service", below("credentials"))
       .replaceAll("CLAVIGER_HOST=0.0.0.0", "CLAVIGER_HOST=127.0.0.1")
       .replaceAll("CLAVIGER_PORT=443", `CLAVIGER_PORT=${port}`)
       .replaceAll("https://licenses.example.org", `https://127.0.0.1:${port}`)
@@ -96,11 +93,13 @@ export async function walk(
   const asked = below("asked");
   const settings = below(`etc/${SETTINGS_FILE}`);
   const env = { PATH: `${below("bin")}:/usr/sbin:/usr/bin:/sbin:/bin` };
-  // The certificate is self-signed, so `health` and `curl` get it as the trusted one, as the page says.
+  // The certificate is self-signed, so `health` and `curl` get it as the trusted one, as the page says. `systemd` would
+  // note that this host has no settings file: here it is in another folder.
   const prelude = `
 claviger() {
   case $1 in
-    systemd | version) command claviger "$@" ;;
+    systemd) command claviger "$@" 2> /dev/null ;;
+    version) command claviger "$@" ;;
     health) command claviger "$@" --ca ${below("etc")}/tls.crt ;;
     *) ${isRoot ? AS_CLAVIGER : "command"} claviger "$@" ;;
   esac
@@ -197,9 +196,11 @@ function describeUnit(unit: ReadonlyMap<string, readonly string[]>, folder: stri
   const pairs = (name: string, split: RegExp) =>
     (unit.get(name) ?? []).map((each) => split.exec(each)?.slice(1) ?? []);
   return [
-    (unit.get("Environment") ?? []).map((each) => each.replaceAll("%n", "claviger.service")),
+    // Environment=
+    [],
     pairs("EnvironmentFile", /^-?(.*)$/).map(([path]) => [path, true]),
-    pairs("LoadCredential", /^([^:]+):(.*)$/),
+    // LoadCredential=
+    [],
     // The state folder is elsewhere: an absolute path would stay one below /var/lib.
     (unit.get("StateDirectory") ?? []).map(() => join("../..", folder, "state")),
   ]
@@ -228,26 +229,17 @@ interface RunningService {
 }
 
 /**
- * Starts the service as systemd does: as its user, with a state folder, with settings from the file over those of the unit,
- * and with credentials that only the service's user can read.
+ * Starts the service as systemd does: as its user, with a state folder, and with settings from the file.
  */
 function startService(
   unit: ReadonlyMap<string, readonly string[]>,
   { path, folder, settings }: { readonly path: string; readonly folder: string; readonly settings: string },
 ): RunningService {
   const user = isRoot ? findSystemUser(unit.get("User")?.[0] ?? "") : undefined;
-  const credentials = join(folder, "credentials");
-  mkdirSync(credentials);
-  for (const each of unit.get("LoadCredential") ?? []) {
-    const [, name = "", from = ""] = /^([^:]+):(.*)$/.exec(each) ?? [];
-    copyFileSync(from, join(credentials, name));
-    chmodSync(join(credentials, name), 0o400);
-    if (user !== undefined) chownSync(join(credentials, name), user.uid, user.gid);
-  }
-  const own = [...(unit.get("Environment") ?? []), ...readFileSync(settings, "utf8").split("\n")]
+  const own = readFileSync(settings, "utf8")
+    .split("\n")
     .filter((line) => line.includes("="))
-    .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)] as const)
-    .map(([name, value]) => [name, value.replaceAll("/run/credentials/%n", credentials)] as const);
+    .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)] as const);
   const log = openSync(join(folder, "service.log"), "w");
   const [program = "", ...args] = (unit.get("ExecStart")?.[0] ?? "").split(" ");
   const child = spawn(program, args, {
@@ -256,7 +248,6 @@ function startService(
       PATH: path,
       ...Object.fromEntries(own),
       STATE_DIRECTORY: join(folder, "state"),
-      CREDENTIALS_DIRECTORY: credentials,
     },
     stdio: ["ignore", log, log],
     ...(user !== undefined && { uid: user.uid, gid: user.gid }),
@@ -266,7 +257,6 @@ function startService(
     async stop() {
       child.kill("SIGTERM");
       await ended;
-      rmSync(credentials, { recursive: true, force: true });
     },
   };
 }

@@ -1,10 +1,17 @@
-/** `claviger systemd`: prints the units with which systemd runs the service and its backup. */
-import { InvalidArgumentError } from "commander";
+/**
+ * `claviger systemd`: prints the units with which systemd runs the service and its backup.
+ *
+ * A unit has no `Environment=`: the settings file has every setting, so the service and the commands read the same
+ * file. The unit only has what systemd must do: the capability for a port below 1024, copies of files that only root
+ * may read, or a group that may read them. `--settings` prints the lines of the settings file that belong to the unit.
+ */
 import packageJson from "../../../package.json" with { type: "json" };
 import { findSystemUser } from "../../base/host/mod.ts";
 import { matching, wholeNumber } from "../../base/rule.ts";
 import { readOrigin } from "../../base/version.ts";
 import {
+  createLookup,
+  DEFAULT_ENV_FILE,
   parseSetting,
   refuseSameAddress,
   type SettingName,
@@ -16,7 +23,7 @@ import { settingText } from "../options.ts";
 import { flag, option, type ValuesOf } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
 
-/** Refuses characters that have a special meaning in a unit, such as `%`, `:` and the space. */
+/** Refuses characters that have a special meaning in a unit or a settings file, such as `%`, `:`, quotes and the space. */
 const PATH = matching(/^\/[\w./+@-]+$/, "an absolute path of letters, digits and . _ + @ -");
 const GROUP = matching(/^[a-z_][a-z0-9_-]{0,31}$/, "the name of a group");
 
@@ -26,25 +33,36 @@ const BACKUP_UNITS = [
   "claviger-failed@.service",
 ] as const;
 
-const OF_SERVICE = ["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"];
+/** The options that give a setting. */
+const SETTING_NAMES = {
+  host: "CLAVIGER_HOST",
+  port: "CLAVIGER_PORT",
+  adminListen: "CLAVIGER_ADMIN_LISTEN",
+  tlsCert: "CLAVIGER_TLS_CERT",
+  tlsKey: "CLAVIGER_TLS_KEY",
+  secret: "CLAVIGER_SECRET_FILE",
+  githubKey: "CLAVIGER_GITHUB_PRIVATE_KEY_FILE",
+} as const satisfies Readonly<Record<string, SettingName>>;
+
+const OF_SERVICE = [...Object.keys(SETTING_NAMES), "tlsGroup", "settings"];
 
 const OPTIONS = {
   binary: option("the path of the executable; by default where its package or the manual installs it", PATH, {
     as: "path",
     default: readOrigin() === "package" ? process.execPath : "/usr/local/bin/claviger",
   }),
-  host: option("the address to listen on", withoutZone("CLAVIGER_HOST", "::1")),
+  host: option("the address to listen on", settingText("CLAVIGER_HOST")),
   port: option(
     "the port to listen on; below 1024 the unit gets the capability for it",
     wholeNumber(1, 65_535),
   ),
   adminListen: option(
-    "serve the console and the API for operators at this address",
-    withoutZone("CLAVIGER_ADMIN_LISTEN", "[::1]:8081"),
+    "serve the console and the API for operators at this address; its port gets the capability, too",
+    settingText("CLAVIGER_ADMIN_LISTEN"),
     { as: "host:port" },
   ),
-  tlsCert: option("the certificate, given to the service as a credential", PATH, { as: "file" }),
-  tlsKey: option("the certificate's private key, given to the service as a credential", PATH, {
+  tlsCert: option("the certificate; a copy is given to the service as a credential", PATH, { as: "file" }),
+  tlsKey: option("the certificate's private key; a copy is given to the service as a credential", PATH, {
     as: "file",
   }),
   tlsGroup: option(
@@ -59,6 +77,9 @@ const OPTIONS = {
     "the file of the GitHub App's private key, which the user claviger must be able to read",
     PATH,
     { as: "file" },
+  ),
+  settings: flag(
+    "print the lines of /etc/claviger/claviger.env that the other options stand for, instead of the unit",
   ),
   unit: option(
     "print a unit of the hourly backup instead, or the unit that tells people when it failed",
@@ -82,11 +103,68 @@ export const systemd = command({
   options: OPTIONS,
   run(values, { invocation, print }) {
     if (values.unit !== undefined) return invocation.out(renderBackupUnit(values.unit, values.binary));
-    invocation.out(values.sysusers ? SYSUSERS_LINE : renderUnit(values));
-    const warning = values.sysusers ? undefined : warnOfUser(findSystemUser("claviger"));
+    if (values.sysusers) return invocation.out(SYSUSERS_LINE);
+    refuseWrongOptions(values);
+    const settings = toSettings(values);
+    if (values.settings) return invocation.out(settings.map((each) => `${toLine(each)}\n`).join(""));
+    invocation.out(renderUnit(values, settings));
+    const missing = findMissing(settings);
+    if (missing.length > 0)
+      print.note(
+        `claviger: The service needs these lines in ${DEFAULT_ENV_FILE}; --settings prints them alone:`,
+      );
+    for (const each of missing) print.note(`  ${toLine(each)}`);
+    const warning = warnOfUser(findSystemUser("claviger"));
     if (warning !== undefined) print.note(`claviger: ${warning}`);
   },
 });
+
+type Values = ValuesOf<typeof OPTIONS>;
+
+interface Setting {
+  readonly name: SettingName;
+  readonly value: string;
+}
+
+/** Returns the settings for which the options stand, in the order of the options. */
+function toSettings(values: Values): Setting[] {
+  return Object.entries(SETTING_NAMES).flatMap(([option, name]) => {
+    const value = values[option as keyof typeof SETTING_NAMES];
+    return value === undefined ? [] : [{ name, value: String(value) }];
+  });
+}
+
+function toLine({ name, value }: Setting): string {
+  return `${name}=${value}`;
+}
+
+/**
+ * Returns the settings that a settings file lacks or has with another value; all of them if this user may not read the
+ * file, or if it is wrong.
+ */
+export function findMissing(settings: readonly Setting[], envFile?: string): readonly Setting[] {
+  try {
+    const find = createLookup({ env: {}, envFile, workingFolder: "/", isRoot: false });
+    return settings.filter(({ name, value }) => find(name).value !== value);
+  } catch {
+    return settings;
+  }
+}
+
+function refuseWrongOptions({ host, port, adminListen, tlsCert, tlsKey, tlsGroup }: Values): void {
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
+    throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
+  }
+  if (tlsGroup !== undefined && tlsCert === undefined) {
+    throw new WrongUsage("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
+  }
+  const same = refuseSameAddress({
+    host: host ?? settingOf("CLAVIGER_HOST").default,
+    port: port ?? Number(settingOf("CLAVIGER_PORT").default),
+    adminListen: parseSetting("CLAVIGER_ADMIN_LISTEN", adminListen ?? ""),
+  });
+  if (same !== undefined) throw new WrongUsage(same.sentence);
+}
 
 const STATE_FOLDER = "/var/lib/claviger";
 const BACKUPS_FOLDER = "/var/backups/claviger";
@@ -117,38 +195,24 @@ const FIRST_FREE_PORT = 1_024;
  *
  * This is one long function, so that the code shows the unit in the order of its lines.
  */
-function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
-  const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup, secret, githubKey, template } = options;
-  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
-    throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
-  }
-  if (tlsGroup !== undefined && tlsCert === undefined) {
-    throw new WrongUsage("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
-  }
+function renderUnit(values: Values, settings: readonly Setting[]): string {
+  const { binary, port, adminListen, tlsCert, tlsKey, tlsGroup, template } = values;
   const operators = parseSetting("CLAVIGER_ADMIN_LISTEN", adminListen ?? "");
-  const same = refuseSameAddress({
-    host: host ?? settingOf("CLAVIGER_HOST").default,
-    port: port ?? Number(settingOf("CLAVIGER_PORT").default),
-    adminListen: operators,
-  });
-  if (same !== undefined) throw new WrongUsage(same.sentence);
   const isPrivileged = [port ?? 0, operators?.port ?? 0].some((each) => each > 0 && each < FIRST_FREE_PORT);
-  const environment = [
-    ...(host === undefined ? [] : [`CLAVIGER_HOST=${host}`]),
-    ...(port === undefined ? [] : [`CLAVIGER_PORT=${port}`]),
-    ...(adminListen === undefined ? [] : [`CLAVIGER_ADMIN_LISTEN=${adminListen}`]),
-    ...(secret === undefined ? [] : [`CLAVIGER_SECRET_FILE=${secret}`]),
-    ...(githubKey === undefined ? [] : [`CLAVIGER_GITHUB_PRIVATE_KEY_FILE=${githubKey}`]),
-    ...(tlsGroup === undefined ? [] : [`CLAVIGER_TLS_CERT=${tlsCert}`, `CLAVIGER_TLS_KEY=${tlsKey}`]),
-  ];
-  const credentials = tlsCert === undefined || tlsGroup !== undefined ? [] : ["cert", "key"];
+  const hasCredentials = tlsCert !== undefined && tlsGroup === undefined;
   const all = template ? "'claviger@*'" : "claviger";
 
   return `${[
     `# Printed by \`claviger systemd\`, version ${packageJson.version}. A unit of your own goes into`,
     `# /etc/systemd/system/${template ? "claviger@" : "claviger"}.service; then`,
     `#   systemctl daemon-reload && systemctl enable --now ${template ? "claviger@1 claviger@2" : "claviger"}`,
-    "# Settings are in /etc/claviger/claviger.env. Commands of the user claviger read the file, too.",
+    `# Settings are in ${DEFAULT_ENV_FILE}. Commands of the user claviger read the file, too.`,
+    ...(settings.length > 0
+      ? [
+          "# This unit needs these lines there; the same command with --settings prints them:",
+          ...settings.map((each) => `#   ${toLine(each)}`),
+        ]
+      : []),
     ...(template
       ? ["# Settings of one service, such as its CLAVIGER_PORT, are in /etc/claviger/claviger@1.env."]
       : []),
@@ -164,16 +228,15 @@ function renderUnit(options: ValuesOf<typeof OPTIONS>): string {
     "NotifyAccess=main",
     `ExecStart=${binary} serve`,
     "ExecReload=/bin/kill -HUP $MAINPID",
-    "EnvironmentFile=-/etc/claviger/claviger.env",
+    `EnvironmentFile=-${DEFAULT_ENV_FILE}`,
     ...(template ? ["EnvironmentFile=/etc/claviger/claviger@%i.env"] : []),
-    ...environment.map((line) => `Environment=${line}`),
-    // The setting names the credential too: if it is missing, the service refuses to start.
-    ...credentials.flatMap((file) => [
-      `LoadCredential=claviger-tls-${file}:${file === "cert" ? tlsCert : tlsKey}`,
-      `Environment=CLAVIGER_TLS_${file.toUpperCase()}=/run/credentials/%n/claviger-tls-${file}`,
-    ]),
-    ...(credentials.length > 0
-      ? [`# Credentials are copied at start: after a renewal, \`systemctl restart ${all}\`.`]
+    ...(hasCredentials
+      ? [
+          "# Copies of the two files that the settings name. The service reads them if its user may not read the files",
+          `# themselves. systemd makes them at the start: after a renewal, \`systemctl restart ${all}\`.`,
+          `LoadCredential=claviger-tls-cert:${tlsCert}`,
+          `LoadCredential=claviger-tls-key:${tlsKey}`,
+        ]
       : []),
     ...(tlsGroup === undefined
       ? []
@@ -287,14 +350,4 @@ ExecStart=/usr/bin/systemd-cat -t claviger -p emerg /bin/echo '%i failed: see jo
 `,
   };
   return texts[name];
-}
-
-/** Reads an address that the setting allows. A percent sign, which begins a zone, has a special meaning in a unit. */
-function withoutZone(name: SettingName, example: string): (text: string) => string {
-  const { expects, parse } = settingText(name);
-  return (text) => {
-    if (parse(text) === undefined) throw new InvalidArgumentError(`It must be ${expects}`);
-    if (!text.includes("%")) return text;
-    throw new InvalidArgumentError(`It must be an address without a zone, such as ${example}`);
-  };
 }

@@ -169,8 +169,7 @@ async function examineTls({ config, clock, serving }: HostContext): Promise<Chec
 }
 
 /** The remedy for a GitHub App that cannot be used because of its key. */
-export const APP_REMEDY =
-  "give its key to `claviger systemd --github-key`, or name the file in CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
+export const APP_REMEDY = "name the file of its key in CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 
 /** The remedies for a GitHub host that gives no token now. */
 const REMEDIES = {
