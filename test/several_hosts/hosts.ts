@@ -4,12 +4,17 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { NO_LIMITS } from "../several_processes/installation.ts";
-import { type ServeProcess, startServeProcess } from "../several_processes/serve_process.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { findFreePort } from "../support/find_free_port.ts";
 import { haproxy, shownConfig } from "../support/haproxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
+import {
+  limitSettings,
+  type ServiceProcess,
+  SOURCE,
+  spawnService,
+  toServeCommand,
+} from "../support/service_process.ts";
 import { until } from "../support/until.ts";
 import { missingForPatroni, type PatroniCluster, startPatroni } from "./patroni.ts";
 
@@ -60,12 +65,12 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
 
   const startBalancer = () =>
     Bun.spawn([haproxy ?? "", "-db", "-f", configFile], { stdout: "ignore", stderr: "ignore" });
-  const startService = (index: number) =>
-    startServeProcess({
+  const startService = async (index: number) => {
+    const service = spawnService(toServeCommand(SOURCE, ["--port", `${services[index]}`]), {
       cwd: folder,
-      port: services[index] ?? 0,
       env: {
-        ...NO_LIMITS,
+        // Each service would count them by itself.
+        ...limitSettings(0),
         CLAVIGER_DATA_DIR: folder,
         DATABASE_URL: cluster.url,
         CLAVIGER_SECRET: TEST_SECRET,
@@ -78,9 +83,12 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
         ...settings,
       },
     });
+    await service.untilServing();
+    return service;
+  };
 
-  const running: ServeProcess[] = [];
-  started.defer(() => Promise.all(running.map((service) => service.kill("SIGTERM"))).then(() => {}));
+  const running: ServiceProcess[] = [];
+  started.defer(() => Promise.all(running.map((service) => service.stop())).then(() => {}));
   for (const index of NAMES.keys()) running.push(await startService(index));
   let balancer = startBalancer();
   const endBalancer = async () => {
@@ -108,7 +116,7 @@ export async function startHosts(folder: string, settings: Readonly<Record<strin
     post: (path, body, headers = {}) =>
       ask(`https://127.0.0.1:${clients}${path}`, { method: "POST", body: JSON.stringify(body), headers }),
     async restartService(index, signal) {
-      await running[index]?.kill(signal);
+      await running[index]?.stop(signal);
       // As systemd does: a service that finds no primary ends, and is started again.
       const startAgain = () => startService(index).catch(() => undefined);
       running[index] = await until(startAgain, { what: "a service starts again", limitMs: 60_000 });

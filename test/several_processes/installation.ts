@@ -12,9 +12,15 @@ import { createTestClock } from "../support/clock.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import type { JsonResponse } from "../support/service.ts";
+import {
+  limitSettings,
+  type ServiceProcess,
+  SOURCE,
+  spawnService,
+  toServeCommand,
+} from "../support/service_process.ts";
 import { until } from "../support/until.ts";
 import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
-import { type ServeProcess, startServeProcess } from "./serve_process.ts";
 
 export interface Installation {
   /** Direct access to the tables, to read them and to make changes whose commit a test must see. */
@@ -22,7 +28,7 @@ export interface Installation {
   /** For a session of a test. */
   readonly address: EmbeddedAddress;
   /** Starts a process with more settings, of this or another version, and waits until it serves. */
-  serve(settings?: Readonly<Record<string, string>>, main?: string): Promise<Replica>;
+  serve(settings?: Readonly<Record<string, string>>, program?: readonly string[]): Promise<Replica>;
   /** Runs a command on the database, as an operator does while the processes serve. */
   run(args: readonly string[]): Promise<Ended>;
   /** Ends PostgreSQL with that signal and waits until a new PostgreSQL answers. */
@@ -31,19 +37,13 @@ export interface Installation {
   close(): Promise<void>;
 }
 
-export interface Replica extends ServeProcess {
+export interface Replica extends Pick<ServiceProcess, "pid" | "url"> {
   readonly gate: PulseGate;
+  /** Ends the process with that signal, and waits until it has ended. */
+  kill(signal: NodeJS.Signals): Promise<void>;
   post(path: string, body: object): Promise<JsonResponse>;
   get(path: string): Promise<JsonResponse>;
 }
-
-/** Every limit is off, because each process counts them by itself. */
-export const NO_LIMITS = Object.fromEntries(
-  ["VALIDATE", "REFRESH", "REVOKE", "LICENSE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
-    `CLAVIGER_LIMIT_${name}`,
-    "0",
-  ]),
-);
 
 export async function createInstallation(): Promise<Installation> {
   const folder = makeDataFolder();
@@ -52,33 +52,36 @@ export async function createInstallation(): Promise<Installation> {
   const proxy: FaultyProxy = await startFaultyProxy(server.address);
   const database = openDatabase(server.address, { clock: systemClock, log: silentLog, maxConnections: 2 });
   const commandLine = createCommandLine();
-  const replicas: Replica[] = [];
+  const kills: Replica["kill"][] = [];
 
-  async function serve(settings: Readonly<Record<string, string>> = {}, main?: string): Promise<Replica> {
+  async function serve(settings: Readonly<Record<string, string>> = {}, program = SOURCE): Promise<Replica> {
     const gate = await startPulseGate(server.address);
     const env = {
-      ...NO_LIMITS,
+      // Each process would count them by itself.
+      ...limitSettings(0),
       ...{ DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
       CLAVIGER_DATA_DIR: folder,
       ...settings,
     };
-    const serving = await startServeProcess({ cwd: folder, env, main });
+    const serving = spawnService(toServeCommand(program), { cwd: folder, env });
+    const kill = async (signal: NodeJS.Signals) => {
+      await serving.stop(signal);
+      await gate.close();
+    };
+    kills.push(kill);
+    await serving.untilServing();
     const send = async (path: string, init?: RequestInit) => {
       const response = await fetch(`${serving.url}${path}`, { ...init, signal: AbortSignal.timeout(5_000) });
       return { status: response.status, headers: response.headers, body: await response.json() };
     };
-    const replica: Replica = {
-      ...serving,
+    return {
+      pid: serving.pid,
+      url: serving.url,
       gate,
       post: (path, body) => send(path, { method: "POST", body: JSON.stringify(body) }),
       get: (path) => send(path),
-      async kill(signal) {
-        await serving.kill(signal);
-        await gate.close();
-      },
+      kill,
     };
-    replicas.push(replica);
-    return replica;
   }
 
   return {
@@ -98,7 +101,7 @@ export async function createInstallation(): Promise<Installation> {
       await until(() => server.pid() !== pid && server.pid());
     },
     async close() {
-      await Promise.all(replicas.map((replica) => replica.kill("SIGTERM")));
+      await Promise.all(kills.map((kill) => kill("SIGTERM")));
       await database.close();
       await proxy.close();
       commandLine.remove();

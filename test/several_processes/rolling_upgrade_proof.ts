@@ -7,6 +7,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { migrations } from "../../src/database/mod.ts";
 import { issue } from "../support/issue.ts";
+import { SOURCE } from "../support/service_process.ts";
 import { until } from "../support/until.ts";
 import { useForAll } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
@@ -23,8 +24,8 @@ const SETTINGS = { CLAVIGER_STOP_GRACE: "1" };
 const installation = useForAll(createInstallation);
 const folder = useFolder();
 
-/** Makes a version whose newest migration lets this version serve beside it. Returns its main file. */
-function makeNextVersion(): string {
+/** Makes a version whose newest migration lets this version serve beside it. Returns the program. */
+function makeNextVersion(): string[] {
   const next = join(folder, "next");
   mkdirSync(next);
   for (const name of ["src", "sql"]) cpSync(join(CHECKOUT, name), join(next, name), { recursive: true });
@@ -36,7 +37,7 @@ function makeNextVersion(): string {
     join(next, "sql", `${String(newest + 1).padStart(4, "0")}_next.sql`),
     `-- runs with ${newest}\nalter table keys add column added_by_next text;\n`,
   );
-  return join(next, "src/main.ts");
+  return [process.execPath, join(next, "src/main.ts")];
 }
 
 /** Clients that ask only processes whose health is good, as a balancer does. */
@@ -93,11 +94,11 @@ test("Three processes are upgraded one after the other, and back, without a fail
   for (let i = 0; i < 3; i++) replicas.push(await installation.serve(SETTINGS));
   for (const replica of replicas) await clients.add(replica);
   clients.start();
-  for (const main of [next, undefined]) {
+  for (const program of [next, SOURCE]) {
     const replaced: Replica[] = [];
     for (const old of replicas) {
       await old.kill("SIGTERM");
-      const replica = await installation.serve(SETTINGS, main);
+      const replica = await installation.serve(SETTINGS, program);
       await clients.add(replica);
       replaced.push(replica);
     }
