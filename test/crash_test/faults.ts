@@ -183,9 +183,7 @@ function killService(stageName: "external" | "embedded"): Fault {
     ...{ stage: stageName, setup: "direct", restarts: stageName === "embedded" ? 1 : 0, kills: 1 },
     run: (stage) =>
       replaceService(stage, async () => {
-        const killed = stage.service();
-        killed.kill("SIGKILL");
-        await killed.ended;
+        await stage.service().stop("SIGKILL");
       }),
   };
 }
@@ -299,13 +297,13 @@ function steppedClock(wallMs: number): Fault {
     ...{ stage: "external", setup: "clocked", restarts: 0, kills: 0 },
     async run(stage) {
       const health = { method: "GET", path: "/api/health" } as const;
-      await stage.service().moveClock(wallMs);
+      await stage.service().moveClock({ wallMs, monotonicMs: 0 });
       const answer = await stage.load.ask(health, [200]);
       const shown = answer.kind === "answer" ? Date.parse(String(answer.body.timestamp)) : Number.NaN;
       if (!(Math.abs(shown - Date.now() - wallMs) < 10_000)) throw new FaultMissed("The clock did not step");
       // The load goes on for a second with the wrong clock.
       await Bun.sleep(1_000);
-      await stage.service().moveClock(0);
+      await stage.service().moveClock({ wallMs: 0, monotonicMs: 0 });
       return performance.now();
     },
   };

@@ -10,10 +10,10 @@ import { testFolder } from "../support/postgres.ts";
 import { createRandom } from "../support/random.ts";
 import type { Fault } from "./faults.ts";
 import { planLong, SHORT_PLAN } from "./plan.ts";
+import { findProgram } from "./program.ts";
 import { type Report, renderTable, summarise } from "./report.ts";
 import { PromiseBroken, type RoundResult } from "./round.ts";
 import { runParts } from "./run_parts.ts";
-import { findProgram } from "./service_process.ts";
 import { whyNoSmallDisk } from "./small_disk.ts";
 import type { Stage } from "./stage.ts";
 

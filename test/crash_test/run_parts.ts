@@ -4,8 +4,8 @@ import type { Random } from "../support/random.ts";
 import { auditDatabase } from "./audit.ts";
 import type { Fault } from "./faults.ts";
 import type { Part } from "./plan.ts";
+import type { Program } from "./program.ts";
 import { PromiseBroken, type RoundResult, runRound } from "./round.ts";
-import type { Program } from "./service_process.ts";
 import { createStage, type Stage } from "./stage.ts";
 
 export interface RunOptions {

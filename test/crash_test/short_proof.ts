@@ -11,9 +11,9 @@ import { testFolder } from "../support/postgres.ts";
 import { createRandom } from "../support/random.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { SHORT_PLAN } from "./plan.ts";
+import { findProgram } from "./program.ts";
 import type { RoundResult } from "./round.ts";
 import { runParts } from "./run_parts.ts";
-import { findProgram } from "./service_process.ts";
 import { whyNoSmallDisk } from "./small_disk.ts";
 
 // Runs alone: it judges a time.

@@ -4,14 +4,19 @@
  */
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "../../src/base/clock.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
-import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { type Database, migrate, migrations } from "../../src/database/mod.ts";
 import type { IssueRequest } from "../../src/licensing/keys/mod.ts";
 import { issue } from "../support/issue.ts";
 import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
 import type { Random } from "../support/random.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
+import {
+  limitSettings,
+  type ServiceProcess,
+  spawnService,
+  toServeCommand,
+} from "../support/service_process.ts";
 import { withDatabase } from "./audit.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { type Load, type LoadKeys, startLoad } from "./load.ts";
@@ -22,7 +27,7 @@ import {
   embeddedCluster,
   type OwnPostgres,
 } from "./postgres_process.ts";
-import { type Program, type RunningService, startServiceProcess } from "./service_process.ts";
+import type { Program } from "./program.ts";
 import { mountSmallDisk, type SmallDisk } from "./small_disk.ts";
 
 export type StageName = "external" | "embedded" | "small_disk";
@@ -43,7 +48,7 @@ export interface Stage {
   readonly load: Load;
   readonly random: Random;
   readonly program: Program;
-  service(): RunningService;
+  service(): ServiceProcess;
   setup(): Setup;
   /** Declares that requests may be lost from now on, until the service starts again. */
   expectDown(): void;
@@ -70,14 +75,14 @@ const PLAIN_KEYS = 8;
 const CLAIMED_KEYS = 8;
 /** The load reaches this limit within a minute. */
 const SMALL_LIMIT = 300;
-const STOP_DEADLINE_MS = 15_000;
 
 export async function createStage({ name, folder, program, random }: StageOptions): Promise<Stage> {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o755);
   const undo: (() => Promise<unknown> | unknown)[] = [];
-  let running: RunningService | undefined;
-  let kill = () => {};
+  /** The service that was started last, and the one that served last. */
+  let started: ServiceProcess | undefined;
+  let running: ServiceProcess | undefined;
   let setup: Setup = "direct";
   /** Odd while the service may be down. */
   let downs = 0;
@@ -100,28 +105,33 @@ export async function createStage({ name, folder, program, random }: StageOption
     const cluster = own ?? embeddedCluster(dataDir);
     const proxy = own && (await startMessageProxy({ path: own.socketPath }));
     if (proxy !== undefined) undo.push(proxy.close);
-    if (own === undefined) {
-      undo.push(() => stopLeftovers({ cluster: cluster.folder, clock: systemClock, graceMs: 0 }));
-    } else {
+    if (own !== undefined) {
       const migrated = await migrate(addressOf(own), migrations);
       if (isRefusal(migrated)) throw new Error(migrated.sentence);
     }
-    undo.push(async () => {
-      kill();
-      await running?.ended;
-    });
+    undo.push(() => started?.end());
 
     const startService = async () => {
       if (ending !== undefined) throw new Error("The stage is being ended");
       const url = own && new URL(own.url);
       if (url !== undefined && setup === "proxied") url.port = String(proxy?.port);
-      running = await startServiceProcess({
-        ...{ program, folder, name: "service", dataDir, isClockMovable: setup === "clocked" },
-        ...(url !== undefined && { databaseUrl: url.href }),
-        onSpawned: (killIt) => {
-          kill = killIt;
+      started = spawnService(toServeCommand(program.command, ["--data-dir", dataDir]), {
+        cwd: folder,
+        // No limits: this test is about faults.
+        env: {
+          PATH: "/usr/bin:/bin",
+          ...limitSettings(0),
+          ...(url !== undefined && { DATABASE_URL: url.href, CLAVIGER_SECRET: TEST_SECRET }),
         },
+        // The files stay as evidence.
+        files: { out: join(folder, "service.out"), err: join(folder, "service.err") },
+        ...(own === undefined && { dataDir }),
+        ...(setup === "clocked" && { clock: { wallMs: 0, monotonicMs: 0 } }),
+        // After Ctrl-C the test program ends the stage in its order.
+        isDetached: true,
       });
+      await started.untilServing();
+      running = started;
       if (downs % 2 === 1) downs++;
     };
     const service = () => {
@@ -149,11 +159,7 @@ export async function createStage({ name, folder, program, random }: StageOption
       async change(next) {
         if (next === setup) return;
         expectDown();
-        const stopping = service();
-        stopping.kill("SIGTERM");
-        const timer = setTimeout(() => stopping.kill("SIGKILL"), STOP_DEADLINE_MS);
-        await stopping.ended;
-        clearTimeout(timer);
+        await service().stop();
         setup = next;
         await startService();
       },
