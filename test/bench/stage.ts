@@ -2,26 +2,20 @@
  * Sets up a benchmark: a temporary folder, and processes in it. Closing the stage removes the folder and ends the
  * processes, also after an error.
  */
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-} from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../src/base/clock.ts";
-import { stopLeftovers } from "../../src/database/embedded/mod.ts";
-import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from "../compiled/executable.ts";
+import { builtExecutable, postmasterOf } from "../compiled/executable.ts";
 import { createOwnPostgres } from "../crash_test/postgres_process.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
-import { until } from "../support/until.ts";
+import {
+  endPostgresOf,
+  limitSettings,
+  type ServiceProcess,
+  spawnService,
+  toServeCommand,
+} from "../support/service_process.ts";
 import { type KeyOrder, type KeySet, writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, first, moveTo, onCores } from "./cores.ts";
 import type { AnswerForm } from "./echo.ts";
@@ -120,11 +114,7 @@ export const WITH_METRICS: Environment = { CLAVIGER_METRICS_LISTEN: "127.0.0.1:0
 const SETTINGS: Environment = {
   PATH: "/usr/bin:/bin",
   CLAVIGER_STOP_GRACE: "0",
-  ...Object.fromEntries(
-    ["VALIDATE", "REFRESH", "REVOKE", "LICENSE", "REPO_TOKEN", "MODELS", "ANALYTICS", "DOWNLOADS"].map(
-      (name) => [`CLAVIGER_LIMIT_${name}`, "1000000"],
-    ),
-  ),
+  ...limitSettings(1_000_000),
 };
 
 const MODELS = [
@@ -150,6 +140,7 @@ export function createStage(): Stage {
   // If root runs this, PostgreSQL runs as another user, who must be able to enter.
   chmodSync(folder, 0o755);
   const processes = new Set<Bun.Subprocess>();
+  const services = new Set<ServiceProcess>();
   const servers = new Set<Server>();
   const dataDirs = new Set<string>();
   let made = 0;
@@ -158,17 +149,10 @@ export function createStage(): Stage {
 
   const newFolder = () => join(folder, `${++made}`);
 
-  function spawn<In extends "pipe" | "ignore", Out extends "pipe" | number>(
-    command: readonly string[],
-    options: {
-      readonly env: Environment;
-      readonly stdin: In;
-      readonly stdout: Out;
-      readonly stderr: number | "inherit" | "pipe";
-    },
-  ) {
+  function spawn<Err extends "inherit" | "pipe">(command: readonly string[], stderr: Err) {
     if (isClosed) throw new Error("The benchmark was stopped");
-    const child = Bun.spawn([...command], { cwd: folder, ...options, env: { ...options.env } });
+    const streams = { stdin: "pipe", stdout: "pipe", stderr } as const;
+    const child = Bun.spawn([...command], { cwd: folder, env: SETTINGS, ...streams });
     processes.add(child);
     void child.exited.then(() => processes.delete(child));
     return child;
@@ -186,43 +170,39 @@ export function createStage(): Stage {
     command: readonly string[],
     { env, dataDir }: { readonly env: Environment; readonly dataDir?: string },
   ): Promise<Server> {
-    if (dataDir !== undefined) dataDirs.add(dataDir);
-    const logFile = join(folder, `log-${++made}`);
-    const log = openSync(logFile, "a");
-    const beganMs = performance.now();
-    const child = spawn(command, { env, stdin: "ignore", stdout: log, stderr: log });
-    closeSync(log);
-    const address = await until(
-      () => {
-        const text = readFileSync(logFile, "utf8");
-        if (child.exitCode !== null) throw new Error(`${command.join(" ")} ended: ${text}`);
-        return /serves at http:\/\/(\S+)\n/.exec(text)?.[1];
-      },
-      { what: command.join(" "), limitMs: START_LIMIT_MS },
-    );
-    if (dataDir !== undefined) await waitUntilHealthy(address);
-    const readyMs = performance.now() - beganMs;
-    const [host = "", port = ""] = address.split(":");
+    if (isClosed) throw new Error("The benchmark was stopped");
+    const log = join(folder, `log-${++made}`);
+    // The log goes to a file, because reading it from a pipe would take time of a core.
+    const service = spawnService(command, { cwd: folder, env, files: { out: log, err: log } });
+    services.add(service);
+    if (dataDir === undefined) await service.untilServing();
+    else {
+      dataDirs.add(dataDir);
+      await service.untilHealthy();
+    }
+    const readyMs = performance.now() - service.startedMs;
+    const { hostname, port } = new URL(service.url);
     const server: Server = {
-      host,
+      host: hostname,
       port: Number(port),
-      pid: child.pid,
+      pid: service.pid,
       database: dataDir === undefined ? undefined : postmasterOf(dataDir),
       readyMs,
       async counters() {
-        const url = /metrics are at (\S+)/.exec(readFileSync(logFile, "utf8"))?.[1];
+        const url = /metrics are at (\S+)/.exec(service.out())?.[1];
         if (url === undefined) throw new Error("The service was started without metrics");
         const families = parseExposition(await (await fetch(url)).text());
         return new Map([...families.values()].flatMap(({ samples }) => [...samples]));
       },
       logLineBytes() {
-        const log = readFileSync(logFile);
-        return Math.round(log.length / log.reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 0));
+        const bytes = readFileSync(log);
+        return Math.round(bytes.length / bytes.reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 0));
       },
-      forgetLog: () => truncateSync(logFile),
+      forgetLog: () => truncateSync(log),
       async stop() {
         servers.delete(server);
-        await Promise.all([end(child), ...(server.beside ?? []).map((other) => other.stop())]);
+        await Promise.all([service.stop(), ...(server.beside ?? []).map((other) => other.stop())]);
+        services.delete(service);
       },
     };
     servers.add(server);
@@ -231,12 +211,7 @@ export function createStage(): Stage {
 
   /** Starts a process that takes each job as a line of JSON and prints its result. */
   function startWorker(command: readonly string[], cores: CoreList, prefix: readonly string[] = []) {
-    const child = spawn([...prefix, ...onCores(cores), process.execPath, ...command], {
-      env: SETTINGS,
-      stdin: "pipe",
-      stdout: "pipe",
-      stderr: "inherit",
-    });
+    const child = spawn([...prefix, ...onCores(cores), process.execPath, ...command], "inherit");
     const answers = readLines(child.stdout);
     return {
       async run(job: object): Promise<LoadResult> {
@@ -252,30 +227,21 @@ export function createStage(): Stage {
     };
   }
 
-  async function command(args: readonly string[], input = ""): Promise<string> {
-    const child = spawn([builtExecutable, ...args], {
-      env: SETTINGS,
-      stdin: "pipe",
-      stdout: "pipe",
-      stderr: "pipe",
-    });
+  /** Runs a program to its end and returns its output; throws if it fails. */
+  async function run(command: readonly string[], input = ""): Promise<string> {
+    const child = spawn(command, "pipe");
     void child.stdin.write(input);
     void child.stdin.end();
-    const [out, err, status] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr as ReadableStream).text(),
-      child.exited,
-    ]);
-    if (status !== 0) throw new Error(`claviger ${args.join(" ")} ended with ${status}: ${err}`);
+    const [out, err, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (status !== 0) throw new Error(`${command.join(" ")} ended with ${status}: ${err}`);
     return out;
   }
+  const command: Stage["command"] = (args, input) => run([builtExecutable, ...args], input);
 
   async function clear(): Promise<void> {
-    await Promise.all([...processes].map(end));
-    for (const dataDir of dataDirs) {
-      const cluster = join(dataDir, "postgres");
-      if (existsSync(cluster)) await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 });
-    }
+    await Promise.all([...[...processes].map(end), ...[...services].map((service) => service.stop())]);
+    for (const dataDir of dataDirs) await endPostgresOf(dataDir);
+    services.clear();
     servers.clear();
     dataDirs.clear();
     for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true });
@@ -305,37 +271,22 @@ export function createStage(): Stage {
       const dataDir = newFolder();
       dataDirs.add(dataDir);
       const loader = join(import.meta.dir, "load_operators_data.ts");
-      const child = spawn([process.execPath, loader, dataDir, `${keys}`], {
-        env: SETTINGS,
-        stdin: "ignore",
-        stdout: 2,
-        stderr: "inherit",
-      });
-      if ((await child.exited) !== 0) throw new Error(`Cannot load ${keys} keys`);
+      await run([process.execPath, loader, dataDir, `${keys}`]);
       return dataDir;
     },
     async copyData(dataDir) {
       const copy = newFolder();
       dataDirs.add(copy);
       // If root runs this, PostgreSQL's files belong to another user.
-      const child = spawn(["cp", "-a", dataDir, copy], {
-        env: SETTINGS,
-        stdin: "ignore",
-        stdout: 2,
-        stderr: "inherit",
-      });
-      if ((await child.exited) !== 0) throw new Error(`Cannot copy ${dataDir}`);
+      await run(["cp", "-a", dataDir, copy]);
       return copy;
     },
     serve: (dataDir, { cores, env = {} }) =>
-      startServer([...onCores(cores), builtExecutable, "serve", "--port", "0", "--data-dir", dataDir], {
-        env: { ...SETTINGS, ...env },
-        dataDir,
-      }),
+      startServer(toServe(dataDir, cores), { env: { ...SETTINGS, ...env }, dataDir }),
     async serveTogether(dataDir, { processes, cores, env = {} }) {
       const postgres = await createOwnPostgres(dataDir, join(folder, `log-${++made}`));
       const settings = { ...SETTINGS, ...env, DATABASE_URL: postgres.url, CLAVIGER_SECRET: TEST_SECRET };
-      const command = [...onCores(cores), builtExecutable, "serve", "--port", "0", "--data-dir", dataDir];
+      const command = toServe(dataDir, cores);
       const started: Server[] = [];
       while (started.length < processes) {
         started.push(await startServer(command, { env: settings, dataDir }));
@@ -405,6 +356,10 @@ export function createStage(): Stage {
       return closing;
     },
   };
+}
+
+function toServe(dataDir: string, cores: CoreList): string[] {
+  return toServeCommand([...onCores(cores), builtExecutable], ["--data-dir", dataDir]);
 }
 
 function processesOf({ pid, database }: Server): number[] {
