@@ -4,16 +4,9 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { builtPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
 import { BUILT_POSTGRES } from "../../src/base/version.ts";
+import type { ServiceProcess } from "../support/service_process.ts";
 import { until } from "../support/until.ts";
-import {
-  builtExecutable,
-  createPlace,
-  longPath,
-  type Place,
-  postmasterOf,
-  type RunningProcess,
-  waitUntilHealthy,
-} from "./executable.ts";
+import { builtExecutable, createPlace, longPath, type Place, postmasterOf } from "./executable.ts";
 import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);
@@ -26,7 +19,7 @@ const KEY = /\b[a-z0-9]+_(?:live|test)_[0-9a-f]{48}\b/g;
 describe.skipIf(!isBuilt)("the executable", () => {
   let place: Place;
   let dataDir: string;
-  let service: RunningProcess;
+  let service: ServiceProcess;
   /** Every key that was seen. None of them may appear in logs or arguments. */
   const keys = new Set<string>();
 
@@ -39,7 +32,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
   const serve = (args: readonly string[] = []) =>
     place.serve(dataDir, { args, env: { CLAVIGER_LOG_REQUESTS: "all", CLAVIGER_LIMIT_REFRESH: "0" } });
   const ask = async (path: string, body: object) => {
-    const answer = await fetch(`http://${service.address}${path}`, {
+    const answer = await fetch(service.url + path, {
       method: "POST",
       body: JSON.stringify(body),
     });
@@ -97,7 +90,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
     issued = JSON.parse(out);
     keys.add(issued.api_key);
     const body = JSON.stringify({ api_key: issued.api_key });
-    const answer = await place.shell(`curl -s http://${service.address}/v1/auth/validate -d '${body}'`);
+    const answer = await place.shell(`curl -s ${service.url}/v1/auth/validate -d '${body}'`);
     expect(JSON.parse(answer.out)).toMatchObject({ valid: true, email: "ada@example.org" });
     const audit = await place.run(["audit", "--key", issued.id, "--json", "--data-dir", dataDir]);
     expect(JSON.parse(audit.out)).toMatchObject([{ actor: expect.stringMatching(/^command:./) }]);
@@ -114,9 +107,9 @@ describe.skipIf(!isBuilt)("the executable", () => {
   });
 
   test("shows no key in its log or in any process's arguments", async () => {
-    await fetch(`http://${service.address}/v1/models/list?api_key=${issued.api_key}`);
+    await fetch(`${service.url}/v1/models/list?api_key=${issued.api_key}`);
     await ask("/v1/auth/validate", { api_key: `${issued.api_key}0` });
-    await fetch(`http://${service.address}/v1/${issued.api_key}`);
+    await fetch(`${service.url}/v1/${issued.api_key}`);
     // This request's line is the last one: the earlier lines are written with it.
     await until(() => service.err().includes("endpoint=other"));
     expect(service.err()).toContain("/v1/models/list?api_key=[hidden]");
@@ -170,7 +163,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
     const killed = postmasterOf(dataDir);
     process.kill(killed, "SIGKILL");
     await until(() => service.err().includes("PostgreSQL is running again"));
-    await waitUntilHealthy(service.address);
+    await service.untilHealthy();
     expect(postmasterOf(dataDir)).not.toBe(killed);
     const answer = await ask("/v1/auth/refresh", { api_key: issued.api_key });
     expect(answer.body.quota).toMatchObject({ used });

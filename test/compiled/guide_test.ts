@@ -47,7 +47,7 @@ describe.skipIf(!isBuilt)("the commands of a page print what the page shows:", (
       const steps = readConsoleSteps(text);
       const isForOperators = steps.some(({ command }) => command.includes("127.0.0.1:8081"));
       const adminAddress = `127.0.0.1:${await findFreePort()}`;
-      const { address, out } = await place.serve(dataDir, {
+      const { url, out } = await place.serve(dataDir, {
         args: [
           ...["--demo", "--port", String(port)],
           ...(isForOperators ? ["--admin-listen", adminAddress] : []),
@@ -62,7 +62,7 @@ describe.skipIf(!isBuilt)("the commands of a page print what the page shows:", (
       const outputs = await runConsoleSteps([{ command: before, output: "" }, ...steps], {
         cwd: place.folder,
         env,
-        address,
+        address: new URL(url).host,
         adminAddress,
       });
       for (const [index, { command, output }] of steps.entries()) {

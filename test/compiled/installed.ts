@@ -5,13 +5,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Ended } from "../cli/command_line.ts";
-import {
-  builtExecutable,
-  createPlace,
-  type Place,
-  type RunningProcess,
-  type ServeOptions,
-} from "./executable.ts";
+import type { ServiceProcess } from "../support/service_process.ts";
+import { builtExecutable, createPlace, type Place, type ServeOptions } from "./executable.ts";
 
 export const isBuilt = existsSync(builtExecutable);
 if (!isBuilt) console.error(`There is no ${builtExecutable}: make build makes it`);
@@ -23,9 +18,9 @@ export interface Installed {
   readonly place: Place;
   readonly dataDir: string;
   /** The service that was started last. */
-  readonly service: RunningProcess;
+  readonly service: ServiceProcess;
   /** Starts the service on the data folder. */
-  start(options?: ServeOptions): Promise<RunningProcess>;
+  start(options?: ServeOptions): Promise<ServiceProcess>;
   /** Runs a command on the data folder. */
   run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended>;
   /** Runs a command with `--json` and returns its parsed output; throws if the command fails. */
@@ -39,7 +34,7 @@ export interface Installed {
 export function install(): Installed {
   const place = createPlace();
   const dataDir = join(place.folder, "data");
-  let service: RunningProcess | undefined;
+  let service: ServiceProcess | undefined;
   const running = () => {
     if (service === undefined) throw new Error("No service was started");
     return service;

@@ -44,10 +44,8 @@ describe.skipIf(!isBuilt)("the executable, as operators observe it", () => {
 
   test("has no fault for doctor, serves its OpenAPI document, and tells its manager that it is ready, lives and stops", async () => {
     const NOTIFY_SOCKET = join(installed.place.folder, "notify");
-    const { address, stop } = await installed.start({ env: { NOTIFY_SOCKET, WATCHDOG_USEC: "400000" } });
-    expect(await manager.until(/^READY=1/)).toBe(
-      `READY=1\nSTATUS=Serving at http://${address}; the database answers`,
-    );
+    const { url, stop } = await installed.start({ env: { NOTIFY_SOCKET, WATCHDOG_USEC: "400000" } });
+    expect(await manager.until(/^READY=1/)).toBe(`READY=1\nSTATUS=Serving at ${url}; the database answers`);
     const { status, findings } = readFindings(await installed.run(["doctor", "--json"]));
     expect(status).toBe(0);
     const good = findings.filter(({ state }) => state === "ok").map(({ name }) => name);

@@ -9,19 +9,18 @@
  * Root runs the steps unchanged, with a stand-in for the alias. Another user cannot make the service's user: for such a
  * user all files belong to that user.
  */
-import { spawn } from "node:child_process";
 import {
   appendFileSync,
   chmodSync,
   existsSync,
   mkdirSync,
-  openSync,
   readFileSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { findSystemUser } from "../../src/base/host/system_users.ts";
+import { spawnService } from "../support/service_process.ts";
 import { until } from "../support/until.ts";
 import { START_LIMIT_MS } from "./executable.ts";
 
@@ -129,7 +128,7 @@ ${isRoot ? "" : OWN_FILES}
     run(`${isRoot ? `${AS_CLAVIGER} ` : ""}${unit.get("ExecStart")?.[0] ?? ""}`);
 
   const canAnalyze = Bun.which("systemd-analyze", { PATH: env.PATH }) !== null;
-  let service: RunningService | undefined;
+  let service: { stop(): Promise<void> } | undefined;
   const walked: Walked[] = [];
   try {
     for (const { script, shown } of canAnalyze ? steps : steps.map(withoutAnalysis)) {
@@ -224,39 +223,32 @@ function readUnit(text: string): Map<string, string[]> {
   return lines;
 }
 
-interface RunningService {
-  stop(): Promise<void>;
-}
-
 /**
  * Starts the service as systemd does: as its user, with a state folder, and with settings from the file.
  */
 function startService(
   unit: ReadonlyMap<string, readonly string[]>,
   { path, folder, settings }: { readonly path: string; readonly folder: string; readonly settings: string },
-): RunningService {
+) {
   const user = isRoot ? findSystemUser(unit.get("User")?.[0] ?? "") : undefined;
   const own = readFileSync(settings, "utf8")
     .split("\n")
     .filter((line) => line.includes("="))
     .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)] as const);
-  const log = openSync(join(folder, "service.log"), "w");
-  const [program = "", ...args] = (unit.get("ExecStart")?.[0] ?? "").split(" ");
-  const child = spawn(program, args, {
+  const log = join(folder, "service.log");
+  const service = spawnService((unit.get("ExecStart")?.[0] ?? "").split(" "), {
     cwd: "/",
     env: {
       PATH: path,
       ...Object.fromEntries(own),
       STATE_DIRECTORY: join(folder, "state"),
     },
-    stdio: ["ignore", log, log],
-    ...(user !== undefined && { uid: user.uid, gid: user.gid }),
+    files: { out: log, err: log },
+    user,
   });
-  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   return {
     async stop() {
-      child.kill("SIGTERM");
-      await ended;
+      await service.stop();
     },
   };
 }

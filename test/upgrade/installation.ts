@@ -2,7 +2,7 @@
  * An installation under the layout of its unit, in a temporary folder: executable, settings and state folder of an
  * ordinary user, whom root takes on. Its executable can be replaced by another version.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import {
   chmodSync,
   chownSync,
@@ -18,9 +18,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { waitUntilHealthy } from "../compiled/executable.ts";
 import { NOBODY } from "../compiled/two_users.ts";
 import { findFreePort } from "../support/find_free_port.ts";
+import { type ServiceProcess, spawnService } from "../support/service_process.ts";
 
 export const PUBLIC_URL = "https://licenses.example.org";
 const START_LIMIT_MS = 120_000;
@@ -76,7 +76,7 @@ export async function createInstallation(executable: string): Promise<Installati
     CLAVIGER_EVENTS_KEPT: "12",
   };
   let clock: Record<string, string> = {};
-  let service: ChildProcess | undefined;
+  let service: ServiceProcess | undefined;
   const environment = () => ({
     PATH: "/usr/bin:/bin",
     TMPDIR: place("tmp"),
@@ -147,35 +147,19 @@ export async function createInstallation(executable: string): Promise<Installati
   async function serve(): Promise<void> {
     const until = Date.now() + START_LIMIT_MS;
     for (;;) {
-      const child = spawn("sh", ["-c", 'umask 077; exec "$0" serve', program], {
-        ...user,
-        cwd: "/",
-        env: { ...environment(), ...settings },
+      service = spawnService(["sh", "-c", 'umask 077; exec "$0" serve', program], {
+        ...{ user, cwd: "/", env: { ...environment(), ...settings } },
       });
-      service = child;
-      let log = "";
-      const ended = new Promise<string>((resolve) =>
-        child.once("exit", (status) => resolve(`status ${status}`)),
-      );
-      const ready = new Promise<undefined>((resolve) => {
-        for (const stream of [child.stdout, child.stderr])
-          stream.setEncoding("utf8").on("data", (text: string) => {
-            log += text;
-            if (log.includes("serves at")) resolve(undefined);
-          });
-      });
-      const status = await Promise.race([ended, ready]);
-      if (status === undefined) return await waitUntilHealthy(`127.0.0.1:${settings.CLAVIGER_PORT}`);
-      if (Date.now() > until) throw new Error(`The service ended with ${status}: ${log}`);
+      try {
+        return await service.untilHealthy();
+      } catch (error) {
+        if (Date.now() > until) throw error;
+      }
     }
   }
 
-  async function stop(): Promise<number | null> {
-    const running = service;
-    if (running === undefined || running.exitCode !== null) return 0;
-    const ended = new Promise<number | null>((resolve) => running.once("exit", resolve));
-    running.kill("SIGTERM");
-    return await ended;
+  async function stop(): Promise<number> {
+    return service === undefined || service.hasEnded() ? 0 : await service.stop();
   }
 
   return {
