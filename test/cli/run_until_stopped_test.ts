@@ -6,11 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { systemClock } from "../../src/base/clock.ts";
-import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
+import { type ServiceProcess, SOURCE, spawnService, toServeCommand } from "../support/service_process.ts";
 import { openStopped } from "../support/stopped_database.ts";
 import { until } from "../support/until.ts";
 
@@ -19,62 +18,34 @@ const folder = mkdtempSync(join(testFolder(), "life-"));
 chmodSync(folder, 0o711);
 const dataDir = join(folder, "data");
 copySample(dataDir);
-const main = join(import.meta.dir, "../../src/main.ts");
-const started: Bun.Subprocess[] = [];
+const started: ServiceProcess[] = [];
 let manager: DatagramReceiver;
 let apiKey = "";
 
-interface Running {
-  readonly process: Bun.Subprocess;
-  readonly port: number;
-  readonly log: () => string;
-}
-
-function start(...args: string[]): Promise<Running> {
-  return startWith({}, ...args);
-}
-
-async function startWith(more: Readonly<Record<string, string>>, ...args: string[]): Promise<Running> {
-  const env = {
-    ...more,
-    CLAVIGER_LOG_REQUESTS: "off",
-    CLAVIGER_LIMIT_ANALYTICS: "0",
-    NOTIFY_SOCKET: join(folder, "n"),
-  };
-  const place = ["--data-dir", dataDir, "--env-file", "/dev/null"];
-  const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...place, ...args], {
-    cwd: folder,
-    env: { ...env, WATCHDOG_USEC: "400000" },
-    stdout: "ignore",
-    stderr: "pipe",
-  });
-  started.push(child);
-  let log = "";
-  const logged = (async () => {
-    const decoder = new TextDecoder();
-    for await (const chunk of child.stderr) log += decoder.decode(chunk);
-  })();
-  manager.received();
+/** Starts the service, and waits until the manager is told that it is ready. */
+async function start(args: readonly string[] = [], more: Readonly<Record<string, string>> = {}) {
   const from = manager.received().length;
-  for (;;) {
-    if (child.exitCode !== null) {
-      // The log comes by a pipe, and may come later than the end of the process.
-      await logged;
-      throw new Error(log);
-    }
-    const ready = manager
-      .received()
-      .slice(from)
-      .find((message) => message.startsWith("READY=1"));
-    const port = Number(/:(\d+);/.exec(ready ?? "")?.[1]);
-    if (port > 0) return { process: child, port, log: () => log };
-    await Bun.sleep(10);
-  }
+  const service = spawnService(toServeCommand(SOURCE, ["--data-dir", dataDir, ...args]), {
+    cwd: folder,
+    env: {
+      ...more,
+      CLAVIGER_LOG_REQUESTS: "off",
+      CLAVIGER_LIMIT_ANALYTICS: "0",
+      NOTIFY_SOCKET: join(folder, "n"),
+      WATCHDOG_USEC: "400000",
+    },
+    dataDir,
+  });
+  started.push(service);
+  await service.untilServing();
+  const told = () => manager.received().slice(from);
+  await until(() => told().some((message) => message.startsWith("READY=1")));
+  return service;
 }
 
 async function run(...args: string[]): Promise<string> {
   const place = ["--data-dir", dataDir, "--env-file", "/dev/null"];
-  const child = Bun.spawn([process.execPath, main, ...args, ...place], { cwd: folder, env: {} });
+  const child = Bun.spawn([...SOURCE, ...args, ...place], { cwd: folder, env: {} });
   return await child.stdout.text();
 }
 
@@ -83,14 +54,12 @@ beforeAll(async () => {
   const service = await start();
   const issued = await run("keys", "issue", "--email", "a@example.org", "--tier", "enterprise", "--json");
   apiKey = JSON.parse(issued).api_key;
-  service.process.kill("SIGINT");
-  expect(await service.process.exited).toBe(0);
+  expect(await service.stop("SIGINT")).toBe(0);
   // The first start may take long on a busy disk.
 }, 90_000);
 
 afterAll(async () => {
-  for (const child of started) if (child.exitCode === null) child.kill("SIGKILL");
-  await stopLeftovers({ cluster: join(dataDir, "postgres"), clock: systemClock, graceMs: 0 });
+  for (const service of started) await service.end();
   manager.close();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -172,9 +141,9 @@ describe("SIGTERM under load", () => {
     // The signs of life are received meanwhile: the kernel keeps only some, and would drop the message of the stop.
     await until(() => manager.received() && outcomes.acknowledged.length > 1_000);
     const beganMs = performance.now();
-    service.process.kill("SIGTERM");
+    service.kill("SIGTERM");
     const later = await firstRefusal(`http://127.0.0.1:${service.port}/api/health`);
-    const exit = await service.process.exited;
+    const exit = await service.ended;
     const tookMs = performance.now() - beganMs;
     running = false;
     await Promise.all(clients);
@@ -197,12 +166,12 @@ describe("SIGTERM under load", () => {
   test("ends the service at once when it is sent twice", async () => {
     const service = await start();
     const told = manager.received().length;
-    service.process.kill("SIGTERM");
+    service.kill("SIGTERM");
     // The system merges equal signals that come before the first is handled.
     await until(() => manager.received().slice(told).join("\n").includes("STOPPING=1"));
-    service.process.kill("SIGTERM");
-    expect(await service.process.exited).toBe(1);
-    expect(service.log()).toContain("Stopped at once by a second signal");
+    service.kill("SIGTERM");
+    expect(await service.ended).toBe(1);
+    expect(service.err()).toContain("Stopped at once by a second signal");
   });
 });
 
@@ -221,17 +190,16 @@ describe("a service manager", () => {
     await until(() => signsOfLife() >= 3);
     // Two in each period of 400 ms, and one that may be due at the beginning.
     expect(signsOfLife()).toBeLessThanOrEqual((performance.now() - beganMs) / 200 + 2);
-    service.process.kill("SIGHUP");
+    service.kill("SIGHUP");
     const reloading = await manager.until(/^RELOADING=1\nMONOTONIC_USEC=\d{6,}$/);
     await until(() => {
       const texts = manager.received();
       return texts.slice(texts.indexOf(reloading)).some((text) => /^READY=1\nSTATUS=/.test(text));
     });
     // The log comes by another pipe, and may come later than the manager's datagram.
-    await until(() => / warn +A reload changes nothing: .*other settings need a restart/.test(service.log()));
+    await until(() => / warn +A reload changes nothing: .*other settings need a restart/.test(service.err()));
     expect((await fetch(`http://127.0.0.1:${service.port}/api/health`)).status).toBe(200);
-    service.process.kill("SIGINT");
-    expect(await service.process.exited).toBe(0);
+    expect(await service.stop("SIGINT")).toBe(0);
   });
 });
 
@@ -246,7 +214,7 @@ describe("TLS", () => {
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
     copy(one);
     const https = { CLAVIGER_ADMIN_URL: "https://localhost" };
-    const service = await startWith(https, ...files, "--admin-listen", "127.0.0.1:0");
+    const service = await start([...files, "--admin-listen", "127.0.0.1:0"], https);
     const { admin } = JSON.parse(readFileSync(join(dataDir, "serving"), "utf8"));
     const show = () => shownFingerprint(service.port, "/api/health");
     const showToOperators = () => shownFingerprint(admin.port, "/");
@@ -265,20 +233,19 @@ describe("TLS", () => {
       }
     });
     copy(two);
-    service.process.kill("SIGHUP");
-    await until(() => service.log().includes("New connections get the new certificate"));
+    service.kill("SIGHUP");
+    await until(() => service.err().includes("New connections get the new certificate"));
     // The key of one pair with the certificate of the other, as in the middle of a renewal.
     copyFileSync(one.certFile, join(folder, "tls.crt"));
-    service.process.kill("SIGHUP");
-    await until(() => service.log().includes("The certificate was not changed: the one before is kept"));
+    service.kill("SIGHUP");
+    await until(() => service.err().includes("The certificate was not changed: the one before is kept"));
     await until(() => asked > 300);
     running = false;
     await Promise.all(clients);
     expect(failures).toEqual([]);
     expect((await show()).fingerprint).toBe(two.fingerprint);
     expect((await showToOperators()).fingerprint).toBe(two.fingerprint);
-    service.process.kill("SIGINT");
-    expect(await service.process.exited).toBe(0);
+    expect(await service.stop("SIGINT")).toBe(0);
   });
 
   test("warns on a reload that credentials are copies, so a new certificate needs a restart", async () => {
@@ -289,21 +256,20 @@ describe("TLS", () => {
     copyFileSync(pair.keyFile, join(credentials, "claviger-tls-key"));
     // The settings name files that the service cannot see, such as those of root.
     const named = { CLAVIGER_TLS_CERT: "/nowhere/tls.crt", CLAVIGER_TLS_KEY: "/nowhere/tls.key" };
-    const service = await startWith({ CREDENTIALS_DIRECTORY: credentials, ...named });
+    const service = await start([], { CREDENTIALS_DIRECTORY: credentials, ...named });
     expect((await shownFingerprint(service.port, "/api/health")).fingerprint).toBe(pair.fingerprint);
-    service.process.kill("SIGHUP");
-    await until(() => service.log().includes("A reload cannot change the certificate"));
-    expect(service.log()).toMatch(/ warn .*after a renewal run `systemctl restart claviger`/);
-    service.process.kill("SIGINT");
-    expect(await service.process.exited).toBe(0);
+    service.kill("SIGHUP");
+    await until(() => service.err().includes("A reload cannot change the certificate"));
+    expect(service.err()).toMatch(/ warn .*after a renewal run `systemctl restart claviger`/);
+    expect(await service.stop("SIGINT")).toBe(0);
   });
 
   test("refuses to start with a certificate and a key that do not match, and says why", async () => {
     copy(makeCertificate(folder, "three"));
     copyFileSync(makeCertificate(folder, "four").keyFile, join(folder, "tls.key"));
-    await expect(start(...files)).rejects.toThrow(
+    await expect(start(files)).rejects.toThrow(
       `Cannot use TLS: the key ${join(folder, "tls.key")} does not belong to the first certificate in`,
     );
-    await expect(start(...files.slice(0, 2))).rejects.toThrow("CLAVIGER_TLS_CERT is given without");
+    await expect(start(files.slice(0, 2))).rejects.toThrow("CLAVIGER_TLS_CERT is given without");
   });
 });

@@ -246,9 +246,5 @@ function startService(
     files: { out: log, err: log },
     user,
   });
-  return {
-    async stop() {
-      await service.stop();
-    },
-  };
+  return { stop: () => service.stop() };
 }

@@ -8,13 +8,12 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
-import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { generateApiKey } from "../../src/licensing/keys/mod.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
+import { type ServiceProcess, SOURCE, spawnService, toServeCommand } from "../support/service_process.ts";
 import { openStopped } from "../support/stopped_database.ts";
-import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
@@ -26,9 +25,8 @@ const folder = useFolder();
 // Root runs PostgreSQL as another user, who needs access to this folder.
 chmodSync(folder, 0o711);
 const dataDir = join(folder, "data");
-const main = join(import.meta.dir, "../../src/main.ts");
 const place = ["--data-dir", dataDir, "--env-file", "/dev/null"];
-const started: Bun.Subprocess[] = [];
+let service: ServiceProcess;
 let gitHub: GitHubStandIn;
 let env: Record<string, string>;
 
@@ -47,46 +45,21 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const child of started) if (child.exitCode === null) child.kill("SIGKILL");
-  await stopLeftovers({ cluster: join(dataDir, "postgres"), clock: systemClock, graceMs: 0 });
+  await service.end();
   await gitHub.close();
 });
 
-/** Starts a command and adds its output to `output`. */
-function spawn(args: readonly string[], output: { text: string }, input = "") {
-  const child = Bun.spawn([process.execPath, main, ...args, ...place], {
-    cwd: folder,
-    env,
-    stdin: new Blob([input]),
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  started.push(child);
-  const follow = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const chunk of stream) output.text += decoder.decode(chunk, { stream: true });
-  };
-  const ended = Promise.all([follow(child.stdout), follow(child.stderr), child.exited]);
-  return { child, ended };
-}
-
-async function run(args: readonly string[], input?: string): Promise<string> {
-  const output = { text: "" };
-  const { ended } = spawn(args, output, input);
-  const [, , status] = await ended;
-  if (status !== 0) throw new Error(`${args.join(" ")}: ${output.text}`);
-  return output.text;
+async function run(args: readonly string[], input = ""): Promise<string> {
+  const child = Bun.spawn([...SOURCE, ...args, ...place], { cwd: folder, env, stdin: new Blob([input]) });
+  const out = await child.stdout.text();
+  if ((await child.exited) !== 0) throw new Error(`${args.join(" ")} failed`);
+  return out;
 }
 
 test("A service with its own database writes no secret to its log, its process list or its data folder", async () => {
-  const output = { text: "" };
-  const { child, ended } = spawn(["serve", "--port", "0"], output);
-  const serving = () => {
-    if (child.exitCode !== null) throw new Error(output.text);
-    return /serves at (\S+)/.exec(output.text)?.[1];
-  };
-  // The first start may take long on a busy disk.
-  const url = await until(serving, { limitMs: 60_000 });
+  service = spawnService(toServeCommand(SOURCE, ["--data-dir", dataDir]), { cwd: folder, env, dataDir });
+  await service.untilServing();
+  const { url } = service;
   const issue = async (email: string): Promise<string> =>
     JSON.parse(await run(["keys", "issue", "--email", email, "--tier", "research", "--json"])).api_key;
   const keys = [await issue("a@example.org"), await issue("b@example.org")];
@@ -127,17 +100,16 @@ test("A service with its own database writes no secret to its log, its process l
   ]);
 
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const below = descendantsOf(child.pid, pids.map(Number));
+  const below = descendantsOf(service.pid, pids.map(Number));
   expect(below.length).toBeGreaterThan(3);
   // Given: the service has its secret in its environment. Then: the processes that it starts do not.
   const shown = searchProcesses(search).found;
-  expect(shown.filter((each) => !each.startsWith(`/proc/${child.pid}/environ`))).toEqual([]);
+  expect(shown.filter((each) => !each.startsWith(`/proc/${service.pid}/environ`))).toEqual([]);
   expect(shown).not.toEqual([]);
 
-  child.kill("SIGTERM");
-  await ended;
-  expect(output.text).toContain("/v1/auth/validate");
-  expect(search.find(output.text)).toEqual([]);
+  expect(await service.stop()).toBe(0);
+  expect(service.err()).toContain("/v1/auth/validate");
+  expect(search.find(service.out() + service.err())).toEqual([]);
 
   const leaks: string[] = [];
   let files = 0;

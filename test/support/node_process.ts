@@ -6,8 +6,7 @@
  * The bundle runs unchanged. `moved_clock.ts`, which Node loads first, lets a test move the process's time. The log
  * goes to a file, in which a line appears up to 50 ms later.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../src/base/clock.ts";
 import type { DatabaseAddress } from "../../src/database/mod.ts";
@@ -17,6 +16,7 @@ import type { Service } from "../../src/service/mod.ts";
 import { startFaultyProxy } from "./faulty_proxy.ts";
 import type { Offsets } from "./moved_clock.ts";
 import { testFolder } from "./postgres.ts";
+import { type ServiceProcess, spawnService, toServeCommand } from "./service_process.ts";
 
 export interface NodeProcess {
   readonly pid: number;
@@ -41,7 +41,8 @@ const pinned = join(root, "node_modules/.bin/node");
 export const NODE = existsSync(pinned) ? pinned : "node";
 const BUNDLE = join(root, "dist/claviger.mjs");
 
-const START_DEADLINE_MS = 25_000;
+/** Shorter than the limit of a test, so that a start that hangs shows its log. */
+const START_LIMIT_MS = 25_000;
 /** Two pulses are 500 ms apart: after this time a new pulse has begun and ended, even on a busy machine. */
 const PULSE_MS = 650;
 /** A line is written after 50 ms at most; a busy machine may take longer. */
@@ -53,36 +54,26 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
   const proxy = await startFaultyProxy(options.address);
   const folder = mkdtempSync(join(testFolder(), "node-"));
   const logPath = join(folder, "log");
-  const logFile = openSync(logPath, "w");
   let offsets = offsetsOf(clock);
-  const child = spawn(
-    NODE,
-    ["--import", join(import.meta.dir, "moved_clock.ts"), BUNDLE, "serve", "--env-file", "/dev/null"],
-    {
-      cwd: folder,
-      env: {
-        ...toSettings(options.config),
-        DATABASE_URL: proxy.address.url,
-        TEST_CLOCK_OFFSETS: JSON.stringify(offsets),
-      },
-      stdio: ["ignore", "pipe", logFile, "ipc"],
-      serialization: "json",
-    },
-  );
-  closeSync(logFile);
-  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const program = [NODE, "--import", join(import.meta.dir, "moved_clock.ts"), BUNDLE];
+  const child = spawnService(toServeCommand(program, ["--port", String(options.config.port)]), {
+    cwd: folder,
+    env: { ...toSettings(options.config), DATABASE_URL: proxy.address.url },
+    files: { out: join(folder, "out"), err: logPath },
+    clock: offsets,
+    limitMs: START_LIMIT_MS,
+  });
   const remove = async () => {
+    await child.end();
     await proxy.close();
     rmSync(folder, { recursive: true, force: true });
   };
-  let ports: Ports;
+  let listeners: Listeners;
   try {
-    ports = await readPorts(child, options.config);
+    listeners = await readListeners(child, options.config);
   } catch (error) {
-    child.kill("SIGKILL");
-    const log = readFileSync(logPath, "utf8");
     await remove();
-    throw new Error(`Cannot start ${BUNDLE}: ${log}`, { cause: error });
+    throw error;
   }
 
   const lines: string[] = [];
@@ -91,16 +82,14 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
     const wanted = offsetsOf(clock);
     if (isSame(wanted, offsets)) return;
     offsets = wanted;
-    const moved = new Promise<void>((resolve) => child.once("message", () => resolve()));
-    child.send(wanted);
-    await moved;
+    await child.moveClock(wanted);
   };
 
   return {
-    pid: child.pid ?? 0,
+    pid: child.pid,
     service: {
       host: "127.0.0.1",
-      ...ports,
+      ...listeners,
       directory: {
         async beat() {
           await ready();
@@ -108,10 +97,7 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
         },
       },
       async stop(deadlineMs) {
-        child.kill("SIGTERM");
-        const timer = setTimeout(() => child.kill("SIGKILL"), deadlineMs);
-        await ended;
-        clearTimeout(timer);
+        await child.stop("SIGTERM", deadlineMs);
         await remove();
       },
     },
@@ -131,30 +117,22 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
   };
 }
 
-type Ports = Pick<Service, "port" | "metrics" | "admin">;
+type Listeners = Pick<Service, "port" | "metrics" | "admin">;
 
-/** Reads the ports of all listeners from the lines that `serve` prints when it is ready. */
-function readPorts(child: ChildProcess, { metricsListen, adminListen, adminUrl }: Config): Promise<Ports> {
-  return new Promise((resolve, reject) => {
-    let out = "";
-    const timer = setTimeout(() => reject(new Error("The service was not ready in time")), START_DEADLINE_MS);
-    child.stdout?.on("data", (chunk) => {
-      out += chunk;
-      const at = (words: string) => {
-        const port = new RegExp(`${words} http://127\\.0\\.0\\.1:(\\d+)\\b`).exec(out)?.[1];
-        return port === undefined ? undefined : { host: "127.0.0.1", port: Number(port) };
-      };
-      const [service, metrics, admin] = [at("serves at"), at("metrics are at"), at("serves operators at")];
-      if (service === undefined || (metricsListen && !metrics) || (adminListen && !admin)) return;
-      clearTimeout(timer);
-      const origin = `http://127.0.0.1:${admin?.port}`;
-      resolve({ port: service.port, metrics, admin: admin && { ...admin, origin, url: adminUrl ?? origin } });
-    });
-    child.once("exit", (code) => {
-      clearTimeout(timer);
-      reject(new Error(`The service ended with status ${code}`));
-    });
-  });
+/** Reads the addresses of all listeners from the lines that `serve` prints when it is ready. */
+async function readListeners(
+  child: ServiceProcess,
+  { metricsListen, adminListen, adminUrl }: Config,
+): Promise<Listeners> {
+  const at = async (words: string) => {
+    const [, port] = await child.untilPrinted(new RegExp(`${words} http://127\\.0\\.0\\.1:(\\d+)\\b`));
+    return { host: "127.0.0.1", port: Number(port) };
+  };
+  const { port } = await at("serves at");
+  const metrics = metricsListen && (await at("metrics are at"));
+  const admin = adminListen && (await at("serves operators at"));
+  const origin = `http://127.0.0.1:${admin?.port}`;
+  return { port, metrics, admin: admin && { ...admin, origin, url: adminUrl ?? origin } };
 }
 
 function offsetsOf(clock: Clock): Offsets {

@@ -6,11 +6,11 @@
  * and the commit begins the second phase.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { join } from "node:path";
 import { type DatabaseAddress, type DatabaseSession, openSession } from "../../src/database/mod.ts";
 import { quantile } from "../bench/statistics.ts";
 import { createCommandLine } from "../cli/command_line.ts";
 import { cleanUp, start } from "../database/embedded_test_kit.ts";
+import { type ServiceProcess, SOURCE, spawnService, toServeCommand } from "../support/service_process.ts";
 
 // Takes over a minute.
 
@@ -21,31 +21,27 @@ const KEYS = 50;
 const EVENTS_A_SECOND = 200;
 const QUIET_MS = 20_000;
 const GONE_WITHIN_MS = 120_000;
-const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** The disk of a busy machine may stop for half a second in only one phase: then both phases are measured again. */
 const ROUNDS = 5;
 const LIMIT_MS = 1_200_000;
 
 const commandLine = createCommandLine();
-let child: Bun.Subprocess<"ignore", "pipe", "inherit">;
-let url: string;
+let service: ServiceProcess;
 let session: DatabaseSession;
 let address: DatabaseAddress;
 let keys: string[];
 
 beforeAll(async () => {
-  child = Bun.spawn([process.execPath, MAIN, "serve", "--port", "0", "--env-file", "/dev/null"], {
+  service = spawnService(toServeCommand(SOURCE), {
+    cwd: commandLine.folder,
     env: {
       CLAVIGER_DATA_DIR: commandLine.dataDir,
       CLAVIGER_STOP_GRACE: "0",
       CLAVIGER_LIMIT_ANALYTICS: "0",
       CLAVIGER_LOG_REQUESTS: "off",
     },
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "inherit",
   });
-  url = await addressOf(child.stdout);
+  await service.untilServing();
   keys = [];
   for (let number = 0; number < KEYS; number++) {
     const person = ["--email", `person-${number}@example.org`, "--tier", "enterprise"];
@@ -58,8 +54,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await session.close();
-  child.kill("SIGTERM");
-  await child.exited;
+  await service.stop();
   commandLine.remove();
   await cleanUp();
 });
@@ -132,7 +127,7 @@ async function sendEvents(forMs: number): Promise<number[]> {
     await Bun.sleep(Math.max(0, dueMs - performance.now()));
     sent.push(
       (async () => {
-        const response = await fetch(`${url}/v1/analytics/log`, {
+        const response = await fetch(`${service.url}/v1/analytics/log`, {
           method: "POST",
           headers: { "Idempotency-Key": crypto.randomUUID() },
           body: JSON.stringify({ api_key: keys[number % KEYS], event_type: "inference" }),
@@ -166,18 +161,6 @@ async function checkpoint(): Promise<void> {
   await other.connect();
   await other.sql`checkpoint`;
   await other.close();
-}
-
-async function addressOf(stdout: ReadableStream<Uint8Array>): Promise<string> {
-  const reader = stdout.getReader();
-  let out = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error(`It ended: ${out}`);
-    out += new TextDecoder().decode(value);
-    const address = /serves at (\S+)\n/.exec(out)?.[1];
-    if (address !== undefined) return address;
-  }
 }
 
 function p99Of(waits: readonly number[]): number {
