@@ -76,10 +76,9 @@ export async function generateLoad(job: LoadJob): Promise<LoadResult> {
   /** Sends the next request on a connection without an open request. */
   let proceed: (line: Line, nowMs: number) => void = () => {};
 
-  const targets = [job, ...(job.beside ?? [])];
   const lines = await Promise.all(
-    Array.from({ length: job.connections }, (_, index) =>
-      connect(targets[index % targets.length] ?? job, {
+    Array.from({ length: job.connections }, () =>
+      connect(job, {
         receive,
         lost: () => ended.reject(new Error("A connection was closed before its answer")),
       }),
@@ -248,14 +247,13 @@ interface Reading extends Measured {
 
 /** Returns the time and CPU used since `before`; without it, returns the first reading. */
 export function readCounters(
-  { service, beside = [], database }: Pick<LoadJob, "service" | "beside" | "database">,
+  { service, database }: Pick<LoadJob, "service" | "database">,
   answered: number,
   before?: Reading,
 ): Reading {
   const { user, system } = process.cpuUsage();
   const atMs = performance.now();
-  const services = [service, ...beside.map((other) => other.service)];
-  const serviceCpu = services.reduce((sum: number, pid) => sum + (pid ? cpuSecondsOf(pid) : Number.NaN), 0);
+  const serviceCpu = service === undefined ? Number.NaN : cpuSecondsOf(service);
   const databaseCpu = database === undefined ? Number.NaN : cpuSecondsOfTree(database);
   const busy = busySeconds();
   const own = {

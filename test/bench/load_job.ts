@@ -40,8 +40,6 @@ export interface LoadJob {
   /** Processes whose CPU time is measured too: `service` alone, `database` with all its descendants. */
   readonly service?: number;
   readonly database?: number;
-  /** Further processes of the same service: the connections go to all of them in turn. */
-  readonly beside?: readonly Pick<LoadJob, "host" | "port" | "service">[];
 }
 
 export interface LoadResult {

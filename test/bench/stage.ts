@@ -29,8 +29,6 @@ export interface Server {
   readonly pid: number;
   /** The postmaster of the service's PostgreSQL. */
   readonly database: number | undefined;
-  /** Further processes of the same service; a load asks all of them in turn. */
-  readonly beside?: readonly Server[];
   /** Milliseconds from its start to the first 200 of health. */
   readonly readyMs: number;
   /** Reads its counters, keyed by their names on the metrics page; needs {@linkcode WITH_METRICS}. */
@@ -73,10 +71,10 @@ export interface Stage {
   newFolder(): string;
   /** Starts the executable. */
   serve(dataDir: string, options: { readonly cores: CoreList; readonly env?: Environment }): Promise<Server>;
-  /** Starts several processes of the executable on one PostgreSQL, which they reach by TCP. Returns the first. */
-  serveTogether(
+  /** Starts the executable beside a PostgreSQL, which it reaches by TCP. */
+  serveBesidePostgres(
     dataDir: string,
-    options: { readonly processes: number; readonly cores: CoreList; readonly env?: Environment },
+    options: { readonly cores: CoreList; readonly env?: Environment },
   ): Promise<Server>;
   /**
    * Starts the service from source. It gathers events, or with `plain` stores each event with its own
@@ -201,7 +199,7 @@ export function createStage(): Stage {
       forgetLog: () => truncateSync(log),
       async stop() {
         servers.delete(server);
-        await Promise.all([service.stop(), ...(server.beside ?? []).map((other) => other.stop())]);
+        await service.stop();
         services.delete(service);
       },
     };
@@ -283,17 +281,10 @@ export function createStage(): Stage {
     },
     serve: (dataDir, { cores, env = {} }) =>
       startServer(toServe(dataDir, cores), { env: { ...SETTINGS, ...env }, dataDir }),
-    async serveTogether(dataDir, { processes, cores, env = {} }) {
+    async serveBesidePostgres(dataDir, { cores, env = {} }) {
       const postgres = await createOwnPostgres(dataDir, join(folder, `log-${++made}`));
       const settings = { ...SETTINGS, ...env, DATABASE_URL: postgres.url, CLAVIGER_SECRET: TEST_SECRET };
-      const command = toServe(dataDir, cores);
-      const started: Server[] = [];
-      while (started.length < processes) {
-        started.push(await startServer(command, { env: settings, dataDir }));
-      }
-      const [first, ...beside] = started;
-      if (first === undefined) throw new Error("A service has one process or more");
-      return Object.assign(first, { beside });
+      return await startServer(toServe(dataDir, cores), { env: settings, dataDir });
     },
     serveEvents: (dataDir, { cores, plain, env = {} }) =>
       startServer(
@@ -330,11 +321,10 @@ export function createStage(): Stage {
       return {
         async run(server, { keys, order = { kind: "in turn" }, connections = CONNECTIONS, ...job }) {
           if (cores.service !== cores.load) {
-            const together = [server, ...(server.beside ?? [])];
-            const others = [...servers].filter((other) => !together.includes(other));
+            const others = [...servers].filter((other) => other !== server);
             await moveTo(cores.load, others.flatMap(processesOf));
-            const all = together.flatMap(processesOf);
-            const own = isDatabaseApart ? together.map(({ pid }) => pid) : all;
+            const all = processesOf(server);
+            const own = isDatabaseApart ? [server.pid] : all;
             await moveTo(
               cores.load,
               all.filter((pid) => !own.includes(pid)),
@@ -342,10 +332,9 @@ export function createStage(): Stage {
             await moveTo(cores.service, own);
           }
           const { host, port, pid: service, database } = server;
-          const beside = server.beside?.map(({ host, port, pid }) => ({ host, port, service: pid })) ?? [];
           const keySet = typeof keys === "number" ? { first: 0, step: 1, count: keys } : keys;
           const sent = { ...job, keys: keySet, order, connections };
-          return await worker.run({ ...sent, host, port, service, database, beside });
+          return await worker.run({ ...sent, host, port, service, database });
         },
       };
     },
