@@ -41,7 +41,10 @@ export function missingForHosts(): string | undefined {
 }
 
 /** Starts everything. `settings` are of all services, besides those of the page. The folder takes files and logs. */
-export async function startHosts(folder: string, settings: Readonly<Record<string, string>>): Promise<Hosts> {
+export async function startHosts(
+  folder: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Hosts> {
   // What was started ends, the newest first, also if a later part does not start.
   await using started = new AsyncDisposableStack();
   const cluster = await startPatroni();

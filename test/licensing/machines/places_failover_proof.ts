@@ -16,9 +16,6 @@ import { type PlacesAnswer, preparePlaces, startPlaces } from "./places_run.ts";
 
 /** Each kind of fault happens once at least, also when this is over sooner. */
 const SECONDS = Number(process.env.PLACES_SECONDS ?? 0);
-const SETTINGS = Object.fromEntries(
-  ["ACTIVATE", "HEARTBEAT", "RELEASE"].map((name) => [`CLAVIGER_LIMIT_MACHINE_${name}`, "0"]),
-);
 const missing = missingForHosts();
 if (missing !== undefined)
   console.warn(`No ${missing} on this machine: places are not tried through failovers`);
@@ -52,7 +49,7 @@ test.skipIf(missing !== undefined)(
   "Never more than 30 of 200 clients hold a place through failovers to the standby, and none is refused while one is free",
   async () => {
     await using ends = new AsyncDisposableStack();
-    const hosts = await startHosts(folder, SETTINGS);
+    const hosts = await startHosts(folder);
     ends.defer(() => hosts.close());
     const address = toDatabaseAddress(hosts.cluster.url);
     const open = () => openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });

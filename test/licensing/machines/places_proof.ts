@@ -15,9 +15,6 @@ import { useForAll } from "../../support/use.ts";
 import { preparePlaces, startPlaces } from "./places_run.ts";
 
 const SECONDS = Number(process.env.PLACES_SECONDS ?? 30);
-const SETTINGS = Object.fromEntries(
-  ["ACTIVATE", "HEARTBEAT", "RELEASE"].map((name) => [`CLAVIGER_LIMIT_MACHINE_${name}`, "0"]),
-);
 
 const installation = useForAll(createInstallation);
 const random = createRandom(Date.now());
@@ -26,7 +23,7 @@ test(`Never more than 30 of 200 clients hold a place in ${SECONDS} s of kills an
   await installDatabaseClock(installation.database);
   await preparePlaces(installation.database);
   const replicas: Replica[] = [];
-  for (let i = 0; i < 3; i++) replicas.push(await installation.serve(SETTINGS));
+  for (let i = 0; i < 3; i++) replicas.push(await installation.serve());
   await using database = openDatabase(installation.address, { clock: systemClock, log: silentLog });
   const places = await startPlaces(
     {
@@ -46,7 +43,7 @@ test(`Never more than 30 of 200 clients hold a place in ${SECONDS} s of kills an
     if (signal !== undefined) await installation.restart(signal);
     else {
       await replicas[index]?.kill(round % 4 === 1 ? "SIGTERM" : "SIGKILL");
-      replicas[index] = await installation.serve(SETTINGS);
+      replicas[index] = await installation.serve();
     }
     const what = signal ?? "service";
     happened[what] = (happened[what] ?? 0) + 1;
