@@ -1,9 +1,9 @@
 /** A row of a benchmark's results: one figure with its rounds, its target and a note on the measurement. */
 import { median } from "./statistics.ts";
 
-/** A bound for the figure. For `at least` and `at most`, the value itself is within the bound. */
+/** A bound for the figure. The value itself is within the bound. */
 export interface Target {
-  readonly bound: "at least" | "at most" | "more than";
+  readonly bound: "at least" | "at most";
   readonly value: number;
 }
 
@@ -25,7 +25,7 @@ export interface Row {
   readonly details: Readonly<Record<string, number>>;
 }
 
-export type Unit = "×" | "/s" | "s" | "ms" | "µs" | "MB" | "share";
+export type Unit = "×" | "/s" | "s" | "ms" | "µs" | "MB";
 
 /** A row that could not be measured, with the reason. It counts as short of its target. */
 export interface FailedRow {
@@ -54,7 +54,5 @@ export function isMet(result: Result): boolean | undefined {
       return figure >= target.value;
     case "at most":
       return figure <= target.value;
-    case "more than":
-      return figure > target.value;
   }
 }

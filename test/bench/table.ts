@@ -54,8 +54,6 @@ export function toText(value: number, unit: Unit): string {
       return `${value.toFixed(value < 10 ? 2 : 1)} ×`;
     case "/s":
       return `${toCount(value)}/s`;
-    case "share":
-      return `${(value * 100).toFixed(0)} %`;
     case "MB":
       return `${value.toFixed(1)} MB`;
     case "s":
