@@ -26,12 +26,15 @@ export interface ServiceProcess {
   /** Resolves after its end, with the exit status, or with 128 and the number of the signal. */
   readonly ended: Promise<number>;
   hasEnded(): boolean;
-  /** Waits until it has printed its address. Throws with its log if it ended, and kills it if that takes too long. */
-  untilServing(): Promise<void>;
-  /** The same, and then waits for a 200 of health; accepts any certificate. */
-  untilHealthy(): Promise<void>;
-  /** The same for a text that it prints; returns the match. */
+  /**
+   * Waits until it has printed a text, and returns the match. Throws with its output and its log if it ended, or if it
+   * took longer than `limitMs`; then it is killed.
+   */
   untilPrinted(pattern: RegExp): Promise<RegExpExecArray>;
+  /** Waits in the same way for its address. */
+  untilServing(): Promise<void>;
+  /** Waits in the same way for its address and then for a 200 of health; accepts any certificate. */
+  untilHealthy(): Promise<void>;
   /** Moves its clocks; only with the option `clock`. */
   moveClock(offsets: Offsets): Promise<void>;
   kill(signal: NodeJS.Signals): void;
@@ -51,16 +54,16 @@ export interface ProcessOptions {
   readonly files?: { readonly out: string; readonly err: string };
   /** A data folder in which the process runs its own PostgreSQL. */
   readonly dataDir?: string;
-  /** What its clocks differ from those of this machine at its start. Node loads `moved_clock.ts` by its command. */
+  /** By how much its clocks differ from those of this machine. A command for Node must load `moved_clock.ts` itself. */
   readonly clock?: Offsets | undefined;
   /** Whether Ctrl-C reaches only the program that starts it. */
   readonly isDetached?: boolean;
-  /** How long it may take to its address, and from there to its health; by default {@linkcode START_LIMIT_MS}. */
+  /** How long each wait for its output or its health may take; by default {@linkcode START_LIMIT_MS}. */
   readonly limitMs?: number;
 }
 
 /** Long enough for a first start on a busy disk. */
-export const START_LIMIT_MS = 60_000;
+const START_LIMIT_MS = 60_000;
 /** Longer than the service allows itself for a stop (9.5 s), and shorter than the limit of a test. */
 const STOP_LIMIT_MS = 20_000;
 
