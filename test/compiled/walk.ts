@@ -128,7 +128,7 @@ ${isRoot ? "" : OWN_FILES}
     run(`${isRoot ? `${AS_CLAVIGER} ` : ""}${unit.get("ExecStart")?.[0] ?? ""}`);
 
   const canAnalyze = Bun.which("systemd-analyze", { PATH: env.PATH }) !== null;
-  let service: { stop(): Promise<void> } | undefined;
+  let service: ReturnType<typeof spawnService> | undefined;
   const walked: Walked[] = [];
   try {
     for (const { script, shown } of canAnalyze ? steps : steps.map(withoutAnalysis)) {
@@ -223,9 +223,7 @@ function readUnit(text: string): Map<string, string[]> {
   return lines;
 }
 
-/**
- * Starts the service as systemd does: as its user, with a state folder, and with settings from the file.
- */
+/** Starts the service as systemd does: as its user, with a state folder, and with settings from the file. */
 function startService(
   unit: ReadonlyMap<string, readonly string[]>,
   { path, folder, settings }: { readonly path: string; readonly folder: string; readonly settings: string },
@@ -236,7 +234,7 @@ function startService(
     .filter((line) => line.includes("="))
     .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)] as const);
   const log = join(folder, "service.log");
-  const service = spawnService((unit.get("ExecStart")?.[0] ?? "").split(" "), {
+  return spawnService((unit.get("ExecStart")?.[0] ?? "").split(" "), {
     cwd: "/",
     env: {
       PATH: path,
@@ -246,5 +244,4 @@ function startService(
     files: { out: log, err: log },
     user,
   });
-  return { stop: () => service.stop() };
 }
