@@ -10,34 +10,10 @@ import { chooseCores } from "./cores.ts";
 import { describeMachine, type Machine, renderMachine } from "./machine.ts";
 import type { Result } from "./row.ts";
 import type { Bench, RowGroup } from "./row_group.ts";
-import { admin } from "./rows/admin.ts";
-import { endpoints } from "./rows/endpoints.ts";
-import { eventCosts } from "./rows/event_cost.ts";
-import { events } from "./rows/events.ts";
-import { keyCount } from "./rows/key_count.ts";
-import { license } from "./rows/license.ts";
-import { memory } from "./rows/memory.ts";
-import { modelList } from "./rows/model_list.ts";
-import { sharedWindows } from "./rows/shared_windows.ts";
-import { start } from "./rows/start.ts";
-import { validate } from "./rows/validate.ts";
+import { GROUPS } from "./row_groups.ts";
 import { FULL, QUICK, type Scale } from "./scale.ts";
 import { createStage } from "./stage.ts";
 import { namesOfShort, renderComparison, renderTable } from "./table.ts";
-
-const GROUPS: readonly RowGroup[] = [
-  start,
-  validate,
-  keyCount,
-  events,
-  ...eventCosts,
-  endpoints,
-  license,
-  modelList,
-  sharedWindows,
-  admin,
-  memory,
-];
 
 const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] [--compare FILE]"]
 

@@ -1,8 +1,8 @@
 /**
  * Measures validate with and without lists of operators at the same time: the lists must not delay clients.
  *
- * First PostgreSQL has another core than the service: it uses the load's core, where the load goes first, so that it does
- * not delay the load. Then service and PostgreSQL share one core, as on a host that has too few.
+ * PostgreSQL has another core than the service: it uses the load's core, where the load goes first, so that it does not
+ * delay the load.
  */
 import { first, moveTo } from "./cores.ts";
 import type { LoadResult } from "./load_job.ts";
@@ -13,9 +13,7 @@ import type { Server } from "./stage.ts";
 import { median } from "./statistics.ts";
 import { toText } from "./table.ts";
 
-const APART = "validate beside lists, added p99";
-const TOGETHER = "validate beside lists on one core, added p99";
-export const BESIDE_LISTS = [APART, TOGETHER] as const;
+export const BESIDE_LISTS = "validate beside lists, added p99";
 
 /** The keys that work: every fiftieth. */
 const STEP = 50;
@@ -31,25 +29,19 @@ interface Options {
   readonly paths: readonly string[];
 }
 
-export async function measureBesideLists(bench: Bench, options: Options): Promise<Row[]> {
+export async function measureBesideLists(bench: Bench, options: Options): Promise<Row> {
   const { cores } = bench;
   // This process reads the lists, so it must not take time from the service either.
   await moveTo(cores.load, [process.pid]);
-  const rows = [
-    await measure(bench, { ...options, isApart: true }),
-    await measure(bench, { ...options, isApart: false }),
-  ];
+  const row = await measure(bench, options);
   await moveTo(cores.both, [process.pid]);
-  return rows;
+  return row;
 }
 
-async function measure(
-  { stage, cores, scale, say }: Bench,
-  { service, get, paths, isApart }: Options & { readonly isApart: boolean },
-): Promise<Row> {
+async function measure({ stage, cores, scale, say }: Bench, { service, get, paths }: Options): Promise<Row> {
   const order = first().length === 0 ? ", and this user cannot let the load go first (chrt)" : "";
-  const place = isApart ? `another core than the service${order}` : "the service's core";
-  const load = stage.load(cores, { isDatabaseApart: isApart });
+  const place = `another core than the service${order}`;
+  const load = stage.load(cores, { isDatabaseApart: true });
   const validate = () =>
     load.run(service, {
       request: "validate",
@@ -82,11 +74,11 @@ async function measure(
   }
   const p99s = (kind: keyof typeof results) => results[kind].map((result) => result.p99Ms);
   return toRow({
-    name: isApart ? APART : TOGETHER,
+    name: BESIDE_LISTS,
     unit: "ms",
     better: "less",
     rounds: p99s("beside").map((beside, round) => beside - (p99s("alone")[round] ?? Number.NaN)),
-    ...(isApart && { target: { bound: "at most", value: 0.5 } }),
+    target: { bound: "at most", value: 0.5 },
     note:
       `p99 ${toText(median(p99s("beside")), "ms")} beside ${LISTS_A_SECOND} lists a second, against ` +
       `${toText(median(p99s("alone")), "ms")} without them, at ${rateText(results.alone)}; PostgreSQL on ${place}`,

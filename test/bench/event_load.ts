@@ -11,7 +11,7 @@ export interface EventLoad {
   send(
     server: Server,
     connections: number,
-    options?: Partial<Pick<LoadJob, "request" | "warmUpMs"> & { readonly ms: number }>,
+    options?: Partial<Pick<LoadJob, "warmUpMs">>,
   ): Promise<LoadResult>;
   /** Stops the service; throws if an acknowledged event was not counted, or commits do not reach the disk. */
   finish(server: Server, dataDir: string): Promise<void>;
@@ -39,17 +39,13 @@ export function startEventLoad({ stage, cores, scale }: Bench): EventLoad {
   }
 
   return {
-    async send(
-      server,
-      connections,
-      { request = "event", warmUpMs = scale.warmUpMs, ms = scale.roundMs } = {},
-    ) {
+    async send(server, connections, { warmUpMs = scale.warmUpMs } = {}) {
       const result = await load.run(server, {
-        request,
+        request: "event",
         keys: EVENT_KEYS,
         connections,
         warmUpMs,
-        span: { kind: "time", ms },
+        span: { kind: "time", ms: scale.roundMs },
       });
       acknowledged.set(server, (acknowledged.get(server) ?? 0) + result.answered);
       return result;

@@ -4,14 +4,7 @@
  */
 import { benchKey, type KeyOrder, type KeySet, keyNumbers } from "./bench_keys.ts";
 
-export type RequestKind =
-  | "validate"
-  | "refresh"
-  | "license"
-  | "models"
-  | "repo_token"
-  | "event"
-  | "claimed_event";
+export type RequestKind = "validate" | "refresh" | "models" | "event" | "claimed_event";
 
 export interface LoadJob {
   readonly host: string;
@@ -116,8 +109,6 @@ function renderRequest(request: RequestKind, apiKey: string): string {
       return post("/v1/auth/validate", { api_key: apiKey });
     case "refresh":
       return post("/v1/auth/refresh", { api_key: apiKey });
-    case "license":
-      return post("/v1/auth/license", { api_key: apiKey });
     case "event":
     case "claimed_event": {
       const event = { api_key: apiKey, ...EVENT };
@@ -126,8 +117,6 @@ function renderRequest(request: RequestKind, apiKey: string): string {
     }
     case "models":
       return `GET /v1/models/list?api_key=${apiKey} HTTP/1.1\r\nHost: claviger\r\n\r\n`;
-    case "repo_token":
-      return `GET /v1/installer/repo-token HTTP/1.1\r\nHost: claviger\r\nX-API-Key: ${apiKey}\r\n\r\n`;
   }
 }
 

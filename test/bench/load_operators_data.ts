@@ -1,7 +1,7 @@
 /**
  * Fills a data folder with `operators_data.sql`, and ends: `bun test/bench/load_operators_data.ts DATA_DIR KEYS`.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLog } from "../../src/base/log.ts";
@@ -28,25 +28,17 @@ if (isRefusal(migrated)) throw new Error(migrated.sentence);
 const session = openSession(server.address, { statementTimeoutMs: 600_000 });
 await session.sql`select set_config('bench.keys', ${keys}, false)`;
 await session.sql.unsafe(readFileSync(join(import.meta.dir, "operators_data.sql"), "utf8"));
-// As a service does after an upgrade. `DATA_DIR.upkeep.json` tells how many seconds each part took.
+// As a service does after an upgrade.
 const database = openDatabase(server.address, {
   clock: systemClock,
   log: silentLog,
   maxConnections: 1,
   deadlineMs: 120_000,
 });
-const seconds: Record<string, number> = {};
-const time = async (name: string, work: () => Promise<void>) => {
-  const beganMs = performance.now();
-  await work();
-  seconds[name] = (performance.now() - beganMs) / 1_000;
-};
 await session.sql.unsafe("vacuum (analyze)");
-await time("history", () => countUse(database, { clock: systemClock, isStopping: () => false }));
-await time("first figures", () => computeFigures(database, { clock: systemClock }));
-await time("figures", () => computeFigures(database, { clock: systemClock }));
+await countUse(database, { clock: systemClock, isStopping: () => false });
+await computeFigures(database, { clock: systemClock });
 await database.close();
-writeFileSync(`${dataDir}.upkeep.json`, JSON.stringify(seconds));
 // As autovacuum does on a server that runs for longer.
 await session.sql.unsafe("vacuum (freeze, analyze)");
 await session.close();

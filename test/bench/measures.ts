@@ -23,10 +23,6 @@ const loadShare = (results: readonly LoadResult[]) =>
 const serviceShare = (results: readonly LoadResult[]) =>
   median(results.map(({ serviceCpu, databaseCpu, seconds }) => (serviceCpu + (databaseCpu || 0)) / seconds));
 
-/** Returns the share of one core that PostgreSQL used. */
-export const databaseShare = (results: readonly LoadResult[]) =>
-  median(results.map(({ databaseCpu, seconds }) => databaseCpu / seconds));
-
 /** Returns the share of one core that all other processes on the machine used. */
 const othersShare = (results: readonly LoadResult[]) =>
   median(results.map(({ othersCpu, seconds }) => othersCpu / seconds));
@@ -34,7 +30,7 @@ const othersShare = (results: readonly LoadResult[]) =>
 /** Returns `68,000/s`, the median of the rounds. */
 export const rateText = (results: readonly LoadResult[]) => `${toCount(median(perSecond(results)))}/s`;
 
-export const percent = (share: number) => `${(share * 100).toFixed(0)} %`;
+const percent = (share: number) => `${(share * 100).toFixed(0)} %`;
 
 /** Says how busy each of the two cores was, to show which one was the limit. */
 export function coresText(results: readonly LoadResult[]): string {

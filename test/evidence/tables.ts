@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { renderMachine } from "../bench/machine.ts";
 import { isFailed, type Result, type Row } from "../bench/row.ts";
+import { GROUPS } from "../bench/row_groups.ts";
 import type { ListDetail } from "../bench/rows/admin.ts";
 import type { CostDetail } from "../bench/rows/event_cost.ts";
 import { figuresOf, inOrder, toCount, toText } from "../bench/table.ts";
@@ -97,7 +98,10 @@ function cellsOf(row: Result): string[] {
 }
 
 function renderBench({ machine, reports: { bench } }: Evidence): string {
-  const rows = inOrder(bench.rows).map((row) => [row.name, ...cellsOf(row)]);
+  // A kept run may have rows that the bench does not have any more.
+  const names = new Set(GROUPS.flatMap((group) => group.rows));
+  const measured = bench.rows.filter(({ name }) => names.has(name));
+  const rows = inOrder(measured).map((row) => [row.name, ...cellsOf(row)]);
   const disturbed =
     bench.disturbed === 0 ? "" : ` In ${bench.disturbed} rounds other processes used the cores.`;
   const heading = ["What", "Figure", "Target", "Met", "Rounds: least to most"];

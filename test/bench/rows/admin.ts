@@ -19,16 +19,13 @@ const targetOf = (list: keyof ListRequests) => ({
   bound: "at most" as const,
   value: list === "statistics" ? 200 : 100,
 });
-/** The work of the service once after an upgrade, and whenever figures are due. */
-const UPKEEP = ["history", "first figures", "figures"] as const;
-const upkeepNameOf = (part: string) => `upkeep, ${part}`;
 const nameOf = (list: keyof ListRequests) => `lists, ${list}, p95`;
 /** Each token may send 600 requests a minute. */
 const TOKENS = 16;
 
 export const admin: RowGroup = {
   name: "admin",
-  rows: [...LISTS.map(nameOf), ...UPKEEP.map(upkeepNameOf), ...BESIDE_LISTS],
+  rows: [...LISTS.map(nameOf), BESIDE_LISTS],
   async run(bench) {
     const { stage, cores, scale, say } = bench;
     const rounds = Math.ceil(scale.rounds / 3);
@@ -71,7 +68,7 @@ export const admin: RowGroup = {
     });
     await service.stop();
     const lists = LISTS.map((list) => toListRow(list, perRound[list]));
-    return [...lists, ...upkeepRows(dataDir), ...beside];
+    return [...lists, beside];
   },
 };
 
@@ -137,22 +134,4 @@ function toListRow(list: keyof ListRequests, rounds: readonly (readonly number[]
     note: `${toCount(details["requests a round"])} requests a round, one after the other: ${textOf(all)}`,
     details,
   });
-}
-
-/** Returns the durations that `load_operators_data.ts` has measured. */
-function upkeepRows(dataDir: string): Row[] {
-  const seconds: Record<string, number> = JSON.parse(readFileSync(`${dataDir}.upkeep.json`, "utf8"));
-  return UPKEEP.map((part) =>
-    toRow({
-      name: upkeepNameOf(part),
-      unit: "s",
-      better: "less",
-      rounds: [seconds[part] ?? Number.NaN],
-      note:
-        part === "history"
-          ? "twelve months of use by day, in short statements with pauses"
-          : "all stored figures",
-      details: {},
-    }),
-  );
 }

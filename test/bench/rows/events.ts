@@ -17,16 +17,7 @@ const CROWD = 256;
 
 export const events: RowGroup = {
   name: "events",
-  rows: [
-    "events, 256 clients",
-    "events, 16 clients",
-    "events, 1 client, latency",
-    "events, 256 clients, claimed",
-    "events, 16 clients, claimed",
-    "events, 1 client, claimed",
-    "events a second",
-    "events a second, claimed",
-  ],
+  rows: ["events, 256 clients", "events, 16 clients", "events, 1 client, latency", "events a second"],
   async run(bench) {
     const { stage, cores, scale } = bench;
     const two = cores.both;
@@ -43,7 +34,6 @@ export const events: RowGroup = {
       return inTurn(bench, {
         gathered: () => send(gathered, clients),
         plain: () => send(plain, clients),
-        claimed: () => send(gathered, clients, { request: "claimed_event" }),
       });
     };
     const full = await measure(CROWD);
@@ -52,15 +42,6 @@ export const events: RowGroup = {
     await finish(gathered, dataDir);
     await finish(plain, copy);
 
-    const claimRow = (name: string, { claimed, gathered: without }: typeof full) =>
-      toRow({
-        name,
-        unit: "×",
-        better: "more",
-        rounds: ratios(perSecond(claimed), perSecond(without)),
-        note: `every event with an Idempotency-Key of its own: ${rateText(claimed)}, against ${rateText(without)} without`,
-        details: detailsOf("claimed", claimed),
-      });
     return [
       toRow({
         name: "events, 256 clients",
@@ -92,11 +73,7 @@ export const events: RowGroup = {
           "statement per request",
         details: { ...detailsOf("gathered", one.gathered), ...detailsOf("plain", one.plain) },
       }),
-      claimRow("events, 256 clients, claimed", full),
-      claimRow("events, 16 clients, claimed", less),
-      claimRow("events, 1 client, claimed", one),
       rateRow("events a second", full.gathered, "every acknowledged event was found counted"),
-      rateRow("events a second, claimed", full.claimed, "each with an Idempotency-Key of its own"),
     ];
   },
 };
