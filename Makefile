@@ -122,7 +122,7 @@ hostile-input: $(INSTALLED) ## Send a million generated requests and check every
 evidence: $(INSTALLED) ## Run what stands behind all published figures on one commit, and keep it (ARGS="--only PART", "--quick").
 	@$(BUN) test/evidence/collect.ts $(ARGS)
 
-clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
+clean: ## Remove what was built or fetched: dist (also a demo's data in it), node_modules and .cache (not ./claviger-data).
 	rm -rf dist node_modules .cache
 
 $(INSTALLED): package.json bun.lock $(wildcard src/database/*.patch) | $(BUN_FILE)

@@ -25,7 +25,7 @@ const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 /**
  * Opens the pool of operators and builds the app that uses it. Call `close` when no request is left.
  *
- * Their statements have a pool of their own. In the clients' pool, a slow list would take a connection from the
+ * The statements of operators have a pool of their own. In the clients' pool, a slow list would take a connection from the
  * clients. If it missed its deadline, the whole pool would be replaced.
  */
 export async function openAdminApp(options: OpenAdminAppOptions) {

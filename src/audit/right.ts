@@ -8,11 +8,11 @@ import type { Database, Fragment, Sql } from "../database/mod.ts";
 export interface Right {
   /** Returns the condition, as SQL, that the right is still there. */
   holds(sql: Sql, now: Date): Fragment;
-  /** The code and the end of the refusal if it is not. */
+  /** The code of the refusal and the end of its sentence, for an actor who has lost the right. */
   readonly lost: { readonly code: Code; readonly why: string };
 }
 
-/** Tells whether a right is still there. */
+/** Tells whether the actor still has the right at `now`. Throws as `query` does if the database does not answer. */
 export async function isHeld(database: Database, right: Right, now: Date): Promise<boolean> {
   const [row] = await database.query<{ isHeld: boolean }>(
     (sql) => sql`select ${right.holds(sql, now)} as "isHeld"`,

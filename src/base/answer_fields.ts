@@ -1,6 +1,6 @@
 /**
- * The fields of things in answers to operators, declared once: the same declaration gives the JSON of the API and of
- * commands, and the schema in the OpenAPI document.
+ * The fields of things in answers, declared once: the same declaration gives the JSON of the API and of commands, and the
+ * schema in the OpenAPI document.
  */
 import * as v from "valibot";
 import { type IdKind, toId } from "./ids.ts";
@@ -17,7 +17,7 @@ export type AnswerFields<Row> = Readonly<Record<string, AnswerField<Row>>>;
 
 /**
  * Returns a function that declares a field of such rows: its schema, its value in JSON, and what the document says of it.
- * The compiler compares the value with the schema.
+ * The compiler compares the value with the schema. Three arguments, because a list of fields is read as a table.
  *
  * @example
  * ```ts

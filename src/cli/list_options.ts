@@ -105,7 +105,7 @@ export async function* whileRead<Part>(
 
 interface RowsOptions<Row> extends RowForms<Row> {
   readonly limit: number;
-  /** What the rows are called that are left out: `more rows` by default. */
+  /** The name of the rows that are left out; `more rows` by default. */
   readonly further?: string;
   /** How to see them, besides with a higher limit. */
   readonly next?: (last: Row) => string;

@@ -2,7 +2,8 @@
  * Tells of a unit with settings in `Environment=`, as versions before 0.5 printed it: a warning of every command that
  * found a setting there, and a finding of `doctor`.
  *
- * Goes in 0.6, with what `grep -rin "goes in 0.6" src test` finds.
+ * Goes in 0.6, with its calls, with what `grep -rin "goes in 0.6" src test` finds, and with what the pages `systemd` and
+ * `troubleshooting` say of it.
  */
 import { escapeControls } from "../base/text/mod.ts";
 import {
@@ -56,7 +57,7 @@ export function warnOfOldUnit({ err }: Invocation, source: ConfigSource): void {
       ? `${name}=, with the value that \`systemctl cat ${unit.name}\` shows`
       : `${name}=${value}`,
   );
-  const what = `${unit.name} has settings in Environment=, which version 0.6 will not read`;
+  const what = `${unit.name} has settings in Environment=, which commands of version 0.6 will not read`;
   const remedy = `Put these lines into ${unit.place}, then print the unit again (\`claviger guide systemd\`)`;
   err(`claviger: ${what}. ${remedy}:\n${lines.map((line) => `  ${escapeControls(line)}\n`).join("")}`);
 }
@@ -68,7 +69,7 @@ export function examineOldUnit(source: ConfigSource): CheckResult | undefined {
   const lines = unit.moves.map(({ name, value }) => `\`${name}=${value ?? "…"}\``);
   const move = lines.length === 0 ? "" : `put ${lines.join(", ")} into ${unit.place}, then `;
   return warn(
-    `${unit.name} has settings in Environment=, which version 0.6 will not read: ${unit.settings.join(", ")}`,
+    `${unit.name} has settings in Environment=, which commands of version 0.6 will not read: ${unit.settings.join(", ")}`,
     `${move}print the unit again: \`claviger guide systemd\``,
   );
 }

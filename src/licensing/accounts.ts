@@ -85,10 +85,10 @@ export async function findAccountNamed(
 }
 
 /**
- * Finds the UUID of the account of which a list was asked, by its id or its e-mail; undefined if no account was named. Refuses
- * an account that is not there.
+ * Finds the UUID of the account to which a list is limited; undefined if `who` is undefined. `who` is an id or an e-mail, and
+ * `what` the action that the refusal names. Refuses an account that is not there, with `NOT_FOUND`.
  */
-export async function findAskedAccount(
+export async function findAccountOfList(
   database: Database,
   who: string | undefined,
   what: string,
@@ -98,13 +98,16 @@ export async function findAskedAccount(
   return isRefusal(account) ? account : account.uuid;
 }
 
-/** Does the same for the audit log. It keeps the rows of accounts that are gone, so an id need not be that of an account. */
-export async function findLoggedAccount(
+/**
+ * As {@linkcode findAccountOfList}, for the audit log. An id is taken without a look-up, because the log keeps the rows of
+ * accounts that are gone.
+ */
+export async function findAccountOfAudit(
   database: Database,
   who: string | undefined,
 ): Promise<string | undefined | Refusal> {
   const uuid = who === undefined ? undefined : parseId("usr", who);
-  return uuid ?? (await findAskedAccount(database, who, "show audit log"));
+  return uuid ?? (await findAccountOfList(database, who, "show audit log"));
 }
 
 /** Finds the e-mails of accounts, by their ids. Erased accounts have none. */

@@ -39,7 +39,10 @@ export function refuseSeatsWithoutPlaces(what: string): Refusal {
 
 const field = fieldsOf<Places>();
 
-/** The places of a license, for every answer to operators that has the monthly limit of the license. */
+/**
+ * The places of a license, for every answer to operators that has the monthly limit of the license. Requests are checked by
+ * the same schemas.
+ */
 export const PLACES_FIELDS = {
   max_machines: field(
     v.nullable(numberField(MAX_MACHINES)),

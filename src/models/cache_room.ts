@@ -37,7 +37,7 @@ export async function makeRoom(
   neededBytes: number,
 ): Promise<string | undefined> {
   const folder = modelsFolderOf(place);
-  // Before the list: a fetch that ends meanwhile then counts twice, and not never.
+  // Read before the list: a fetch that ends in between is then counted twice, and not left out.
   const { fetchedBytes } = readHeld(folder);
   const all = await listFiles({ ...place, modelsBucket: undefined });
   const files = all.filter(({ path }) => isStoredAs(path));
@@ -58,7 +58,7 @@ export async function makeRoom(
     if (excessBytes <= 0) break;
     // The only copy of a file is never removed. The question takes a while, so the file can be held by now.
     if ((await bucket.sizeOf(path)) !== sizeBytes || readHeld(folder).held.has(basename(path))) continue;
-    // At once after that look, so that nobody finds it in between.
+    // Directly after that check, so that no process can hold the file in between.
     rmSync(at, { force: true });
     excessBytes -= sizeBytes;
   }

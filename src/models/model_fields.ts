@@ -1,4 +1,4 @@
-/** The fields of models and of their versions in answers to operators. */
+/** The fields of models and of their versions in answers. Clients do not get the owner. */
 import * as v from "valibot";
 import {
   count,

@@ -4,7 +4,7 @@ import { stat, statfs } from "node:fs/promises";
 import { isForeignPath, makeDataFolder } from "../base/host/mod.ts";
 import { openNamedFile, readChunks } from "../base/read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
-import { putIntoBucket } from "./bucket_transfers.ts";
+import { putIntoBucket } from "./_bucket_transfers.ts";
 import { LEAST_FREE_BYTES, makeRoom, markUsed } from "./cache_room.ts";
 import { type CopyOptions, keepFile, type OnProgress, prepareFolder, type StoredFile } from "./file_store.ts";
 import { type ModelsPlace, modelsFolderOf, openModelsBucket } from "./model_files.ts";
@@ -89,7 +89,10 @@ export async function storeBytes(
   return kept;
 }
 
-/** Creates the missing folders. With an external database the data folder can be missing, too. */
+/**
+ * Creates the missing folders; with an external database the data folder can be missing, too. Throws if a shared folder is
+ * missing, or if another user could lead root's writes elsewhere.
+ */
 export async function makeStore(place: ModelsPlace, now: Date): Promise<void> {
   const { dataDir, modelsDir } = place;
   const made = modelsDir === undefined ? makeDataFolder(dataDir) : undefined;

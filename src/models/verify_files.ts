@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import type { Database, Sql } from "../database/mod.ts";
-import { checkInBucket } from "./bucket_transfers.ts";
+import { checkInBucket } from "./_bucket_transfers.ts";
 import { checkStoredFile, isStoredAs, type OnProgress, pathOfFile, type StoredFile } from "./file_store.ts";
 import { listFiles, type ModelsPlace, modelsFolderOf, openModelsBucket } from "./model_files.ts";
 

@@ -1,4 +1,4 @@
-/** What the right to a long request is for a token, and for a session. */
+/** The right to a long request, of a token and of a session. */
 
 import type { Right } from "../audit/mod.ts";
 import { parseId } from "../base/ids.ts";

@@ -28,7 +28,7 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   SERVICE_UNAVAILABLE: "the database did not answer in time",
 };
 
-/** What a program has to know besides. It stands in one sentence with the meaning, so "it" is a word of the meaning. */
+/** What a program has to know besides. Each text ends the sentence of the meaning, so its "it" stands for a noun of the meaning. */
 const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
   INVALID_REQUEST: "or the body is not a JSON object, or the request carries two different keys",
   INVALID_LINK: "list the models again for a new one",

@@ -22,7 +22,7 @@ export function renderSchemas(
     target: "draft-2020-12",
     typeMode,
     errorMode: "throw",
-    // `inJsonSchema` (`fields.ts`) describes the checks; numbers in JSON are always finite.
+    // `inJsonSchema` (`base/rule.ts`) describes the checks; numbers in JSON are always finite.
     ignoreActions: ["check", "raw_check", "finite", "transform", "raw_transform"],
     overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
     overrideAction: ({ valibotAction, jsonSchema }) =>

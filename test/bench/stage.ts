@@ -125,7 +125,7 @@ const MODELS = [
 /** How many connections a load has by default. */
 const CONNECTIONS = 64;
 
-/** Longer than the service allows itself for a stop. */
+/** How long a load or a command may take to end. */
 const STOP_DEADLINE_MS = 15_000;
 
 /**

@@ -22,7 +22,7 @@ const results: Result[] = [
     note: "against an echo",
     details: {},
   }),
-  toRow({ name: "first touch", unit: "µs", better: "less", rounds: [31.25], note: "cold", details: {} }),
+  toRow({ name: "start later", unit: "µs", better: "less", rounds: [31.25], note: "cold", details: {} }),
 ];
 
 describe("renderTable()", () => {
@@ -34,7 +34,7 @@ describe("renderTable()", () => {
         "    against an echo",
         "start        2.70 s   at most 2.50 s   NO   3: 2.60 s to 2.80 s",
         "    from nothing to the first 200",
-        "first touch  31.3 µs  -                -    1",
+        "start later  31.3 µs  -                -    1",
         "    cold",
         "broken       -        -                NO   -",
         "    NOT MEASURED: 3 requests were not answered",

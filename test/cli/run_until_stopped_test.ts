@@ -254,9 +254,8 @@ describe("TLS", () => {
     mkdirSync(credentials);
     copyFileSync(pair.certFile, join(credentials, "claviger-tls-cert"));
     copyFileSync(pair.keyFile, join(credentials, "claviger-tls-key"));
-    // The settings name files that the service cannot see, such as those of root.
-    const named = { CLAVIGER_TLS_CERT: "/nowhere/tls.crt", CLAVIGER_TLS_KEY: "/nowhere/tls.key" };
-    const service = await start([], { CREDENTIALS_DIRECTORY: credentials, ...named });
+    // Without settings the service takes the copies that systemd passes on.
+    const service = await start([], { CREDENTIALS_DIRECTORY: credentials });
     expect((await shownFingerprint(service.port, "/api/health")).fingerprint).toBe(pair.fingerprint);
     service.kill("SIGHUP");
     await until(() => service.err().includes("A reload cannot change the certificate"));

@@ -419,7 +419,7 @@ describe("an old unit, with settings in Environment=", () => {
       `CLAVIGER_TLS_KEY=${keyFile}`,
     ];
     const warning =
-      "claviger: claviger.service has settings in Environment=, which version 0.6 will not read. Put these lines into " +
+      "claviger: claviger.service has settings in Environment=, which commands of version 0.6 will not read. Put these lines into " +
       `${settings}, then print the unit again (\`claviger guide systemd\`):\n${lines.map((each) => `  ${each}\n`).join("")}`;
     expect(await run("migrate")).toMatchObject({ status: 0, err: warning });
     expect(await run("keys", "list")).toMatchObject({ status: 0, err: warning });
@@ -439,7 +439,7 @@ describe("an old unit, with settings in Environment=", () => {
       name: "unit",
       state: "warn",
       message:
-        "claviger.service has settings in Environment=, which version 0.6 will not read: CLAVIGER_PORT, " +
+        "claviger.service has settings in Environment=, which commands of version 0.6 will not read: CLAVIGER_PORT, " +
         "CLAVIGER_LOG_FORMAT, CLAVIGER_DATA_DIR, CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY",
       remedy:
         `put ${lines.map((each) => `\`${each}\``).join(", ")} into ${settings}, then print the unit again: ` +
@@ -476,7 +476,7 @@ describe("an old unit, with settings in Environment=", () => {
     const { status, err } = await run("config", "check", "--data-dir", other.dataDir);
     expect([status, err]).toEqual([
       0,
-      "claviger: claviger.service has settings in Environment=, which version 0.6 will not read. Put these lines into " +
+      "claviger: claviger.service has settings in Environment=, which commands of version 0.6 will not read. Put these lines into " +
         `${settings}, then print the unit again (\`claviger guide systemd\`):\n` +
         "  CLAVIGER_SECRET=, with the value that `systemctl cat claviger.service` shows\n" +
         "  DATABASE_URL=, with the value that `systemctl cat claviger.service` shows\n" +
@@ -497,7 +497,7 @@ describe("an old unit, with settings in Environment=", () => {
       renderList("claviger@1.service"),
     );
     expect((await run("config", "check", "--data-dir", other.dataDir)).err).toStartWith(
-      "claviger: claviger@1.service has settings in Environment=, which version 0.6 will not read. Put these lines " +
+      "claviger: claviger@1.service has settings in Environment=, which commands of version 0.6 will not read. Put these lines " +
         `into ${settings} and that of each other service of the template, then print`,
     );
   });

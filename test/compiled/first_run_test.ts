@@ -64,7 +64,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
 
   test("serves a demo from an empty folder, whose curl lines answer as they stand", async () => {
     service = await serve(["--demo"]);
-    const out = await until(() => /To log in .*\n {2}.*\n$/.test(service.out()) && service.out());
+    const out = await until(() => /To log in .*\n {2}.*\n\n$/.test(service.out()) && service.out());
     for (const [key] of out.matchAll(KEY)) keys.add(key);
     expect(keys.size).toBe(8);
     const lines = [...out.matchAll(/^ {2}(curl .*)$/gm)].map(([, line = ""]) => line);

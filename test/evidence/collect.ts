@@ -87,7 +87,7 @@ function run(part: keyof Reports, machine: Kept["machine"]): void {
   const failed: Result[] = part === "bench" ? report.rows.filter(isFailed) : [];
   if (failed.length > 0)
     throw new Error(`bench did not measure ${failed.map(({ name }) => name).join(", ")}`);
-  // The parts run from the sources, for some two hours.
+  // The proofs and the hostile input run from this checkout, which can change meanwhile.
   const now = describeMachine(new Date());
   if (now.commit !== machine.commit) throw new Error(`The checkout is ${now.commit} since ${part} began`);
   const kept: Kept = { machine, isQuick: values.quick, report };

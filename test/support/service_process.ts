@@ -23,12 +23,12 @@ export interface ServiceProcess {
   /** What it has printed so far, and its log so far. */
   out(): string;
   err(): string;
-  /** Resolves after its end, with the exit status, or with 128 and the number of the signal. */
+  /** Resolves after its end, with the exit status, or with 128 plus the number of the signal. */
   readonly ended: Promise<number>;
   hasEnded(): boolean;
   /**
    * Waits until it has printed a text, and returns the match. Throws with its output and its log if it ended, or if it
-   * took longer than `limitMs`; then it is killed.
+   * took longer than `stopLimitMs`; then it is killed.
    */
   untilPrinted(pattern: RegExp): Promise<RegExpExecArray>;
   /** Waits in the same way for its address. */
@@ -39,7 +39,7 @@ export interface ServiceProcess {
   moveClock(offsets: Offsets): Promise<void>;
   kill(signal: NodeJS.Signals): void;
   /** Sends the signal, and SIGKILL if the process has not ended after the limit. Returns what `ended` resolves with. */
-  stop(signal?: NodeJS.Signals, limitMs?: number): Promise<number>;
+  stop(signal?: NodeJS.Signals, stopLimitMs?: number): Promise<number>;
   /** Kills the process, if it still runs, and the PostgreSQL that is left in its `dataDir`. */
   end(): Promise<void>;
 }
@@ -176,9 +176,9 @@ export function spawnService(
       return moved;
     },
     kill: (signal) => child.kill(signal),
-    async stop(signal = "SIGTERM", limitMs = STOP_LIMIT_MS) {
+    async stop(signal = "SIGTERM", stopLimitMs = STOP_LIMIT_MS) {
       child.kill(signal);
-      const timer = setTimeout(() => child.kill("SIGKILL"), limitMs);
+      const timer = setTimeout(() => child.kill("SIGKILL"), stopLimitMs);
       const status = await ended;
       clearTimeout(timer);
       return status;

@@ -1,4 +1,4 @@
-/** What happens to processes that do not start or stop as they should. Those that do are in most tests of processes. */
+/** Processes that fail to start or to stop. Many other tests show that the others work. */
 import { expect, test } from "bun:test";
 import { type ProcessOptions, spawnService } from "./service_process.ts";
 

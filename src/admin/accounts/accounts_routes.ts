@@ -89,7 +89,10 @@ export const ACCOUNT_ROUTES = [
     }),
     success: {
       schema: v.object({
-        ...{ id: FIELDS.id, email: FIELDS.email, name: FIELDS.name, organization: FIELDS.organization },
+        id: FIELDS.id,
+        email: FIELDS.email,
+        name: FIELDS.name,
+        organization: FIELDS.organization,
         changed: described(v.boolean(), "False if the account had these values already"),
       }),
       description: "The account's values after the change",

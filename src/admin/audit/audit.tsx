@@ -24,7 +24,7 @@ import { parsedField } from "../../base/rule.ts";
 import { renderCsv } from "../../base/text/mod.ts";
 import { type Database, MOST_COUNTED } from "../../database/mod.ts";
 import { listKeys } from "../../licensing/keys/mod.ts";
-import { findLoggedAccount } from "../../licensing/mod.ts";
+import { findAccountOfAudit } from "../../licensing/mod.ts";
 import { SEARCH_FIELD } from "../frame/api/fields.ts";
 import { Changes, REASON_COLUMN } from "../frame/console/components/changes.tsx";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
@@ -88,7 +88,7 @@ async function findRows(
   if (isRefusal(keyUuid)) return keyUuid;
   const actor = by === undefined ? undefined : await findActor(database, by);
   if (isRefusal(actor)) return actor;
-  const accountUuid = await findLoggedAccount(database, who);
+  const accountUuid = await findAccountOfAudit(database, who);
   if (isRefusal(accountUuid)) return accountUuid;
   const filter = {
     ...conditions,

@@ -9,7 +9,7 @@ import {
 } from "../../audit/mod.ts";
 import { schemasOf } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { ACCOUNT_CONDITION, findLoggedAccount } from "../../licensing/mod.ts";
+import { ACCOUNT_CONDITION, findAccountOfAudit } from "../../licensing/mod.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { PAGE_FIELDS, USUAL_ROWS } from "../frame/api/page.ts";
@@ -39,7 +39,7 @@ export const followAuditRoute = route("GET /audit", "audit:read", {
     const cursor = parseCursor(list, after, now);
     if (isRefusal(cursor)) return cursor;
     const { account: who, key: keyUuid, ...rest } = filters;
-    const accountUuid = await findLoggedAccount(database, who);
+    const accountUuid = await findAccountOfAudit(database, who);
     if (isRefusal(accountUuid)) return accountUuid;
     const filter = { ...rest, keyUuid, accountUuid };
     const part = await followAudit(database, { filter, limit, after: cursor.position });

@@ -5,7 +5,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { CURSOR_POSITION, listKeys, positionOf, renderKey } from "../../licensing/keys/mod.ts";
-import { findAskedAccount, isRestricted } from "../../licensing/mod.ts";
+import { findAccountOfList, isRestricted } from "../../licensing/mod.ts";
 import { findStoredLists, KEY_CONDITIONS, type KeyConditions, toKeyFilter } from "../../usage/figures/mod.ts";
 import { conditionFields, findSearch, SEARCH_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
@@ -52,7 +52,7 @@ export const listKeysRoute = route("GET /keys", "keys:read", {
       async find({ at, position, limit }, { search: text, account: who, ...conditions }) {
         const search = await findSearch(database, text);
         if (isRefusal(search)) return search;
-        const accountUuid = await findAskedAccount(database, who, "list keys");
+        const accountUuid = await findAccountOfList(database, who, "list keys");
         // Otherwise a restricted token could ask whether a customer exists whose keys it may not see.
         if (isRefusal(accountUuid)) return isRestricted(restriction) ? [] : accountUuid;
         const filter = { ...toKeyFilter(conditions), accountUuid, search, ...stored?.filter };

@@ -16,7 +16,13 @@ export const KEY = titled("Key", OF_KEY);
 export const ISSUED_KEY = titled("IssuedKey", {
   id,
   api_key: described(v.string(), "The key itself. It is not stored: show it once"),
-  ...{ user_id, license_id, email, tier, mode, expires_at, external_id },
+  user_id,
+  license_id,
+  email,
+  tier,
+  mode,
+  expires_at,
+  external_id,
 });
 
 const SUCCESSOR = {
@@ -39,7 +45,8 @@ export const EXPLANATION = titled("KeyExplanation", schemasOf(EXPLANATION_FIELDS
 
 /** The use of a license by day. */
 export const USAGE_BY_DAY = titled("UsageByDay", {
-  ...{ id, license_id },
+  id,
+  license_id,
   month: v.string(),
   monthly_limit,
   used: count(),
@@ -59,13 +66,12 @@ export const CHANGED_LICENSE = titled("ChangedLicense", {
   before: described(
     v.partial(
       v.object({
-        ...{
-          tier,
-          monthly_limit,
-          max_machines: OF_LICENSE.max_machines,
-          seat_minutes: OF_LICENSE.seat_minutes,
-        },
-        ...{ expires_at, external_id },
+        tier,
+        monthly_limit,
+        max_machines: OF_LICENSE.max_machines,
+        seat_minutes: OF_LICENSE.seat_minutes,
+        expires_at,
+        external_id,
       }),
     ),
     "The values that changed, as they were before",

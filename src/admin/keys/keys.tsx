@@ -16,7 +16,7 @@ import {
   renderKeysCsv,
 } from "../../licensing/keys/mod.ts";
 import {
-  findAskedAccount,
+  findAccountOfList,
   LISTED_STATES,
   MODES,
   searchAccounts,
@@ -146,7 +146,7 @@ export async function findKeys(
   const stored = await findStored(conditions, options, now);
   if (isRefusal(stored)) return stored;
   const search = text === undefined ? undefined : await searchAccounts(database, text);
-  const accountUuid = await findAskedAccount(database, who, "list keys");
+  const accountUuid = await findAccountOfList(database, who, "list keys");
   if (isRefusal(accountUuid)) return accountUuid;
   const filter = {
     ...toKeyFilter({ sort: "newest", ...conditions }),

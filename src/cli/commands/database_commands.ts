@@ -11,7 +11,7 @@ import {
 } from "../../audit/mod.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
-import { ACCOUNT_CONDITION, findLoggedAccount } from "../../licensing/mod.ts";
+import { ACCOUNT_CONDITION, findAccountOfAudit } from "../../licensing/mod.ts";
 import { command, databaseCommand } from "../command.ts";
 import { conditionOptions, conditionsOf, limitOption, printRows } from "../list_options.ts";
 import { JSON_OPTIONS } from "../options.ts";
@@ -30,7 +30,7 @@ export const audit = databaseCommand({
   },
   async run({ limit, after: id, ...values }, { database, print }) {
     const { account: who, key: keyUuid, ...conditions } = conditionsOf(CONDITIONS, values);
-    const accountUuid = orRefuse(await findLoggedAccount(database, who));
+    const accountUuid = orRefuse(await findAccountOfAudit(database, who));
     const after = id === undefined ? undefined : await findAuditPosition(database, id);
     if (id !== undefined && after === undefined)
       throw new CommandRefused(`Cannot show audit log: no change has the id ${id}`);

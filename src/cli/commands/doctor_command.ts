@@ -123,21 +123,20 @@ function examineSettings(source: ConfigSource, { unseen, tls }: Config): CheckRe
     const message = `every visible setting is valid; the service may have others: ${unseen.why}`;
     return skip(message, unseen.remedy);
   }
-  const other = findOtherCopy(source, tls);
-  if (other !== undefined) {
-    const message = `${source.unit?.name} passes on ${other.passed}, but the settings name ${other.named}`;
-    return warn(
-      message,
-      "print the unit again, with the files that the settings name: `claviger guide systemd`",
-    );
-  }
   const exposed = findExposedFile(source);
-  if (exposed === undefined) return ok("every setting is valid");
-  // The other remedy goes in 0.6, because only `Environment=` of the unit needs it.
-  const remedy = exposed.startsWith("/")
-    ? `chgrp claviger ${exposed} && chmod 640 ${exposed}`
-    : "move the secret into the settings file: systemd shows the unit's Environment= to every user";
-  return warn(`every user of this host may read ${exposed}, which has a secret`, remedy);
+  if (exposed !== undefined) {
+    // The other remedy goes in 0.6, because only `Environment=` of the unit needs it.
+    const remedy = exposed.startsWith("/")
+      ? `chgrp claviger ${exposed} && chmod 640 ${exposed}`
+      : "move the secret into the settings file: systemd shows the unit's Environment= to every user";
+    return warn(`every user of this host may read ${exposed}, which has a secret`, remedy);
+  }
+  const other = findOtherCopy(source, tls);
+  if (other === undefined) return ok("every setting is valid");
+  return warn(
+    `${source.unit?.name} passes on ${other.passed}, but the settings name ${other.named}`,
+    "print the unit again, with the files that the settings name: `claviger guide systemd`",
+  );
 }
 
 const DEMO = warn(

@@ -21,7 +21,7 @@ import {
 import {
   createLicenseChanges,
   EXPIRY,
-  findAskedAccount,
+  findAccountOfList,
   MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
@@ -139,7 +139,7 @@ const list = databaseCommand({
     const stored = orRefuse(await findStoredLists(database, conditions, now));
     if (stored !== undefined) print.note(`By the stored figures of ${toTimestamp(stored.asOf)}`);
     const { account: who } = conditions;
-    const accountUuid = orRefuse(await findAskedAccount(database, who, "list keys"));
+    const accountUuid = orRefuse(await findAccountOfList(database, who, "list keys"));
     const filter = { ...toKeyFilter(conditions), accountUuid, ...stored?.filter };
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),

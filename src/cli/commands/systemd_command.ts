@@ -106,6 +106,10 @@ export const systemd = command({
     if (values.sysusers) return invocation.out(SYSUSERS_LINE);
     refuseWrongOptions(values);
     const settings = toSettings(values);
+    if (values.settings && settings.length === 0)
+      throw new WrongUsage(
+        "Cannot print settings: name at least one option that gives a setting, such as --port",
+      );
     if (values.settings) return invocation.out(settings.map((each) => `${toLine(each)}\n`).join(""));
     invocation.out(renderUnit(values, settings));
     const missing = findMissing(settings);

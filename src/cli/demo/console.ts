@@ -2,7 +2,8 @@
  * The console of `serve --demo`: a listener for operators without a setting, and the link that logs in there.
  *
  * Both exist only for the data of a demo, and on loopback. The link logs in as an admin, once and within ten minutes. So
- * it must reach no journal, which others may read, and no other machine.
+ * it must reach no journal, which others may read, and no other machine. Without a terminal it goes where the output goes, such
+ * as a file: whoever reads it there within ten minutes is an admin of the demo.
  */
 import type { Actor, By } from "../../audit/mod.ts";
 import { isLoopback } from "../../base/listener_url.ts";

@@ -1,6 +1,6 @@
 /**
- * Prints a page of the manual as plain text. It stays Markdown but for what a terminal cannot show: long lines are
- * wrapped, tables are fitted to the width, and links to other pages become commands.
+ * Prints a page of the manual as plain text. Headings keep their `#`, lists their marks and code its backticks; emphasis has
+ * no mark. Long lines are wrapped, tables are fitted to the width, and links to other pages become commands.
  *
  * `marked` parses the Markdown. Pages use only headings, paragraphs, lists, tables and code. A test renders every
  * page, and fails for another kind of block.
@@ -15,8 +15,8 @@ const MIN_COLUMNS = 40;
 const MIN_CELL = 14;
 
 /**
- * Returns the page as text for `columns` columns, at least 40 and at most 100. Code and words that are longer are not
- * wrapped.
+ * Returns the page as text for `columns` columns, at least 40 and at most 100. Blocks of code, and words that are longer,
+ * are not wrapped.
  */
 export function renderGuidePage(markdown: string, columns: number): string {
   const width = Math.max(MIN_COLUMNS, Math.min(columns, MAX_COLUMNS));

@@ -9,7 +9,7 @@ import { stopLeftovers } from "./leftovers.ts";
 
 /**
  * Returns the major version of the cluster; undefined if there is none and one may be made. Refuses a folder that has
- * lost its database, or into which a restore was interrupted. A restore removes what that one has left.
+ * lost its database, or into which a restore was interrupted. A new restore first removes what the interrupted one left.
  */
 export async function examineCluster(
   layout: Layout,

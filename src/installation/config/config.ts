@@ -120,11 +120,14 @@ function readLimits(get: Get): Readonly<Record<LimitedEndpoint, number>> {
   return Object.fromEntries(limits) as Record<LimitedEndpoint, number>;
 }
 
-/** Finds the data folder that no setting names. Never returns the default folder while the service may have another one. */
+/**
+ * Finds the data folder that no setting names. With a source that knows the unit, never returns the default folder while
+ * the service may have another one.
+ */
 function findDataFolder(source: ConfigSource): string {
   const { env, isRoot, unit, unseenFolder, otherUnit, workingFolder } = source;
   // systemd gives a colon-separated list; the first entry is the unit's main folder.
-  const [state] = (env.STATE_DIRECTORY ?? unit?.stateFolder ?? "").split(":");
+  const [state] = (env.STATE_DIRECTORY || unit?.stateFolder || "").split(":");
   if (state) return state;
   const standard = isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
   const refuseStandard = (why: string, remedy: string) =>
@@ -133,7 +136,13 @@ function findDataFolder(source: ConfigSource): string {
     const why = `the service may have another one than ${standard}: ${unseenFolder.why}`;
     throw refuseStandard(why, `${unseenFolder.remedy}, or `);
   }
-  const theirs = otherUnit && findFolderOf(otherUnit, source);
+  let theirs: string | undefined;
+  try {
+    theirs = otherUnit && findFolderOf(otherUnit, source);
+  } catch (error) {
+    if (!(error instanceof SettingError)) throw error;
+    throw refuseStandard(`the service may have another one than ${standard}: ${error.message}`, "");
+  }
   if (theirs !== undefined && theirs !== resolve(workingFolder, standard))
     throw refuseStandard(`${otherUnit?.name} works in ${theirs}, and this command names none`, "");
   return standard;
@@ -142,5 +151,7 @@ function findDataFolder(source: ConfigSource): string {
 /** Returns the data folder that a unit names for its service, in whatever way; undefined if it names none. */
 function findFolderOf(unit: UnitSettings, source: ConfigSource): string | undefined {
   const find = createLookup({ ...source, env: {}, flags: {}, envFile: undefined, unit });
-  return find("CLAVIGER_DATA_DIR").value || unit.stateFolder;
+  const folder = find("CLAVIGER_DATA_DIR").value || unit.stateFolder;
+  // systemd starts a service in `/`.
+  return folder === undefined ? undefined : resolve("/", folder);
 }

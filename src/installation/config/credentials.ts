@@ -65,13 +65,13 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
 }
 
-/** Tells whether this user does not see a file or may not read it. A wrong file is not hidden: its start refuses it. */
+/** Tells whether this user may not read a file. A missing or wrong file is not hidden: the start refuses it by its name. */
 function isHidden(path: string): boolean {
   try {
     openRegularFile(path).close();
     return false;
   } catch (error) {
-    return hasCode(error, "EACCES") || hasCode(error, "ENOENT");
+    return hasCode(error, "EACCES");
   }
 }
 

@@ -70,7 +70,7 @@ const TABLE = {
   CLAVIGER_DATA_DIR: {
     ...anyText("a folder"),
     meaning:
-      "the data folder; without this setting $STATE_DIRECTORY, else /var/lib/claviger for root or if it exists, else ./claviger-data",
+      "the data folder; without this setting $STATE_DIRECTORY, for a command else the StateDirectory= of the service's unit, else /var/lib/claviger for root or if it exists, else ./claviger-data",
   },
   CLAVIGER_MODELS_DIR: {
     ...anyText("a folder"),

@@ -3,10 +3,14 @@ import type { ConfigSource } from "../config/mod.ts";
 import { isReadable } from "./finding.ts";
 
 /**
- * Finds a file of TLS for which the service gets the copy of another file from its unit; undefined if there is none. The
- * service uses the copies only if its user, who runs this command, may not read the files that the settings name.
+ * Finds a file of TLS for which the service gets the copy of another file from its unit. Returns the path of the copied file
+ * and the path that the settings name; undefined if there is no such file. The service uses the copies only if its user, who
+ * runs this command, may not read the files that the settings name; so root never finds one.
  */
-export function findOtherCopy({ unit }: Pick<ConfigSource, "unit">, tls: TlsFiles | undefined) {
+export function findOtherCopy(
+  { unit }: Pick<ConfigSource, "unit">,
+  tls: TlsFiles | undefined,
+): { readonly passed: string | undefined; readonly named: string } | undefined {
   if (unit === undefined || tls === undefined) return undefined;
   const files = [
     { passed: unit.credentials.get("claviger-tls-cert"), named: tls.certFile },

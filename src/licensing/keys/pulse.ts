@@ -45,7 +45,7 @@ const FIRST_ATTEMPTS = 6;
 const COUNTS_KEPT_MS = 45_000;
 /** If more rows than this change at once (an import, for example), the whole cache is dropped instead. */
 const MAX_CHANGES = 2_000;
-/** The longest time without the end of a pulse. Four begin each second, and each ends by {@linkcode DEADLINE_MS}. */
+/** The longest time without the end of a pulse. Four begin each second, and each ends within {@linkcode DEADLINE_MS}. */
 const STUCK_MS = 10_000;
 /** As long as rows of `usage_changes` are kept. */
 const READ_OWN_MS = 60_000;

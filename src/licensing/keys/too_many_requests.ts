@@ -87,7 +87,7 @@ export function isOfLastHour(sql: Sql, now: Date): Fragment {
 /** Returns the keys that were refused for too many requests in the last hour. */
 export function listTooMany(now: Date): StoredList {
   return {
-    // About none: a process watches only the keys that send too many, and few keys do.
+    // Few keys send too many requests, so the estimate is none.
     keys: 0,
     select: (sql) => sql`
       select distinct key_id from too_many_requests where ${isOfLastHour(sql, now)} and refused > 0`,

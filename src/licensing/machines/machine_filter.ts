@@ -6,7 +6,7 @@ import type { Database, Fragment, Sql } from "../../database/mod.ts";
 import {
   ACCOUNT_CONDITION,
   allowsRow,
-  findAskedAccount,
+  findAccountOfList,
   isRestricted,
   type ListPart,
   type Restriction,
@@ -40,7 +40,7 @@ export async function findMachineFilter(
   database: Database,
   { account: who, license, key, state }: ConditionValues<typeof MACHINE_CONDITIONS>,
 ): Promise<MachineFilter | Refusal> {
-  const accountUuid = await findAskedAccount(database, who, "list machines");
+  const accountUuid = await findAccountOfList(database, who, "list machines");
   if (isRefusal(accountUuid)) return accountUuid;
   return { accountUuid, licenseUuid: license, keyUuid: key, state };
 }

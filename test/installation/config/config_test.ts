@@ -338,12 +338,13 @@ describe("readConfig() and a certificate that the settings name", () => {
     asNobody(() => expect(find()).toEqual({ certFile, keyFile }));
   });
 
-  test("takes the copies that systemd passes on if the user may not read or see one of the files", () => {
+  test("takes the copies that systemd passes on if the user may not read one of the files", () => {
     chmodSync(keyFile, 0);
     asNobody(() => expect(find()).toEqual(passedOn));
     chmodSync(keyFile, 0o644);
-    expect(find({ CLAVIGER_TLS_CERT: "/nowhere/tls.crt" })).toEqual(passedOn);
-    // A wrong file is to be refused, whatever systemd passes on.
+    // A missing or wrong file is to be refused, whatever systemd passes on.
+    const missing = "/nowhere/tls.crt";
+    expect(find({ CLAVIGER_TLS_CERT: missing })).toEqual({ certFile: missing, keyFile });
     expect(find({ CLAVIGER_TLS_CERT: open })).toEqual({ certFile: open, keyFile });
   });
 

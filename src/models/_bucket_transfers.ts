@@ -1,4 +1,4 @@
-/** Brings a model file from the folder into the bucket and back, and compares it with its SHA-256 on both ways. */
+/** Copies a model file from the folder to the bucket, and back. Compares each copy with its SHA-256. */
 import { open } from "node:fs/promises";
 import { type Bucket, BucketFailure } from "./bucket/mod.ts";
 import {
