@@ -62,7 +62,7 @@ export interface Store {
 export type Environment = Readonly<Record<string, string>>;
 
 export interface Stage {
-  /** Makes a data folder with that many keys, with models and an installer token. */
+  /** Makes a data folder with that many keys. */
   createData(keys: number): Promise<string>;
   /** Makes a data folder with that many keys, as `operators_data.sql` describes it. */
   createOperatorsData(keys: number): Promise<string>;
@@ -114,13 +114,6 @@ const SETTINGS: Environment = {
   CLAVIGER_STOP_GRACE: "0",
   ...limitSettings(1_000_000),
 };
-
-const MODELS = [
-  ["motor_imagery_4class_v1", "motor_imagery", "free", "SvcLDA"],
-  ["motor_imagery_2class_v1", "motor_imagery", "free", "SvcLDA"],
-  ["p300_binary_v1", "p300", "research", "SvcProbit"],
-  ["ssvep_multiclass_v1", "ssvep", "research", "SvcQDA"],
-] as const;
 
 /** How many connections a load has by default. */
 const CONNECTIONS = 64;
@@ -257,12 +250,6 @@ export function createStage(): Stage {
       await command(["migrate", ...place]);
       await command(["keys", "import", file, ...place]);
       rmSync(file);
-      for (const [name, paradigm, tier, type] of MODELS) {
-        const model = ["--name", name, "--version", "1.0.0", "--type", type, "--paradigm", paradigm];
-        const size = ["--n-features=64", "--n-classes=4", "--size-mb=3.8", "--requires-license", tier];
-        const where = ["--url", `https://models.example/${name}.onnx`, "--sha256", "0".repeat(64)];
-        await command(["models", "add", ...model, ...size, ...where, ...place]);
-      }
       return dataDir;
     },
     async createOperatorsData(keys) {
