@@ -10,9 +10,7 @@ import { setPlaces } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { issueRevoked, issueSuspended } from "./sample_requests.ts";
-import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
-
-const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+import { attributesOf, HOSTILE, linkTo, mainOf, textsOf } from "./texts_of.ts";
 
 // At noon, so that the day is the same during the tests.
 const admin = useAdmin({ clock: createTestClock("2026-11-22T12:00:00Z") });
@@ -31,7 +29,6 @@ const open = async ({ id }: Pick<IssuedKey, "id">, role: Role = "editor", query 
   (await client.send(`/keys/${id}${query}`, { cookie: cookies[role] })).text;
 const change = (key: IssuedKey, action: string, form: Record<string, string> = {}, role: Role = "admin") =>
   client.submit(`/keys/${key.id}/${action}`, { cookie: cookies[role], form });
-const mainOf = (text: string) => textsOf(text, "main")[0] ?? "";
 const noticeOf = (text: string) => textsOf(text, ".notice").join(" ");
 const inDays = (days: number) => new Date(admin.clock.nowMs() + days * DAY_MS);
 

@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { parseId } from "../../src/base/ids.ts";
 import { findRegistered, retireVersion } from "../../src/models/mod.ts";
+import type { Role } from "../../src/operators/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { useAdmin } from "../support/use.ts";
@@ -29,13 +30,17 @@ const offers = (text: string, action: string) =>
 const add = (fields: object) => addNewModel(admin.database, fields, { now: admin.clock.now() });
 
 describe("The list of models", () => {
+  const empty = createConsoleClient(useAdmin());
+
   test("says what to do while it is empty, and leads to the form and the command that add a model", async () => {
-    const text = await open("/models", editor);
+    const openEmpty = async (path: string, role: Role) =>
+      (await empty.send(path, { cookie: (await empty.logIn(role)).cookie })).text;
+    const text = await openEmpty("/models", "editor");
     expect(text).toContain("There is no model yet");
-    const form = await open(linkTo(text, "Add a model"), editor);
+    const form = await openEmpty(linkTo(text, "Add a model"), "editor");
     expect(textsOf(form, "#add-command")[0]).toStartWith("claviger models add");
     expect(attributesOf(form, "button", "data-copies")).toEqual(["add-command"]);
-    const seen = await open("/models");
+    const seen = await openEmpty("/models", "viewer");
     expect(seen).toContain("An editor or an admin can add one.");
     expect(linkTo(seen, "Add a model")).toBe("");
   });

@@ -1,27 +1,33 @@
 /** The page Overview on the customers of a demo. `overview_links_test.ts` has its lists and their links. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { listKeys } from "../../src/licensing/keys/mod.ts";
+import type { Role } from "../../src/operators/mod.ts";
 import { addActivity } from "../../src/usage/activity/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
+import type { TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
+import { attributesOf, HOSTILE, linkTo, textsOf } from "./texts_of.ts";
 
-const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
 const MAX_BYTES = 150_000;
 
-const admin = useAdmin({ clock: createTestClock("2026-11-22T15:43:44Z") });
-const client = createConsoleClient(admin);
-let cookie: string;
-beforeAll(async () => {
-  ({ cookie } = await client.logIn("viewer"));
-});
-
-const open = async (path = "/overview", as = cookie) => (await client.send(path, { cookie: as })).text;
+/** Makes a console with a database of its own, because some tests need it empty and others count all that is there. */
+function useConsole() {
+  const admin = useAdmin({ clock: createTestClock("2026-11-22T15:43:44Z") });
+  const client = createConsoleClient(admin);
+  return {
+    admin,
+    client,
+    async open(path = "/overview", role: Role = "viewer") {
+      const { cookie } = await client.logIn(role);
+      return (await client.send(path, { cookie })).text;
+    },
+  };
+}
 
 /** Returns the rows of the panel with the title. */
 function rowsOf(text: string, title: string): string[] {
@@ -29,17 +35,19 @@ function rowsOf(text: string, title: string): string[] {
   return textsOf(panel ?? "", "tbody tr");
 }
 
-async function compute() {
-  await computeFigures(admin.database, { clock: admin.clock });
-  await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+async function compute({ database, clock }: TestAdmin) {
+  await computeFigures(database, { clock });
+  await countUse(database, { clock, isStopping: () => false });
 }
 
 describe("The overview without a key", () => {
+  const { client, open } = useConsole();
+
   test("is the first page after the login, the first of the menu, and says what to do", async () => {
+    const { cookie } = await client.logIn("viewer");
     const { location } = await client.send("/", { cookie });
     expect(location).toBe("/console/overview");
-    const issuer = (await client.logIn("admin")).cookie;
-    const text = await open("/overview", issuer);
+    const text = await open("/overview", "admin");
     expect(text).toContain("No key has been issued yet.");
     expect(textsOf(text, "nav a")[0]).toBe("Overview");
     expect(linkTo(text, "Issue the first key")).toBe("/keys/issue");
@@ -53,16 +61,13 @@ describe("The overview without a key", () => {
 });
 
 describe("The overview of a demo", () => {
-  beforeAll(() => addDemo(admin.testDatabase, admin.clock.now()));
-
-  test("says what is missing before the figures are computed", async () => {
-    const text = await open();
-    expect(text).toContain("are computed for the first time now");
-    expect(text).toContain("The use per day has not been counted yet.");
+  const { admin, client, open } = useConsole();
+  beforeAll(async () => {
+    await addDemo(admin.testDatabase, admin.clock.now());
+    await compute(admin);
   });
 
   test("shows what was counted", async () => {
-    await compute();
     const text = await open();
     const keys = await listKeys(admin.database, { now: admin.clock.now() });
     const research = rowsOf(text, "Keys by tier and state").find((row) => row.startsWith("research")) ?? "";
@@ -123,13 +128,30 @@ describe("The overview of a demo", () => {
   test("links to the keys, the accounts, the use and the activity behind each number", async () => {
     const paths = new Set(attributesOf(await open(), "main a", "href"));
     expect(paths.size).toBeGreaterThan(30);
+    const { cookie } = await client.logIn("viewer");
     for (const path of paths) {
       const { status } = await client.send(path.replace("/console", ""), { cookie });
       expect({ path, status }).toEqual({ path, status: 200 });
     }
   });
+});
 
-  test("shows hostile names as text, and stays small with the longest ones", async () => {
+describe("The overview of a demo whose figures are not computed yet", () => {
+  const { admin, open } = useConsole();
+
+  test("says what is missing", async () => {
+    await addDemo(admin.testDatabase, admin.clock.now());
+    const text = await open();
+    expect(text).toContain("are computed for the first time now");
+    expect(text).toContain("The use per day has not been counted yet.");
+  });
+});
+
+describe("The overview of a demo with the longest names", () => {
+  const { admin, open } = useConsole();
+
+  test("shows hostile names as text, and stays small", async () => {
+    await addDemo(admin.testDatabase, admin.clock.now());
     const now = admin.clock.now();
     const letters = "é".repeat(200);
     for (let n = 0; n < 12; n++) {
@@ -143,15 +165,19 @@ describe("The overview of a demo", () => {
           select license_id, '2026-11-01', ${9_000_000_000_000 - n}::bigint from keys where id = ${uuidOf(key)}::uuid`,
       );
     }
-    await compute();
+    await compute(admin);
     const text = await open();
     expect(textsOf(text, "main")[0]).toContain(`${HOSTILE}\\u202e`);
     expect(text).not.toContain("<img");
     expect(Buffer.byteLength(text)).toBeLessThan(MAX_BYTES);
   });
+});
 
-  test("says so when no request was refused", async () => {
-    await admin.database.query((sql) => sql`delete from activity_hours`);
+describe("The overview of a day without refusals", () => {
+  const { admin, open } = useConsole();
+
+  test("says that no request was refused", async () => {
+    await admin.issue();
     const hourMs = Date.parse("2026-11-22T14:00:00Z");
     await addActivity(admin.database, [
       { hourMs, endpoint: "validate", code: "OK", reason: "", count: 1_234 },

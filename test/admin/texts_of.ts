@@ -8,6 +8,9 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "&amp;": "&",
 };
 
+/** A text that runs a script if a page shows it as markup. */
+export const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+
 /** The elements that begin a line or a cell of their own. */
 const BLOCKS = "td, th, li, p, div, dt, dd, caption, summary, h1, h2, h3, br";
 
@@ -38,6 +41,9 @@ export function textsOf(html: string, selector: string): string[] {
     .transform(html);
   return texts.map((text) => decode(text).replaceAll(/\s+/g, " ").trim());
 }
+
+/** Returns the text of the main part of a page, without the menu; empty if the page has none. */
+export const mainOf = (html: string): string => textsOf(html, "main")[0] ?? "";
 
 /** Returns the value of an attribute of each element that the selector finds and that has the attribute. */
 export function attributesOf(html: string, selector: string, attribute: string): string[] {

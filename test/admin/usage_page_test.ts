@@ -6,12 +6,12 @@ import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
+import { attributesOf, HOSTILE, linkTo, textsOf } from "./texts_of.ts";
 
-const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;evil`;
+const NOW = "2026-11-22T15:43:44Z";
 const OCTOBER = monthOf(Date.parse("2026-10-15T00:00:00Z"));
 
-const admin = useAdmin({ clock: createTestClock("2026-11-22T15:43:44Z") });
+const admin = useAdmin({ clock: createTestClock(NOW) });
 const client = createConsoleClient(admin);
 let cookie: string;
 beforeAll(async () => {
@@ -20,10 +20,14 @@ beforeAll(async () => {
 
 const open = async (path: string) => (await client.send(path, { cookie })).text;
 
-test("Usage says what is missing before anything was used", async () => {
-  const text = await open("/usage");
-  expect(text).toContain("has not been counted yet");
-  expect(text).toContain("No license used anything in 2026-11.");
+describe("Usage before anything was used", () => {
+  const empty = createConsoleClient(useAdmin({ clock: createTestClock(NOW) }));
+
+  test("says what is missing", async () => {
+    const { text } = await empty.send("/usage", { cookie: (await empty.logIn("viewer")).cookie });
+    expect(text).toContain("has not been counted yet");
+    expect(text).toContain("No license used anything in 2026-11.");
+  });
 });
 
 describe("The usage of a demo", () => {
