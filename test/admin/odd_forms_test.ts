@@ -52,5 +52,7 @@ for (const { method, path } of CONSOLE_ROUTES.filter((route) => route.path !== "
         expect(answer.text).not.toContain("<script>");
       });
     for (const name of names) await Promise.all(sendOdd(name));
+    // Without a session each answer would lead to the login.
+    expect(await operators.isLoggedIn(cookie)).toBe(true);
   });
 }

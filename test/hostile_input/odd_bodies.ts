@@ -149,7 +149,7 @@ export const ENCODINGS: Readonly<Record<string, "accepted" | "415 UNSUPPORTED_ME
   "identity, gzip": "415 UNSUPPORTED_MEDIA_TYPE",
 };
 
-/** Content types, which count for nothing. */
+/** Content types. The service ignores them. */
 export const CONTENT_TYPES = [
   "application/x-www-form-urlencoded",
   "text/plain; charset=utf-16",

@@ -100,12 +100,13 @@ describe.each([...OF_CLIENTS, ...OF_OPERATORS])("$title", ({ isForClients, prepa
   for (const form of FORMS) {
     test(`refuses each body that is no JSON object, with ${form}, and changes nothing`, async () => {
       const request = await prepare();
-      const before = await countRows(admin.database);
+      const { database } = isForClients ? service.testDatabase : admin;
+      const before = await countRows(database);
       for (const [name, toBytes] of Object.entries(NO_OBJECTS)) {
         const { code } = await send(request, toBytes(request.right), { form });
         expect([name, code]).toEqual([name, "400 INVALID_REQUEST"]);
       }
-      expect(await countRows(admin.database)).toEqual(before);
+      expect(await countRows(database)).toEqual(before);
       // The request is still right.
       expect((await send(request, rightBody(request), { form })).code).toBe("accepted");
     });

@@ -1,4 +1,6 @@
-/** Values of fields, bodies, paths and headers that no honest client sends. */
+/**
+ * Values of fields, paths, queries and headers, and methods, that no honest client sends. `odd_bodies.ts` has the bodies.
+ */
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 
