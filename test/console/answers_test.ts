@@ -39,7 +39,7 @@ const OWN_PAGES = [
   "POST /access/tokens/:name/renew",
 ];
 
-/** One form of each page that leads back to its page, which then says what was done. */
+/** For each page with forms, one form whose answer leads back to that page. */
 const LEADING_BACK = [
   "POST /keys/:id/revoke",
   "POST /accounts/:id/renew",

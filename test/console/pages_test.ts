@@ -15,7 +15,7 @@ import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { awaitFile, nameOf } from "../admin/sample_requests.ts";
-import { linkTo } from "../admin/texts_of.ts";
+import { HOSTILE, linkTo } from "../admin/texts_of.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
 import { uuidOf } from "../support/keys.ts";
@@ -29,9 +29,10 @@ import { examinePage } from "./support/crawl.ts";
 setDefaultTimeout(120_000);
 
 const NOW = "2026-11-22T15:43:44Z";
-const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
+/** Also turns the direction of the text after it. */
+const TURNING = `${HOSTILE}\u202eevil`;
 const FINDINGS: readonly Finding[] = [
-  { name: "disk", state: "fail", message: `12 MB free for ${HOSTILE}`, remedy: "free some space" },
+  { name: "disk", state: "fail", message: `12 MB free for ${TURNING}`, remedy: "free some space" },
   { name: "schema", state: "warn", message: "21", remedy: "run `claviger migrate`" },
   { name: "writes", state: "skip", message: "cannot be seen", remedy: "run as root" },
 ];
@@ -90,8 +91,10 @@ describe("With the customers of a demo and the longest texts", () => {
   });
 
   test.each(LONGEST)("%s is whole", async (route) => {
+    const path = longest[route];
+    if (path === undefined) throw new Error(`addLongest() sets no path for ${route}`);
     await examinePage(full, {
-      path: longest[route] ?? "",
+      path,
       role: "admin",
       name: route.replaceAll(/\W+/g, "-"),
     });
@@ -152,7 +155,7 @@ async function addLongest(): Promise<void> {
   const key = await full.issue({
     email: `${"a".repeat(60)}@${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.example`,
     name: "é".repeat(200),
-    organization: HOSTILE.repeat(3),
+    organization: TURNING.repeat(3),
     externalId: `"${"x".repeat(240)}`,
     expiresAt: new Date(now.getTime() + 86_400_000),
     monthlyLimit: 1,
@@ -161,7 +164,7 @@ async function addLongest(): Promise<void> {
   const license = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
   const machine = await placeMachine(database, license, "with a very long name ".repeat(6));
   await placeMachine(database, await licenseWith(database, { maxMachines: 5 }), "one");
-  const actor = { kind: "operator", name: "o".repeat(64), reason: HOSTILE.repeat(30) } as const;
+  const actor = { kind: "operator", name: "o".repeat(64), reason: TURNING.repeat(30) } as const;
   await suspendKey(createLicenseChanges(database), uuidOf(key), { actor, now });
   await database.query(
     (sql) => sql`

@@ -17,10 +17,10 @@ const WIDTH = 1200;
 /** The keyword under which a picture keeps the menu, as text. Source: PNG, 11.3.3.2. */
 const KEYWORD = "Menu";
 
-const console = useForAll(startConsole);
+const admin = useForAll(startConsole);
 const withDemo = useForAll(async () => {
-  await addDemo(console.testDatabase, console.clock.now());
-  const account = await findAccount(console.database, { email: "fjordhall@demo.example" });
+  await addDemo(admin.testDatabase, admin.clock.now());
+  const account = await findAccount(admin.database, { email: "fjordhall@demo.example" });
   return { customer: account?.id ?? "", close: async () => {} };
 });
 
@@ -31,7 +31,7 @@ const PICTURES = [
 
 for (const { file, path, height } of PICTURES) {
   test(`${file} shows the menu of today`, async () => {
-    const menu = await console.visitAs("admin", { path: path(), width: WIDTH }, async (page) => {
+    const menu = await admin.visitAs("admin", { path: path(), width: WIDTH }, async (page) => {
       await page.setViewportSize({ width: WIDTH, height });
       const shown = await menuOf(page);
       if (process.env.PICTURES === "renew")

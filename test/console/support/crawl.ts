@@ -74,4 +74,4 @@ async function send(page: Page, action: string, fields: NonNullable<SampleVisit[
   await answered;
 }
 
-const nameIn = (path: string) => path.replaceAll(/[^a-z]+/gi, "-").replaceAll(/^-|-$/g, "");
+const nameIn = (path: string) => path.replaceAll(/[^a-z0-9]+/gi, "-").replaceAll(/^-|-$/g, "");

@@ -1,4 +1,4 @@
-/** A certificate of which the unit passes another one to the service than the settings name: `doctor` warns of it. */
+/** `doctor` warns if the unit passes another certificate to the service than the one that the settings name. */
 
 import { expect, test } from "bun:test";
 import { chmodSync, writeFileSync } from "node:fs";
