@@ -100,7 +100,7 @@ describe.each([...OF_CLIENTS, ...OF_OPERATORS])("$title", ({ isForClients, prepa
   for (const form of FORMS) {
     test(`refuses each body that is no JSON object, with ${form}, and changes nothing`, async () => {
       const request = await prepare();
-      const { database } = isForClients ? service.testDatabase : admin;
+      const { database } = isForClients ? service : admin;
       const before = await countRows(database);
       for (const [name, toBytes] of Object.entries(NO_OBJECTS)) {
         const { code } = await send(request, toBytes(request.right), { form });
