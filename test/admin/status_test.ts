@@ -14,7 +14,12 @@ const on = useTestDatabase();
 
 describe("GET /status", () => {
   test("shows the findings of the disk and the database server, without a request to other hosts", async () => {
-    const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: "postgres://u@db.example.org/c" };
+    const env = {
+      CLAVIGER_SECRET: TEST_SECRET,
+      DATABASE_URL: "postgres://u@db.example.org/c",
+      // The default folder can be that of an installation on this host.
+      CLAVIGER_DATA_DIR: "/nowhere",
+    };
     const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
     if (isRefusal(config)) throw new Error(config.sentence);
     const clock = createTestClock();

@@ -90,7 +90,7 @@ export async function createInstallation(): Promise<Installation> {
     serve,
     run: (args) =>
       commandLine.run([...args, "--env-file", "/dev/null"], {
-        env: { DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET },
+        env: { DATABASE_URL: proxy.address.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_DATA_DIR: folder },
       }),
     async restart(signal) {
       const pid = server.pid();
