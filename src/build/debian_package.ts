@@ -86,13 +86,16 @@ function toChangelog(
   page: string,
   { version, createdAtSeconds }: Pick<ReleaseProgram, "version" | "createdAtSeconds">,
 ) {
-  const [, own] = page.split(`\n${version}\n`);
-  const [changes] = own?.split(/^\d+\.\d+\.\d+$/m) ?? [];
+  const [, own] = page.split(`\n## ${version}\n`);
+  const [changes] = own?.split(/^## /m) ?? [];
   if (changes === undefined)
     throw new Error(`Cannot write the changelog: the page changes has no ${version}`);
   const [, maintainer] = /^Maintainer: (.*)$/m.exec(textOf("control")) ?? [];
   const time = new Date(createdAtSeconds * 1000).toUTCString().replace("GMT", "+0000");
-  const lines = changes.trim().replaceAll(/^(?=.)/gm, "  ");
+  const lines = changes
+    .trim()
+    .replaceAll(/^#+ /gm, "")
+    .replaceAll(/^(?=.)/gm, "  ");
   return `claviger (${version}) stable; urgency=medium\n\n${lines}\n\n -- ${maintainer}  ${time}\n`;
 }
 

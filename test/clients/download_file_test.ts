@@ -187,7 +187,11 @@ describe("GET /v1/models/download of a large file", () => {
 
   test("sends ranges beyond 4 GB", async () => {
     for (const at of marks) {
-      const response = await fetch(large, { headers: { Range: `bytes=${at}-${at + 15}` } });
+      const response = await until(async () => {
+        const got = await fetch(large, { headers: { Range: `bytes=${at}-${at + 15}` } });
+        // 503: on a busy machine the pulse may be late, and then the service does not trust its cache.
+        return got.status !== 503 && got;
+      });
       expect(response.headers.get("content-range")).toBe(`bytes ${at}-${at + 15}/${size}`);
       expect(await response.text()).toBe(`at ${at}`.padEnd(16));
     }
