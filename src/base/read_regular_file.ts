@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, read, readSync } from "node:fs";
 import { promisify } from "node:util";
-import { FILE_REASONS, type Reasons } from "./system_error.ts";
+import { FILE_REASONS, hasCode, type Reasons } from "./system_error.ts";
 
 /** The limit for a file of certificates. All public authorities together need a fifth of it. */
 export const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
@@ -29,6 +29,16 @@ export function openNamedFile(path: string, flags = 0) {
   } catch (error) {
     close();
     throw error;
+  }
+}
+
+/** Tells whether this user may read a file; true for any other fault of it, such as a missing file. */
+export function isReadable(path: string): boolean {
+  try {
+    openRegularFile(path).close();
+    return true;
+  } catch (error) {
+    return !hasCode(error, "EACCES");
   }
 }
 

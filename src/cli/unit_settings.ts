@@ -49,7 +49,8 @@ const START_BUS = "run `systemctl start dbus`, and check that `busctl` works";
 /**
  * Adds the unit's settings, or the reason why they cannot be seen. They do not apply to a command whose settings file is
  * named by `--env-file`, or which a unit runs with its own credentials. For such a command the unit has one effect: the
- * command does not take the default data folder while the service has another one. A unit that gives the command a state folder is not asked for more.
+ * command does not take the default data folder while the service has another one. systemd is not asked at all for a
+ * command to which a unit gives a state folder.
  */
 export function withUnitSettings(source: ConfigSource): ConfigSource {
   const { env, envFile, flags } = source;

@@ -8,23 +8,36 @@ import { MODES } from "./modes.ts";
 import { PLACES_FIELDS } from "./places.ts";
 import { TIERS } from "./tiers.ts";
 
-const field = fieldsOf<LicenseSummary>();
+type OfLicense = Omit<LicenseSummary, "id" | "keys">;
 
-export const LICENSE_FIELDS = {
-  id: field(identifier("lic"), ({ id }) => id),
-  user_id: field(identifier("usr"), ({ userId }) => userId),
-  email: field(v.string(), ({ email }) => email),
-  external_id: field(v.nullable(v.string()), ({ externalId }) => externalId, "Your own name for the license"),
-  tier: field(v.picklist(TIERS), ({ tier }) => tier),
-  monthly_limit: field(
+const ofLicense = fieldsOf<OfLicense>();
+
+/** The fields of a license that each of its keys has, too. */
+export const SHARED_FIELDS = {
+  user_id: ofLicense(identifier("usr"), ({ userId }) => userId),
+  email: ofLicense(v.string(), ({ email }) => email),
+  external_id: ofLicense(
+    v.nullable(v.string()),
+    ({ externalId }) => externalId,
+    "Your own name for the license",
+  ),
+  tier: ofLicense(v.picklist(TIERS), ({ tier }) => tier),
+  monthly_limit: ofLicense(
     v.nullable(count()),
     ({ monthlyLimit }) => monthlyLimit,
     "Inferences a month; null means unlimited",
   ),
   ...PLACES_FIELDS,
-  used: field(count(), ({ used }) => used, "Inferences of this month"),
-  expires_at: field(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
-  created_at: field(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),
+  used: ofLicense(count(), ({ used }) => used, "Inferences of this month"),
+  expires_at: ofLicense(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
+  created_at: ofLicense(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),
+} as const;
+
+const field = fieldsOf<LicenseSummary>();
+
+export const LICENSE_FIELDS = {
+  id: field(identifier("lic"), ({ id }) => id),
+  ...SHARED_FIELDS,
   keys: field(
     v.array(v.object({ id: identifier("key"), mode: v.picklist(MODES), state: oneOfThese(LISTED_STATES) })),
     ({ keys }) => keys,

@@ -41,7 +41,7 @@ export {
   renderBefore,
   renderEffects,
 } from "./license_effects.ts";
-export { LICENSE_FIELDS, renderLicense } from "./license_fields.ts";
+export { LICENSE_FIELDS, renderLicense, SHARED_FIELDS } from "./license_fields.ts";
 export {
   EXPIRY,
   effectiveLimit,

@@ -14,7 +14,7 @@ import type { AdminOptions } from "../frame/options.ts";
 import { KEY } from "./key_schemas.ts";
 
 /** The conditions of the list, in the API and in the console. */
-export const KEY_FIELDS = { search: v.optional(SEARCH_FIELD), ...conditionFields(KEY_CONDITIONS) };
+export const KEY_ENTRIES = { search: v.optional(SEARCH_FIELD), ...conditionFields(KEY_CONDITIONS) };
 
 /** Returns the conditions that only the stored figures can answer as a filter, and demands new figures for the next time. */
 export async function findStored(
@@ -30,7 +30,7 @@ export async function findStored(
 export const listKeysRoute = route("GET /keys", "keys:read", {
   id: "listKeys",
   summary: "List the keys that meet every condition, by default oldest first",
-  query: v.strictObject({ ...KEY_FIELDS, ...PAGE_FIELDS }),
+  query: v.strictObject({ ...KEY_ENTRIES, ...PAGE_FIELDS }),
   success: {
     schema: v.object({
       ...pageOf(KEY).entries,

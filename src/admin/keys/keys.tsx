@@ -32,11 +32,11 @@ import { type Asked, fieldOf, nameConditions } from "../frame/console/conditions
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List, Listed } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { findStored, KEY_FIELDS } from "./key_list_routes.ts";
+import { findStored, KEY_ENTRIES } from "./key_list_routes.ts";
 
 /** The most keys of a selection. The ids of more would not fit into a form. */
 export const MOST_KEYS = 1_000;
-const ENTRIES = { ...KEY_FIELDS, after: v.optional(parsedField(KEY_POSITION)) } as const;
+const ENTRIES = { ...KEY_ENTRIES, after: v.optional(parsedField(KEY_POSITION)) } as const;
 
 /** The list of keys. */
 export const KEYS: List<typeof ENTRIES, KeySummary> = {
@@ -194,7 +194,7 @@ const SORTS = [
 
 function Fields(asked: Asked<typeof ENTRIES>) {
   const { search, state, refused_now, tier, mode, sort, ...more } = asked.entered;
-  const field = (name: keyof typeof KEY_FIELDS) => fieldOf(asked, name);
+  const field = (name: keyof typeof KEY_ENTRIES) => fieldOf(asked, name);
   return (
     <>
       <TextField {...field("search")} label="Search" type="search" hint={SEARCH_HINT} />

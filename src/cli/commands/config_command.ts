@@ -1,10 +1,10 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
 
 import { silentLog } from "../../base/log.ts";
+import { isReadable } from "../../base/read_regular_file.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { loadCertificate, tlsWarning } from "../../base/tls/mod.ts";
 import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
-import { isReadable } from "../../installation/doctor/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { openProvider } from "../../operators/identity/mod.ts";

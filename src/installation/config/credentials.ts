@@ -4,8 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { openRegularFile } from "../../base/read_regular_file.ts";
-import { hasCode } from "../../base/system_error.ts";
+import { isReadable } from "../../base/read_regular_file.ts";
 import type { TlsFiles } from "../../base/tls/mod.ts";
 import type { BucketSettings } from "../../models/bucket/mod.ts";
 import type { GitHubAppSettings } from "../../models/repository_token/mod.ts";
@@ -59,20 +58,11 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   const keyFile = findCredential("claviger-tls-key", source);
   if (cert !== undefined && key !== undefined) {
     const named = [resolve(workingFolder, cert), resolve(workingFolder, key)] as const;
-    const isPassedOn = folder && certFile.exists && keyFile.exists && named.some(isHidden);
+    // A missing or wrong file is readable in this sense: the start refuses it by its name.
+    const isPassedOn = folder && certFile.exists && keyFile.exists && !named.every(isReadable);
     return isPassedOn ? find(certFile.path, keyFile.path) : find(...named);
   }
   return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
-}
-
-/** Tells whether this user may not read a file. A missing or wrong file is not hidden: the start refuses it by its name. */
-function isHidden(path: string): boolean {
-  try {
-    openRegularFile(path).close();
-    return false;
-  } catch (error) {
-    return hasCode(error, "EACCES");
-  }
 }
 
 /** Reads the settings of the bucket for model files; undefined if there is none. Reads no file. */

@@ -1,4 +1,5 @@
 /** The checks that need no database: folder, disk, clock, certificate, GitHub App, and whether a service answers. */
+
 import {
   accessSync,
   constants,
@@ -13,6 +14,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
 import { findSystemUser } from "../../base/host/mod.ts";
 import { isLoopback, originOf, toReachedHost } from "../../base/listener_url.ts";
+import { isReadable } from "../../base/read_regular_file.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { loadCertificate, tlsWarning } from "../../base/tls/mod.ts";
 import { openGitHubApp, tryGitHubApp } from "../../models/repository_token/mod.ts";
@@ -28,7 +30,6 @@ import {
   examine,
   type Finding,
   fail,
-  isReadable,
   ok,
   requireReadable,
   skip,

@@ -1,6 +1,6 @@
+import { isReadable } from "../../base/read_regular_file.ts";
 import type { TlsFiles } from "../../base/tls/mod.ts";
 import type { ConfigSource } from "../config/mod.ts";
-import { isReadable } from "./finding.ts";
 
 /**
  * Finds a file of TLS for which the service gets the copy of another file from its unit. Returns the path of the copied file

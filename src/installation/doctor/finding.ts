@@ -69,16 +69,6 @@ export function requireReadable(file: string): void {
   }
 }
 
-/** Tells whether this user may read a file; true for any other fault of it. */
-export function isReadable(file: string): boolean {
-  try {
-    requireReadable(file);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** What several runs of {@linkcode examine} have found together. */
 export interface FoundDamage {
   /** The name of the first check that met damaged data. */

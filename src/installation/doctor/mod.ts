@@ -18,7 +18,6 @@ export {
   type Finding,
   type FoundDamage,
   fail,
-  isReadable,
   ok,
   skip,
   warn,

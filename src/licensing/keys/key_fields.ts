@@ -9,7 +9,7 @@ import {
   timestamp,
 } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
-import { LISTED_STATES, MODES, PLACES_FIELDS, TIERS } from "../mod.ts";
+import { LISTED_STATES, MODES, PLACES_FIELDS, SHARED_FIELDS } from "../mod.ts";
 import { type KeySummary, MOST_PLACES } from "./list_keys.ts";
 import { OBSTACLES } from "./obstacles.ts";
 
@@ -22,24 +22,20 @@ export const KEY_FIELDS = {
     ({ hint }) => hint,
     "The prefix, and the first and the last four characters as far as they are known",
   ),
-  user_id: field(identifier("usr"), ({ userId }) => userId),
+  user_id: SHARED_FIELDS.user_id,
   license_id: field(identifier("lic"), ({ licenseId }) => licenseId),
-  external_id: field(v.nullable(v.string()), ({ externalId }) => externalId, "Your own name for the license"),
-  email: field(v.string(), ({ email }) => email),
+  external_id: SHARED_FIELDS.external_id,
+  email: SHARED_FIELDS.email,
   name: field(v.string(), ({ name }) => name),
   organization: field(v.string(), ({ organization }) => organization),
-  tier: field(v.picklist(TIERS), ({ tier }) => tier),
+  tier: SHARED_FIELDS.tier,
   mode: field(v.picklist(MODES), ({ mode }) => mode),
   state: field(oneOfThese(LISTED_STATES), ({ state }) => state),
-  monthly_limit: field(
-    v.nullable(count()),
-    ({ monthlyLimit }) => monthlyLimit,
-    "Inferences a month; null means unlimited",
-  ),
+  monthly_limit: SHARED_FIELDS.monthly_limit,
   ...PLACES_FIELDS,
-  used: field(count(), ({ used }) => used, "Inferences of this month"),
-  expires_at: field(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
-  created_at: field(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),
+  used: SHARED_FIELDS.used,
+  expires_at: SHARED_FIELDS.expires_at,
+  created_at: SHARED_FIELDS.created_at,
   last_used_at: field(
     v.nullable(timestamp()),
     ({ lastUsedAt }) => lastUsedAt && toTimestamp(lastUsedAt),
