@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -324,7 +324,11 @@ describe("readConfig() and a certificate that the settings name", () => {
   ];
   const names = ["claviger-tls-cert", "claviger-tls-key"] as const;
   mkdirSync(copies);
-  for (const path of [certFile, keyFile, ...names.map((name) => join(copies, name))]) writeFileSync(path, "");
+  beforeEach(() => {
+    for (const path of [certFile, keyFile, ...names.map((name) => join(copies, name))])
+      writeFileSync(path, "");
+    chmodSync(keyFile, 0o644);
+  });
   const named = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
   const passedOn = {
     certFile: join(copies, names[0]),
@@ -341,8 +345,9 @@ describe("readConfig() and a certificate that the settings name", () => {
   test("takes the copies that systemd passes on if the user may not read one of the files", () => {
     chmodSync(keyFile, 0);
     asNobody(() => expect(find()).toEqual(passedOn));
-    chmodSync(keyFile, 0o644);
-    // A missing or wrong file is to be refused, whatever systemd passes on.
+  });
+
+  test("takes a missing or wrong file as it is, to be refused, whatever systemd passes on", () => {
     const missing = "/nowhere/tls.crt";
     expect(find({ CLAVIGER_TLS_CERT: missing })).toEqual({ certFile: missing, keyFile });
     expect(find({ CLAVIGER_TLS_CERT: open })).toEqual({ certFile: open, keyFile });
