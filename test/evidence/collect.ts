@@ -79,7 +79,12 @@ function run(part: keyof Reports, machine: Kept["machine"]): void {
   rmSync(json, { force: true });
   const output = part === "proofs" ? [] : ["--json", json];
   for (const args of values.quick ? quick : runs) {
-    const { status } = spawnSync(process.execPath, [...args, ...output], { cwd: ROOT, stdio: "inherit" });
+    const env = { ...process.env, COLLECTING_EVIDENCE: "yes" };
+    const { status } = spawnSync(process.execPath, [...args, ...output], {
+      cwd: ROOT,
+      env,
+      stdio: "inherit",
+    });
     if (status === null || !statuses.includes(status))
       throw new Error(`${part} ended with ${status}: ${args.join(" ")}`);
   }

@@ -24,6 +24,15 @@ export function withEvidence(page: string, evidence: Evidence): string {
   });
 }
 
+/** Returns what to do if the front page has the figures of another minor version than this one; undefined if not. */
+export function refuseOldFigures(frontPage: string, version: string): string | undefined {
+  const [, shown = "no version"] = /^The figures are of version (\S+),/m.exec(frontPage) ?? [];
+  const minorOf = (text: string) => text.split(".", 2).join(".");
+  return minorOf(shown) === minorOf(version)
+    ? undefined
+    : `README.md has the figures of ${shown}, and this is ${version}: run make evidence on a quiet machine, and commit what it writes`;
+}
+
 export function writeTables(evidence: Evidence): void {
   for (const path of PAGES) {
     const file = join(ROOT, path);

@@ -1,8 +1,10 @@
-/** Holds the tables of figures against the kept evidence. */
+/** Holds the tables of figures against the kept evidence, and the evidence against the version. */
 import { expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import packageJson from "../../package.json" with { type: "json" };
 import { type Evidence, readEvidence } from "./evidence.ts";
-import { PAGES, withEvidence } from "./tables.ts";
+import { PAGES, refuseOldFigures, withEvidence } from "./tables.ts";
 
 const pages = PAGES.map((path) => ({ path, text: readFileSync(path, "utf8") }));
 const kept = readEvidence();
@@ -12,6 +14,40 @@ test.skipIf(kept === undefined)("the tables of the pages are those of the kept e
   for (const { path, text } of pages)
     expect({ path, text }).toEqual({ path, text: withEvidence(text, kept as Evidence) });
 });
+
+// `make evidence` runs the suite before it has the evidence of the new version.
+const isCollecting = process.env.COLLECTING_EVIDENCE === "yes";
+
+test.skipIf(isCollecting)("the front page has the figures of this minor version", () => {
+  expect(refuseOldFigures(pages[0]?.text ?? "", packageJson.version)).toBeUndefined();
+});
+
+test("refuseOldFigures() says what to run for figures of another minor version, and for none", () => {
+  const page = "The figures are of version 0.9.2, commit 0123456, on 2026-11-24.";
+  for (const version of ["0.9.0", "0.9.10"]) expect(refuseOldFigures(page, version)).toBeUndefined();
+  for (const version of ["0.10.0", "0.8.2", "1.9.2"])
+    expect(refuseOldFigures(page, version)).toBe(
+      `README.md has the figures of 0.9.2, and this is ${version}: run make evidence on a quiet machine, and commit what it writes`,
+    );
+  expect(refuseOldFigures("", "0.9.0")).toContain("the figures of no version");
+});
+
+const git = (...args: string[]) => spawnSync("git", args, { encoding: "utf8" });
+const measured = kept?.machine.commit ?? "";
+// An archive has no history, and a shallow clone not all of it.
+const hasHistory = git("merge-base", "--is-ancestor", measured, "HEAD").status === 0;
+
+test.skipIf(isCollecting || !hasHistory)(
+  "only pages and evidence changed from what was measured until it was kept",
+  () => {
+    const file = `test/evidence/${kept?.version}.json`;
+    // Before it is committed, the files as they are now count.
+    const until = git("log", "-1", "--format=%H", "--", file).stdout.trim();
+    const changed = git("diff", "--name-only", measured, ...(until === "" ? [] : [until])).stdout;
+    const allowed = [...PAGES, file];
+    expect(changed.split("\n").filter((path) => path !== "" && !allowed.includes(path))).toEqual([]);
+  },
+);
 
 test("withEvidence() makes the figures of every page from one file", () => {
   const sample = JSON.parse(readFileSync("test/evidence/fixtures/sample.json", "utf8"));
