@@ -261,7 +261,7 @@ describe("claviger.mjs", () => {
   });
 
   test("serve without a database says that none is embedded, and leaves no file behind", () => {
-    expect(run(["serve", "--env-file", "/dev/null", "--data-dir", "data"])).toEqual({
+    expect(run(["serve", "--env-file", "/dev/null", "--data-dir", "data", "--port", "0"])).toEqual({
       status: 78,
       out: "",
       err: "claviger: Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL\n",
