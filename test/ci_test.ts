@@ -38,7 +38,13 @@ function checkout(recipe: string): string {
 }
 
 function start(tree: string): { child: Bun.Subprocess<"ignore", "pipe", "pipe">; ended: Promise<string> } {
-  const child = Bun.spawn([join(tree, ".ci/run")], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const child = Bun.spawn([join(tree, ".ci/run")], {
+    // As a make with arguments passes them on.
+    env: { ...process.env, ARGS: "--of-another", MAKEFLAGS: " -- ARGS=--of-another" },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
   return { child, ended: new Response(child.stdout).text() };
 }
 

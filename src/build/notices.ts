@@ -9,6 +9,7 @@ import { listPackages, type NpmPackage, POSTGRES, ZIG_RUNTIME } from "./parts.ts
  * published.
  */
 export function renderNotices(): string {
+  const inside = new Set(listPackages("bun").map(({ name }) => name));
   const parts = [
     { title: "Bun, the runtime", text: noticeOf("bun") },
     { title: "Libraries in Bun, by license", text: noticeOf("bun-libraries") },
@@ -22,7 +23,10 @@ export function renderNotices(): string {
       title: `${name} ${version}`,
       text: noticeOf(name),
     })),
-    ...listPackages("node").map((each) => ({ title: `${each.name} ${each.version}`, text: licenceOf(each) })),
+    ...listPackages("node").map((each) => ({
+      title: `${each.name} ${each.version}${inside.has(each.name) ? "" : ", in the bundle for Node alone"}`,
+      text: licenceOf(each),
+    })),
   ];
   const list = parts.map(({ title }) => `  ${title}`).join("\n");
   return `Claviger ${packageJson.version} contains the following, under the licences below:\n\n${list}\n${parts
