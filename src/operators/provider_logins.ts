@@ -19,8 +19,8 @@ interface Identity {
 }
 
 export interface ProvenIdentity extends Identity {
-  /** The operator gets this name at the first login, as far as it fits {@linkcode NAME_RULE} and is free. */
-  readonly wantedName: string;
+  /** At the first login the operator is named by the first of these texts that makes a plain name. */
+  readonly wantedNames: readonly string[];
   readonly role: Role;
   /** When the person proved to the provider who they are. */
   readonly provedAt: Date;
@@ -28,7 +28,7 @@ export interface ProvenIdentity extends Identity {
 
 const REMOVED = refuse("NOT_ALLOWED", "You were removed as an operator, and cannot log in any more");
 const DISTURBED = refuse("SERVICE_UNAVAILABLE", "Somebody logged in at the same moment: log in again");
-const NO_GROUP = "is in no group of the provider any more that may log in";
+const NO_GROUP = "the provider sent no group any more that may log in";
 /** How many numbers are tried after a name that is taken. */
 const MOST_NUMBERS = 9;
 
@@ -54,7 +54,7 @@ async function beginSession(
   identity: ProvenIdentity,
   login: Login,
 ): Promise<BegunSession | undefined> {
-  const { issuer, subject, wantedName, role, provedAt } = identity;
+  const { issuer, subject, wantedNames, role, provedAt } = identity;
   const { now, request, address } = login;
   const session = makeSession();
   const { id, cookieValue } = session;
@@ -70,7 +70,7 @@ async function beginSession(
       added as (
         insert into operators (name, role, created_at, last_seen_at, issuer, subject)
         select free.name, ${role}, ${now}::timestamptz, ${now}::timestamptz, ${issuer}, ${subject}
-          from unnest(${toTextArray(toNames(wantedName))}::text[]) with ordinality as free (name, place)
+          from unnest(${toTextArray(toNames(wantedNames))}::text[]) with ordinality as free (name, place)
          where not exists (select from operators where ${isIdentity(sql, identity)})
            and not exists (select from operators taken where taken.name = free.name)
          order by place limit 1
@@ -128,18 +128,27 @@ function isIdentity(sql: Sql, { issuer, subject }: Identity): Fragment {
   return sql`(operators.issuer = ${issuer} and operators.subject = ${subject})`;
 }
 
+/** Returns names for a new operator, best first: the plain one, then with numbers, and at last with random digits. */
+function toNames(wanted: readonly string[]): readonly string[] {
+  const name = wanted.map(toPlainName).find((plain) => plain !== undefined) ?? "operator";
+  const numbered = Array.from({ length: MOST_NUMBERS }, (_, index) => `${name}-${index + 2}`);
+  return [name, ...numbered, `${name}-${randomDigits(64)}`];
+}
+
 /**
- * Returns names for a new operator, best first: the wanted one up to its `@`, in lowercase and with hyphens for other
- * characters, then with numbers, and at last with random digits.
+ * Makes a name of a text up to its `@`: in lowercase, without accents, and with hyphens for other characters. Undefined for
+ * a text with letters that would be lost.
  */
-function toNames(wanted: string): readonly string[] {
-  const plain = wanted
-    .toLowerCase()
+function toPlainName(text: string): string | undefined {
+  const local = text
     .replace(/@.*/s, "")
+    .normalize("NFKD")
+    .replaceAll(/\p{M}+/gu, "")
+    .toLowerCase();
+  if (/(?![a-z])\p{L}/u.test(local)) return undefined;
+  const plain = local
     .replaceAll(/[^a-z0-9._-]+/g, "-")
     .replaceAll(/^[^a-z0-9]+|-+$/g, "")
     .slice(0, 40);
-  const name = NAME_RULE.parse(plain) ?? "operator";
-  const numbered = Array.from({ length: MOST_NUMBERS }, (_, index) => `${name}-${index + 2}`);
-  return [name, ...numbered, `${name}-${randomDigits(64)}`];
+  return NAME_RULE.parse(plain);
 }

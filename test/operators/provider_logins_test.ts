@@ -23,7 +23,7 @@ const LOGIN = { now: NOW, idleMinutes: 30, request: "req_1", address: "192.0.2.7
 const OLGA: ProvenIdentity = {
   issuer: "https://login.example.org",
   subject: "248289761001",
-  wantedName: "Olga@example.org",
+  wantedNames: ["Olga@example.org"],
   role: "editor",
   provedAt: new Date(NOW.getTime() - 3_600_000),
 };
@@ -80,19 +80,41 @@ describe("loginIdentity()", () => {
   });
 
   test("makes a name that fits the rule of names of any text", async () => {
-    const names = ["Żółć 🦊", "", "@example.org", "Olga Ivanova", "x".repeat(300), "../../etc", "-- ;drop"];
+    const names = [
+      "Żółć 🦊",
+      "",
+      "@example.org",
+      "Olga Ivanova",
+      "José",
+      "x".repeat(300),
+      "../../etc",
+      "-- ;drop",
+    ];
     const got: string[] = [];
-    for (const [index, wantedName] of names.entries())
-      got.push((await enter({ wantedName, subject: `${index}` })).operator);
+    for (const [index, name] of names.entries())
+      got.push((await enter({ wantedNames: [name], subject: `${index}` })).operator);
     expect(got).toEqual([
       "operator",
       "operator-2",
       "operator-3",
       "olga-ivanova",
+      "jose",
       "x".repeat(40),
       "etc",
       "drop",
     ]);
+  });
+
+  test("names the operator by the first text that makes a plain name, of which no letter is lost", async () => {
+    const texts = [
+      ["Łukasz", "lukasz.z@example.org", "1"],
+      ["ольга", "", "auth0|507f"],
+      ["北京", "ольга@example.org", "6dd8b1f2-0a4c-4c3e-9a51-8f4b4f0c9d11"],
+    ];
+    const got: string[] = [];
+    for (const [index, wantedNames] of texts.entries())
+      got.push((await enter({ wantedNames, subject: `${index}` })).operator);
+    expect(got).toEqual(["lukasz.z", "auth0-507f", "6dd8b1f2-0a4c-4c3e-9a51-8f4b4f0c9d11"]);
   });
 
   test("creates one operator for simultaneous first logins of a person", async () => {
@@ -123,7 +145,7 @@ test("endSessionsOf() ends the sessions and codes of the person alone, with audi
     action: "session.end",
     actor: "operator:olga",
     before: { session: session.id },
-    reason: "is in no group of the provider any more that may log in",
+    reason: "the provider sent no group any more that may log in",
   });
 });
 

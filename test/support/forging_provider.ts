@@ -13,6 +13,8 @@ export interface Forgery {
   /** How the ID token is signed: by default with the key of the provider. */
   readonly signed?: "by another key" | "with the client secret" | "not at all";
   readonly userinfo?: object;
+  /** What the provider announces in place of its own. */
+  readonly metadata?: object;
   /** What the answers to one path are instead. */
   readonly instead?: { readonly path: string; answer(response: ServerResponse): void };
 }
@@ -72,6 +74,7 @@ export async function startForgingProvider(_adminUrl: string, clock: Clock): Pro
       subject_types_supported: ["public"],
       id_token_signing_alg_values_supported: ["RS256"],
       authorization_response_iss_parameter_supported: true,
+      ...forgery.metadata,
     }),
     "/jwks": () => ({ keys: [jwk] }),
     "/userinfo": () => forgery.userinfo ?? { sub: "subject-1" },

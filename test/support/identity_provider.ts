@@ -59,7 +59,17 @@ export function settingsFor(adminUrl: string, issuer: string): ProviderSettings 
   const secretFile = join(mkdtempSync(join(testFolder(), "oidc-")), "secret");
   writeFileSync(secretFile, `${CLIENT.secret}\n`, { mode: 0o600 });
   const clientId = CLIENT.id;
-  return { issuer, clientId, secretFile, caFile: undefined, name: "Example Staff", roles: GROUPS, adminUrl };
+  return {
+    issuer,
+    clientId,
+    secretFile,
+    caFile: undefined,
+    name: "Example Staff",
+    roles: GROUPS,
+    groupsClaim: "groups",
+    scopes: undefined,
+    adminUrl,
+  };
 }
 
 /** Starts a console whose operators log in at a provider, by default at that of {@linkcode startIdentityProvider}. */

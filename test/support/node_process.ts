@@ -184,6 +184,8 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
       CLAVIGER_OIDC_CLIENT_SECRET_FILE: config.provider.secretFile ?? "",
       CLAVIGER_OIDC_NAME: config.provider.name,
       CLAVIGER_OIDC_ROLES: config.provider.roles.map(({ role, group }) => `${role}=${group}`).join(","),
+      CLAVIGER_OIDC_GROUPS_CLAIM: config.provider.groupsClaim,
+      CLAVIGER_OIDC_SCOPES: config.provider.scopes ?? "",
     }),
     ...(config.modelsBucket && {
       CLAVIGER_MODELS_S3: config.modelsBucket.url,

@@ -130,11 +130,15 @@ export function readProvider(get: Get, source: ConfigSource): ProviderSettings |
   const secretPath = get("CLAVIGER_OIDC_CLIENT_SECRET_FILE");
   const name = get("CLAVIGER_OIDC_NAME");
   const caPath = get("CLAVIGER_OIDC_CA_FILE");
+  const groupsClaim = get("CLAVIGER_OIDC_GROUPS_CLAIM");
+  const scopes = get("CLAVIGER_OIDC_SCOPES");
   const adminUrl = get("CLAVIGER_ADMIN_URL");
   const credential = findCredential("claviger-oidc-secret", source);
   const secretFile = secretPath ?? (credential.exists ? credential.path : undefined);
   if (issuer === undefined) {
-    if ([clientId, secretPath, name, caPath].every((given) => given === undefined)) return undefined;
+    const hasClaim = groupsClaim !== settingOf("CLAVIGER_OIDC_GROUPS_CLAIM").default;
+    const given = [clientId, secretPath, name, caPath, scopes];
+    if (!hasClaim && given.every((each) => each === undefined)) return undefined;
     throw new SettingError("Some settings of the identity provider are given, but not CLAVIGER_OIDC_ISSUER");
   }
   const needs = (what: string) =>
@@ -151,6 +155,8 @@ export function readProvider(get: Get, source: ConfigSource): ProviderSettings |
     caFile: caPath && resolve(source.workingFolder, caPath),
     name: name ?? new URL(issuer).hostname,
     roles: get("CLAVIGER_OIDC_ROLES"),
+    groupsClaim,
+    scopes,
     adminUrl,
   };
 }

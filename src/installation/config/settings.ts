@@ -4,7 +4,7 @@
  */
 
 import { matching, oneOf, wholeNumber } from "../../base/rule.ts";
-import { OIDC_ROLES } from "../../operators/identity/mod.ts";
+import { OIDC_GROUPS_CLAIM, OIDC_ROLES, OIDC_SCOPES } from "../../operators/identity/mod.ts";
 import { findNearest } from "./find_nearest.ts";
 import { SettingError } from "./setting_error.ts";
 import {
@@ -236,7 +236,18 @@ const TABLE = {
     default: "admin=claviger-admin,editor=claviger-editor,viewer=claviger-viewer",
     ...OIDC_ROLES,
     meaning:
-      "the groups of the provider (claim groups) that may log in, each with its role; the highest role counts",
+      "the groups of the provider that may log in, each with its role, written as the provider sends them; the highest role counts",
+  },
+  CLAVIGER_OIDC_GROUPS_CLAIM: {
+    default: "groups",
+    ...OIDC_GROUPS_CLAIM,
+    meaning:
+      "the claim in which the provider sends the groups, such as roles or cognito:groups; its value is a text or a list of texts",
+  },
+  CLAVIGER_OIDC_SCOPES: {
+    ...OIDC_SCOPES,
+    meaning:
+      "the scopes that a login asks for; without this setting openid profile, and groups if the provider announces it",
   },
   CLAVIGER_OIDC_CA_FILE: {
     ...anyText("a file with certificates (PEM)"),

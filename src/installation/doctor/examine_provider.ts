@@ -25,7 +25,8 @@ export async function examineProvider({
   if (config.adminListen === undefined)
     return warn(`${provider.name} answers, but nobody can log in`, "set CLAVIGER_ADMIN_LISTEN");
   const after = answer.hasLogout ? `, and ${provider.afterLogout} after the logout` : "";
+  const asks = `a login asks for the scopes ${answer.scopes}, and reads the claim ${answer.groupsClaim}`;
   return ok(
-    `${provider.name} answers; it must allow ${provider.redirectUri}${after}; only a login tries the client's id and secret`,
+    `${provider.name} answers; it must allow ${provider.redirectUri}${after}; ${asks}; only a login tries the client's id and secret`,
   );
 }

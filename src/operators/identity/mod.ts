@@ -3,4 +3,4 @@
  * table: `operators` stores who a person is.
  */
 export { type LoginState, openProvider, type Provider } from "./provider.ts";
-export { OIDC_ROLES, type ProviderSettings } from "./provider_settings.ts";
+export { OIDC_GROUPS_CLAIM, OIDC_ROLES, OIDC_SCOPES, type ProviderSettings } from "./provider_settings.ts";

@@ -5,14 +5,16 @@
  *
  * https://openid.net/specs/openid-connect-core-1_0.html
  */
-import type { ClientAuth, IDToken, UserInfoResponse } from "openid-client";
+import type { ClientAuth, ServerMetadata } from "openid-client";
 import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { codeOf, reasonOf } from "../../base/system_error.ts";
-import { FRESH_PROOF_MS, ROLES, type Role } from "../mod.ts";
+import { FRESH_PROOF_MS } from "../mod.ts";
+import { differenceIn, issuerIn, showValue } from "./_differences.ts";
 import { failureIn, fetchBounded, LIMIT_MS, ProviderFailure, readFiles } from "./_requests.ts";
 import type { ProviderSettings } from "./provider_settings.ts";
+import { hasClaim, type ProvenPerson, readPerson } from "./read_person.ts";
 
 /** What the browser keeps between the start of a login and its end. It must be sealed. */
 export interface LoginState {
@@ -24,16 +26,6 @@ export interface LoginState {
   readonly isFresh: boolean;
 }
 
-interface ProvenPerson {
-  readonly issuer: string;
-  readonly subject: string;
-  readonly wantedName: string;
-  /** The highest role of the person's groups; undefined without a group that has a role. */
-  readonly role: Role | undefined;
-  /** When the person proved who they are; 1970 if the provider does not say. Never too late if its clock is ahead. */
-  readonly provedAt: Date;
-}
-
 export type Provider = ReturnType<typeof createProvider>;
 
 interface ProviderContext {
@@ -43,9 +35,6 @@ interface ProviderContext {
 
 /** How far the clocks of the two hosts may differ, in seconds. */
 const CLOCK_TOLERANCE = 60;
-const MOST_CHARACTERS = 255;
-/** OpenID Connect Core, section 2. PostgreSQL cannot store every character, and the rest of them is no text. */
-const SUBJECT = /^[^\p{C}]{1,255}$/u;
 
 /** Creates the client of the provider. Refuses files that cannot be read, which are read again at each login. */
 export function openProvider(settings: ProviderSettings, context: ProviderContext): Provider | Refusal {
@@ -59,10 +48,9 @@ export function openProvider(settings: ProviderSettings, context: ProviderContex
 }
 
 function createProvider(settings: ProviderSettings, { clock, log }: ProviderContext) {
-  const { name, issuer, clientId, adminUrl } = settings;
+  const { name, issuer, clientId, adminUrl, groupsClaim } = settings;
   const redirectUri = `${adminUrl}/console/callback`;
   const afterLogout = `${adminUrl}/console/enter?done=logged-out`;
-  const anotherIssuer = `is no OpenID provider with the issuer ${issuer}`;
 
   /** Asks the provider for its endpoints. */
   async function connect() {
@@ -88,12 +76,22 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
         [oidc.customFetch]: (url, options) => fetchBounded(url, options, { ca, limit }),
       })
       .catch((error) => {
-        throw failureIn(error) ?? new ProviderFailure(anotherIssuer);
+        throw failureIn(error) ?? anotherIssuer(issuerIn(error));
       });
     // The library lets providers of Microsoft have other issuers, also one that stands for every organisation.
-    if (new URL(config.serverMetadata().issuer).href !== new URL(issuer).href)
-      throw new ProviderFailure(anotherIssuer);
+    const announced = config.serverMetadata().issuer;
+    if (new URL(announced).href !== new URL(issuer).href) throw anotherIssuer(announced);
     return { oidc, config };
+  }
+
+  function anotherIssuer(announced: string | undefined) {
+    const which = announced && `: it announces ${showValue(announced)}`;
+    return new ProviderFailure(`is no OpenID provider with the issuer ${issuer}${which ?? ""}`);
+  }
+
+  /** The scopes that a login asks for. */
+  function scopesAt({ scopes_supported: supported }: ServerMetadata) {
+    return settings.scopes ?? `openid profile${supported?.includes("groups") ? " groups" : ""}`;
   }
 
   /** Runs a step of a login. Its failure becomes a refusal for the page. The log says more, but repeats no answer. */
@@ -125,6 +123,8 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
         "SERVICE_UNAVAILABLE",
         `${name} does not know this service: its CLAVIGER_OIDC_CLIENT_ID or the secret of the client is wrong`,
       );
+    const difference = differenceIn(error);
+    if (difference) return refuse("INVALID_TOKEN", `${name} did not log you in: ${difference}`);
     const why = code === undefined ? "its answer is not valid for this login" : `it answered ${code}`;
     return refuse("INVALID_TOKEN", `${name} did not log you in: ${why}; try it again`);
   }
@@ -134,7 +134,6 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
     /** What the administrator of the provider must enter there. */
     redirectUri,
     afterLogout,
-    groups: settings.roles.map(({ group }) => group),
     /** Begins a login: returns the address to which the browser goes, and what the end of the login needs. */
     begin: (isFresh: boolean) =>
       run(async () => {
@@ -145,10 +144,9 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
           verifier: oidc.randomPKCECodeVerifier(),
           isFresh,
         };
-        const hasGroups = config.serverMetadata().scopes_supported?.includes("groups");
         const address = oidc.buildAuthorizationUrl(config, {
           redirect_uri: redirectUri,
-          scope: `openid profile${hasGroups ? " groups" : ""}`,
+          scope: scopesAt(config.serverMetadata()),
           state: state.state,
           nonce: state.nonce,
           code_challenge: await oidc.calculatePKCECodeChallenge(state.verifier),
@@ -172,10 +170,16 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
         const claims = tokens.claims();
         if (claims === undefined) throw new ProviderFailure("sent no ID token");
         const information =
-          claims.groups === undefined && config.serverMetadata().userinfo_endpoint !== undefined
+          !hasClaim(claims, groupsClaim) && config.serverMetadata().userinfo_endpoint !== undefined
             ? await oidc.fetchUserInfo(config, tokens.access_token, claims.sub)
             : {};
-        return toPerson(claims, information);
+        const person = readPerson(claims, information, { settings, nowMs: clock.nowMs() });
+        const { access, subject } = person;
+        if (access.role === undefined) {
+          const fields = { subject, sent: access.sent, groups: access.groups };
+          log.warn("somebody without a group that may log in was refused", fields, { kind: {} });
+        }
+        return person;
       }),
     /** Returns the address at which the provider ends its own session; undefined if it has none. */
     logoutAddress: () =>
@@ -190,31 +194,12 @@ function createProvider(settings: ProviderSettings, { clock, log }: ProviderCont
     examine: () =>
       run(async () => {
         const { config } = await connect();
-        return { hasLogout: config.serverMetadata().end_session_endpoint !== undefined };
+        const metadata = config.serverMetadata();
+        return {
+          hasLogout: metadata.end_session_endpoint !== undefined,
+          scopes: scopesAt(metadata),
+          groupsClaim,
+        };
       }),
   };
-
-  function toPerson(token: IDToken, information: Partial<UserInfoResponse>): ProvenPerson {
-    const { iss, sub, iat, auth_time: provedSeconds = 0 } = token;
-    const { preferred_username: username, groups } = { ...information, ...token };
-    if (!SUBJECT.test(sub))
-      throw new ProviderFailure("sent a subject that is no text of 1 to 255 characters");
-    const given = [groups].flat();
-    const roles = settings.roles.filter(({ group }) => given.includes(group)).map(({ role }) => role);
-    const role = ROLES.findLast((each) => roles.includes(each));
-    if (role === undefined) {
-      const sent = groups === undefined ? "no claim groups" : `${given.length} groups`;
-      log.warn("somebody without a group that may log in was refused", { subject: sub, sent }, { kind: {} });
-    }
-    const nowMs = clock.nowMs();
-    // If the provider's clock is ahead, only the time from the proof to the token is certain.
-    const provedMs = Math.min(nowMs, provedSeconds * 1_000, nowMs - (iat - provedSeconds) * 1_000);
-    return {
-      issuer: iss,
-      subject: sub,
-      wantedName: typeof username === "string" ? username.slice(0, MOST_CHARACTERS) : "",
-      role,
-      provedAt: new Date(Math.max(0, provedMs)),
-    };
-  }
 }

@@ -1,4 +1,4 @@
-import type { ParsingRule } from "../../base/rule.ts";
+import { matching, type ParsingRule } from "../../base/rule.ts";
 import { ROLES, type Role } from "../mod.ts";
 
 /** People in the group have the role. */
@@ -18,6 +18,10 @@ export interface ProviderSettings {
   /** What pages call the provider. */
   readonly name: string;
   readonly roles: readonly RoleGroup[];
+  /** The claim that has the groups. A dot in it is a part of its name. */
+  readonly groupsClaim: string;
+  /** The scopes of a login, separated by blanks; undefined for those that the provider's own list suggests. */
+  readonly scopes: string | undefined;
   /** The origin under which operators reach the console. */
   readonly adminUrl: string;
 }
@@ -25,16 +29,37 @@ export interface ProviderSettings {
 const MOST_GROUPS = 100;
 const MOST_CHARACTERS = 255;
 
+export const OIDC_GROUPS_CLAIM = matching(
+  /^[^\s\p{C}]{1,255}$/u,
+  "1 to 255 characters without blanks, such as roles or cognito:groups",
+);
+
+/** RFC 6749, section 3.3. */
+export const OIDC_SCOPES: ParsingRule<string> = {
+  expects:
+    "scopes separated by blanks, with openid among them, such as openid profile email groups; up to 1000 characters",
+  parse(text) {
+    const scopes = text.trim().split(/ +/);
+    const isRight = scopes.every((scope) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
+    return isRight && scopes.includes("openid") && text.length <= 1_000 ? scopes.join(" ") : undefined;
+  },
+};
+
+/** A role with its `=` inside a group, or a separator or a quotation mark at its end, is an entry that was written wrongly. */
+const NO_GROUP = new RegExp(`(?<![\\w-])(?:${ROLES.join("|")})\\s*=|^[,;"']|[,;"']$`, "i");
+
 /** The rule for roles with groups. A comma separates two of them only before a role: names of groups have commas. */
 export const OIDC_ROLES: ParsingRule<readonly RoleGroup[]> = {
-  expects: `roles with groups, such as admin=licensing-admins,editor=support; the roles are ${ROLES.join(", ")}`,
+  expects: `roles with groups, separated by commas, such as admin=licensing-admins,editor=support; the roles are ${ROLES.join(", ")}`,
   parse(text) {
     const entries = text.split(new RegExp(`,\\s*(?=(?:${ROLES.join("|")})=)`));
     const groups = entries.flatMap((entry) => {
       const [word = "", ...rest] = entry.split("=");
       const role = ROLES.find((each) => each === word.trim());
       const group = rest.join("=").trim();
-      return role && group !== "" && group.length <= MOST_CHARACTERS ? { role, group } : [];
+      return role && group !== "" && group.length <= MOST_CHARACTERS && !NO_GROUP.test(group)
+        ? { role, group }
+        : [];
     });
     return groups.length === entries.length && groups.length <= MOST_GROUPS ? groups : undefined;
   },

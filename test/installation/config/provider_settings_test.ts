@@ -38,6 +38,8 @@ describe("readConfig()", () => {
         { role: "editor", group: "claviger-editor" },
         { role: "viewer", group: "claviger-viewer" },
       ],
+      groupsClaim: "groups",
+      scopes: undefined,
       adminUrl: "https://admin.example.org",
     });
     expect(read({})).toBeUndefined();
@@ -55,6 +57,15 @@ describe("readConfig()", () => {
     ]);
   });
 
+  test("reads the claim of the groups and the scopes", () => {
+    for (const claim of ["roles", "cognito:groups", "https://example.org/claims/groups", "realm.roles"])
+      expect(read({ ...ALL, CLAVIGER_OIDC_GROUPS_CLAIM: claim })?.groupsClaim).toBe(claim);
+    const scopes = "openid  profile https://example.org/groups ";
+    expect(read({ ...ALL, CLAVIGER_OIDC_SCOPES: scopes })?.scopes).toBe(
+      "openid profile https://example.org/groups",
+    );
+  });
+
   const wrong: readonly [string, string][] = [
     ["CLAVIGER_OIDC_ISSUER", "login.example.org"],
     ["CLAVIGER_OIDC_ISSUER", "http://login.example.org"],
@@ -70,6 +81,23 @@ describe("readConfig()", () => {
     ["CLAVIGER_OIDC_ROLES", "owner=licensing-admins,editor=support"],
     ["CLAVIGER_OIDC_ROLES", "admin=,editor=support"],
     ["CLAVIGER_OIDC_ROLES", `editor=support,admin=${"x".repeat(256)},viewer=sales`],
+    // Entries that were separated by something else, or written wrongly.
+    ["CLAVIGER_OIDC_ROLES", "admin=a;editor=b"],
+    ["CLAVIGER_OIDC_ROLES", "admin=a; editor = b"],
+    ["CLAVIGER_OIDC_ROLES", "admin=a viewer=b"],
+    ["CLAVIGER_OIDC_ROLES", "admin=a,Editor=b"],
+    ["CLAVIGER_OIDC_ROLES", "admin=a,editor =b"],
+    ["CLAVIGER_OIDC_ROLES", "admin=admin=a"],
+    ["CLAVIGER_OIDC_ROLES", "admin=a,"],
+    ["CLAVIGER_OIDC_ROLES", "admin=a;"],
+    ["CLAVIGER_OIDC_ROLES", 'admin="a"'],
+    ["CLAVIGER_OIDC_GROUPS_CLAIM", "two words"],
+    ["CLAVIGER_OIDC_GROUPS_CLAIM", "a\u0007bell"],
+    ["CLAVIGER_OIDC_GROUPS_CLAIM", "x".repeat(256)],
+    ["CLAVIGER_OIDC_SCOPES", "profile groups"],
+    ["CLAVIGER_OIDC_SCOPES", "openid,profile"],
+    ["CLAVIGER_OIDC_SCOPES", 'openid "profile"'],
+    ["CLAVIGER_OIDC_SCOPES", `openid ${"x".repeat(1_000)}`],
     ["CLAVIGER_OIDC_ROLES", Array(101).fill("admin=licensing-admins").join(",")],
   ];
   test.each(wrong)("refuses %s=%s and says what is allowed", (name, value) => {
@@ -79,6 +107,8 @@ describe("readConfig()", () => {
   test("says which setting is missing", () => {
     const without = (name: keyof typeof ALL) => refusal({ ...ALL, [name]: undefined });
     expect(without("CLAVIGER_OIDC_ISSUER")).toContain("are given, but not CLAVIGER_OIDC_ISSUER");
+    for (const alone of [{ CLAVIGER_OIDC_GROUPS_CLAIM: "roles" }, { CLAVIGER_OIDC_SCOPES: "openid email" }])
+      expect(refusal(alone)).toContain("are given, but not CLAVIGER_OIDC_ISSUER");
     expect(without("CLAVIGER_OIDC_CLIENT_ID")).toStartWith(
       "CLAVIGER_OIDC_ISSUER needs CLAVIGER_OIDC_CLIENT_ID",
     );

@@ -22,8 +22,11 @@ test("asks the provider, and says which addresses it must allow", async () => {
     state: "ok",
     message:
       "Example Staff answers; it must allow http://127.0.0.1:8081/console/callback, and " +
-      "http://127.0.0.1:8081/console/enter?done=logged-out after the logout; only a login tries the client's id and secret",
+      "http://127.0.0.1:8081/console/enter?done=logged-out after the logout; a login asks for the scopes " +
+      "openid profile groups, and reads the claim groups; only a login tries the client's id and secret",
   });
+  const message = expect.stringContaining("for the scopes openid email, and reads the claim cognito:groups;");
+  expect(await examine({ groupsClaim: "cognito:groups", scopes: "openid email" })).toMatchObject({ message });
 });
 
 test("says that nobody logs in at a provider without its settings", async () => {
@@ -47,6 +50,7 @@ test("warns of a provider that does not answer, or is another one", async () => 
     state: "warn",
     message: expect.stringContaining("is no OpenID provider with the issuer"),
   });
+  expect(await examine({ issuer: `${provider.issuer}/` })).toMatchObject({ state: "ok" });
 });
 
 test("fails without the secret of the client, and with a file that is none", async () => {

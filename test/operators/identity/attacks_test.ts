@@ -15,7 +15,8 @@ import { useForAll } from "../../support/use.ts";
 import { createProviderBrowser, type ProviderBrowser } from "./provider_browser.ts";
 
 const MINUTE_MS = 60_000;
-const NOT_VALID = "Example Staff did not log you in: its answer is not valid for this login; try it again";
+const NOT_LOGGED_IN = "Example Staff did not log you in: ";
+const NOT_VALID = "its answer is not valid for this login; try it again";
 
 const admin = useForAll(() => startConsoleWithProvider(startForgingProvider));
 const client = createConsoleClient(admin);
@@ -47,12 +48,18 @@ async function attempt(forgery: Forgery, { query = "", change = (_callback: URL)
   return { status: answer.status, text: await answer.text(), browser };
 }
 
+interface Refused {
+  /** What the page says. */
+  readonly why?: string;
+  readonly how?: Parameters<typeof attempt>[1];
+}
+
 /** Expects that the library found this fault, and no other one. */
-async function expectRefused(detail: string, forgery: Forgery, how?: Parameters<typeof attempt>[1]) {
+async function expectRefused(detail: string, forgery: Forgery, { why = NOT_VALID, how }: Refused = {}) {
   const sessions = await listSessions(admin.database, { now: admin.clock.now() });
   const lines = admin.logLines.length;
   const { status, text, browser } = await attempt(forgery, how);
-  expect([status, text.includes(NOT_VALID)]).toEqual([401, true]);
+  expect([status, text]).toEqual([401, expect.stringContaining(NOT_LOGGED_IN + why)]);
   expect(await browser.open("/keys")).toBe(303);
   expect(await listSessions(admin.database, { now: admin.clock.now() })).toEqual(sessions);
   const logged = admin.logLines.slice(lines).join("");
@@ -85,16 +92,35 @@ describe("An ID token is refused", () => {
     ],
     ["with the nonce of another login", CLAIM, { claims: { nonce: "another" } }],
     ["without a nonce", INVALID, { without: ["nonce"] }],
-    ["of another issuer", CLAIM, { claims: { iss: "https://login.example.org" } }],
     ["without a subject", INVALID, { without: ["sub"] }],
     ["that has expired", TIME, () => ({ claims: { exp: soon(-120) } })],
     ["that is not valid yet", TIME, () => ({ claims: { nbf: soon(3_600) } })],
-    ["with alg none", INVALID, { signed: "not at all" }],
-    ["signed with the secret of the client", INVALID, { signed: "with the client secret" }],
     ["signed by another key", INVALID, { signed: "by another key" }],
   ];
   for (const [what, detail, forgery] of forged)
     test(what, () => expectRefused(detail, typeof forgery === "function" ? forgery() : forgery));
+
+  test("of another issuer, and the page names both", () => {
+    const issuer = "https://login.example.org";
+    const why = `it is ${issuer} in its answer, but announces the issuer ${admin.provider.issuer}.`;
+    return expectRefused(CLAIM, { claims: { iss: issuer } }, { why });
+  });
+
+  test("signed by another algorithm, and the page names both", async () => {
+    const another = (name: string) => `it signed its ID token with ${name}, but announces RS256.`;
+    await expectRefused(INVALID, { signed: "not at all" }, { why: another("none") });
+    await expectRefused(INVALID, { signed: "with the client secret" }, { why: another("HS256") });
+  });
+
+  test("signed with the secret of the client, also if the provider announces that", async () => {
+    const why = "it signed its ID token with HS256, but this service takes RS256, PS256, ES256 and EdDSA.";
+    const metadata = { id_token_signing_alg_values_supported: ["HS256"] };
+    await expectRefused(
+      "OAUTH_UNSUPPORTED_OPERATION",
+      { signed: "with the client secret", metadata },
+      { why },
+    );
+  });
 
   test("if groups come from another subject's information", () =>
     expectRefused("OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED", {
@@ -104,8 +130,8 @@ describe("An ID token is refused", () => {
 
   test("without a fresh proof, if one was asked for", async () => {
     const query = "?fresh=1";
-    await expectRefused(INVALID, { without: ["auth_time"] }, { query });
-    await expectRefused(TIME, { claims: { auth_time: soon(-600) } }, { query });
+    await expectRefused(INVALID, { without: ["auth_time"] }, { how: { query } });
+    await expectRefused(TIME, { claims: { auth_time: soon(-600) } }, { how: { query } });
     expect((await attempt({ claims: { auth_time: soon(-10) } }, { query })).status).toBe(200);
   });
 });
@@ -116,7 +142,7 @@ describe("The answer of the provider is refused", () => {
       await expectRefused(
         INVALID,
         {},
-        { change: ({ searchParams }) => searchParams.append(name, "another") },
+        { how: { change: ({ searchParams }) => searchParams.append(name, "another") } },
       );
   });
 
@@ -136,8 +162,9 @@ describe("The answer of the provider is refused", () => {
 
   test("with another issuer, or without it", async () => {
     const other = (callback: URL) => callback.searchParams.set("iss", "https://login.example.org");
-    await expectRefused(INVALID, {}, { change: other });
-    await expectRefused(INVALID, {}, { change: (callback) => callback.searchParams.delete("iss") });
+    const why = `it is https://login.example.org in its answer, but announces the issuer ${admin.provider.issuer}.`;
+    await expectRefused(INVALID, {}, { why, how: { change: other } });
+    await expectRefused(INVALID, {}, { how: { change: (callback) => callback.searchParams.delete("iss") } });
   });
 
   test("in another browser, also in one that began a login of its own", async () => {
@@ -221,11 +248,11 @@ describe("A login", () => {
   });
 
   test("at a provider whose clock is ahead proves nothing in the future, nor later than it was", async () => {
-    const iat = soon(600);
-    const claims = { sub: "ahead", iat, exp: iat + 300 };
-    expect((await attempt({ claims: { ...claims, auth_time: iat + 3_000 } })).status).toBe(200);
+    const now = soon(0);
+    const claims = { sub: "ahead", iat: now + 600, exp: now + 900 };
+    expect((await attempt({ claims: { ...claims, auth_time: now + 3_600 } })).status).toBe(200);
     expect(await readProofAge()).toBe(0);
-    expect((await attempt({ claims: { ...claims, auth_time: iat - 590 } })).status).toBe(200);
+    expect((await attempt({ claims: { ...claims, auth_time: now + 10 } })).status).toBe(200);
     expect(await readProofAge()).toBe(590);
   });
 
@@ -303,6 +330,91 @@ describe("A login", () => {
       expect([groups, (await attempt({ claims: { groups } })).status]).toEqual([groups, 403]);
     expect((await attempt({ claims: { groups: "licensing-admins" } })).status).toBe(200);
   });
+});
+
+describe("The groups of a person", () => {
+  /** Logs in without an accepted group; returns what the page says, and the line of the log. */
+  async function refuse(forgery: Forgery) {
+    const { status, text } = await attempt(forgery);
+    expect(status).toBe(403);
+    return {
+      text,
+      logged: JSON.parse(admin.logLines.findLast((line) => line.includes("without a group")) ?? ""),
+    };
+  }
+
+  const userinfo = { sub: "subject-1", groups: ["sales"] };
+
+  test("come from the user information if the token has null, which is no group", async () => {
+    expect((await attempt({ claims: { groups: null }, userinfo })).status).toBe(200);
+    const { text, logged } = await refuse({
+      claims: { groups: null },
+      userinfo: { ...userinfo, groups: null },
+    });
+    expect(text).toContain("may log in: licensing-admins, support, sales; it sent no claim groups.");
+    expect(logged).toMatchObject({ sent: "no claim groups", subject: "subject-1" });
+  });
+
+  test("are asked for if the provider has too many of them for the token, and the page says so", async () => {
+    const claims = {
+      _claim_names: { groups: "src1" },
+      _claim_sources: { src1: { endpoint: "https://graph" } },
+    };
+    for (const sent of [claims, { hasgroups: true }]) {
+      const { text, logged } = await refuse({ claims: sent, without: ["groups"] });
+      expect(text).toContain("Example Staff does not send your groups, because there are too many of them");
+      expect(logged).toMatchObject({ sent: "too many groups for the token" });
+      expect((await attempt({ claims: sent, without: ["groups"], userinfo })).status).toBe(200);
+    }
+    const others = { _claim_names: { address: "src1" } };
+    expect((await refuse({ claims: others, without: ["groups"] })).text).toContain("it sent no claim groups");
+  });
+
+  test("with a path that the setting does not have are named", async () => {
+    for (const group of ["/licensing-admins", "/staff/licensing-admins"]) {
+      const { text } = await refuse({ claims: { groups: ["others", group] } });
+      expect(text).toContain(
+        `Example Staff sends the group ${group}, but CLAVIGER_OIDC_ROLES has licensing-admins: write it as the provider sends it.`,
+      );
+    }
+    expect((await refuse({ claims: { groups: ["no-licensing-admins"] } })).text).toContain("in none of the");
+  });
+
+  test("that have no role are in the log, five of them and shortened", async () => {
+    const groups = ["a\nb", "x".repeat(300), "c", "d", "e", "secret-of-the-sixth"];
+    const { text, logged } = await refuse({ claims: { groups } });
+    expect(logged).toMatchObject({ sent: "6 groups", groups: `a\\nb, ${"x".repeat(60)}…, c, d, e` });
+    expect(text).not.toContain("xxx");
+  });
+
+  test("come from the claim of the setting, and the login asks for the scopes of the setting", async () => {
+    const context = { clock: admin.clock, log: silentLog };
+    const scopes = "openid email https://example.org/groups";
+    for (const groupsClaim of ["cognito:groups", "https://example.org/groups", "realm.roles"]) {
+      const settings = { ...settingsFor(admin.url, admin.provider.issuer), groupsClaim, scopes };
+      const provider = orThrow(openProvider(settings, context));
+      const begun = orThrow(await provider.begin(false));
+      expect(new URL(begun.address).searchParams.get("scope")).toBe(scopes);
+      admin.provider.expect(begun.state.nonce);
+      admin.provider.forge({ claims: { groups: ["sales"], [groupsClaim]: ["support"] } });
+      const { state } = begun.state;
+      const query = new URLSearchParams({ code: "code", state, iss: admin.provider.issuer });
+      const person = orThrow(await provider.finish(query, begun.state));
+      expect(person.access).toEqual({ role: "editor" });
+    }
+  });
+});
+
+test("The name of an operator comes from the e-mail or the subject if the provider sends no plain one", async () => {
+  const named: readonly [object, string][] = [
+    [{ sub: "s-1", preferred_username: "Ольга", email: "olga.k@example.org" }, "olga.k"],
+    [{ sub: "s-2", preferred_username: null }, "s-2"],
+    [{ sub: "s-3", preferred_username: "", email: 7 }, "s-3"],
+  ];
+  for (const [claims, name] of named) {
+    const { text } = await attempt({ claims: { ...claims, groups: ["sales"] } });
+    expect(text).toContain(`Go on as ${name}<`);
+  }
 });
 
 test("Ten failures a minute of an address group get 429, and a valid code still logs in", async () => {
@@ -415,7 +527,12 @@ test("A provider that names another issuer than that of the setting is refused, 
     const context = { clock: admin.clock, log: silentLog };
     const provider = orThrow(openProvider(settingsFor(admin.url, issuer), context));
     const refused = `Example Staff is no OpenID provider with the issuer ${issuer}`;
-    expect(sentenceOf(await provider.examine())).toStartWith(refused);
+    const both = `${refused}: it announces ${admin.provider.issuer};`;
+    expect(sentenceOf(await provider.examine())).toStartWith(both);
+    const elsewhere = settingsFor(admin.url, admin.provider.issuer.replace("127.0.0.1", "localhost"));
+    expect(sentenceOf(await orThrow(openProvider(elsewhere, context)).examine())).toEndWith(
+      `: it announces ${admin.provider.issuer}; a link by command still works`,
+    );
     expect(lookUp).toHaveBeenCalled();
 
     // The organisations of one host are different issuers.
@@ -433,9 +550,11 @@ test("A provider that names another issuer than that of the setting is refused, 
       const tenant = openProvider(settingsFor(admin.url, `${issuer}/staff/v2.0`), context);
       return await orThrow(tenant).examine();
     };
-    expect(await examineNamed("/staff/v2.0")).toEqual({ hasLogout: false });
-    for (const named of ["/guests/v2.0", "/{tenantid}/v2.0", "/staff", ""])
-      expect(sentenceOf(await examineNamed(named))).toStartWith(`${refused}/staff/v2.0`);
+    expect(await examineNamed("/staff/v2.0")).toMatchObject({ hasLogout: false });
+    for (const named of ["/guests/v2.0", "/{tenantid}/v2.0", "/staff/v2.0/", "/staff", ""])
+      expect(sentenceOf(await examineNamed(named))).toStartWith(
+        `${refused}/staff/v2.0: it announces ${issuer}${named};`,
+      );
   } finally {
     lookUp.mockRestore();
   }

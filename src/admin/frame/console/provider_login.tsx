@@ -97,16 +97,12 @@ export function createProviderLogin(
     const person = refuseStep(c) ?? (await provider.finish(new URL(c.req.url).searchParams, state));
     if (isRefusal(person)) return person;
     const by = loginOf(c, options);
-    const { role } = person;
-    if (role === undefined) {
+    const { access } = person;
+    if (access.role === undefined) {
       await endSessionsOf(database, person, by);
-      const groups = provider.groups.join(", ");
-      return refuse(
-        "NOT_ALLOWED",
-        `${provider.name} has you in none of the groups that may log in: ${groups}`,
-      );
+      return refuse("NOT_ALLOWED", `${provider.name} ${access.why}`);
     }
-    const session = await loginIdentity(database, { ...person, role }, by);
+    const session = await loginIdentity(database, { ...person, role: access.role }, by);
     if (isRefusal(session)) return session;
     await startSession(c, options, { ...session, replaced });
     return {
