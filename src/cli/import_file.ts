@@ -5,6 +5,7 @@
 import { resolve } from "node:path";
 import { openNamedFile, readChunks } from "../base/read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
+import { redactKeys } from "../base/secrets/mod.ts";
 import { parseCsvLine } from "../base/text/mod.ts";
 import {
   IMPORT_FIELDS,
@@ -45,13 +46,15 @@ export async function readImportFile(
       if (line.length > MAX_LINE_CHARACTERS) return cannot(`line ${number} is longer than 64 KiB`);
       if (line.trim() === "") continue;
       const isUtf8 = !line.includes("\ufffd");
-      if (parse === undefined && isUtf8 && !line.trimStart().startsWith("{")) {
-        parse = createCsvParser(line, brand);
-        if (parse === undefined) return cannot(`line ${number} ${NO_HEADER}`);
+      if (parse === undefined && !line.trimStart().startsWith("{")) {
+        const columns = isUtf8 ? readHeader(line) : NOT_UTF8;
+        if (isRefusal(columns)) return cannot(`line ${number}: ${columns.sentence}`);
+        parse = createCsvParser(columns, brand);
         continue;
       }
       parse ??= (text) => parseImportLine(text, brand);
       const key = isUtf8 ? parse(line) : NOT_UTF8;
+      if (key === undefined) continue;
       if (!isRefusal(key)) keys.push({ key, line: number });
       else if (++wrongLines <= MAX_NAMED) wrong.push(`line ${number}: ${key.sentence}`);
     }
@@ -63,24 +66,61 @@ export async function readImportFile(
   return keys.length === 0 ? cannot(`${path} holds no keys`) : keys;
 }
 
-type LineParser = (line: string) => ImportedKey | Refusal;
+/** Reads a line; undefined for one without a key. */
+type LineParser = (line: string) => ImportedKey | Refusal | undefined;
 
-const NOT_UTF8 = refuse("INVALID_REQUEST", "it is not UTF-8");
-const NO_HEADER =
-  "is neither a JSON object nor the first line of CSV, which names the fields, such as api_key,email,tier: see " +
-  "`claviger guide keys`";
+const wrongLine = (why: string) => refuse("INVALID_REQUEST", why);
+const NOT_UTF8 = wrongLine("it is not UTF-8");
+const COLUMNS = `the columns of CSV are ${IMPORT_FIELDS.join(", ")}`;
+const NO_HEADER = wrongLine(
+  `it is neither a JSON object nor the first line of CSV, which names the fields, such as api_key,email,tier: ${COLUMNS}`,
+);
 
-/** Creates the parser of the lines below the one with the names; undefined if that line has other names, or one twice. */
-function createCsvParser(header: string, brand: Brand): LineParser | undefined {
-  const names = parseCsvLine(header.trim()) ?? [];
-  if (new Set(names).size < names.length || !names.every((name) => IMPORT_FIELDS.includes(name)))
-    return undefined;
+/** Reads the first line of CSV, which names the columns. An empty name is that of a column without values. */
+function readHeader(line: string): string[] | Refusal {
+  const isColumn = (name: string) => IMPORT_FIELDS.includes(name);
+  const other = [";", "\t", "|"].find((each) => line.split(each).some((name) => isColumn(unquote(name))));
+  const names = parseCsvLine(line.trim());
+  if (names === undefined || !names.some(isColumn)) {
+    if (other === undefined) return NO_HEADER;
+    return wrongLine(
+      `it is separated by ${other === "\t" ? "tabs" : other} and not by commas: save the file with commas`,
+    );
+  }
+  const given = names.filter((name) => name !== "");
+  const unknown = given.filter((name) => !isColumn(name));
+  // A name can be any text, even a key.
+  const shown = unknown.map((name) => (/^[\w .-]{1,30}$/.test(name) ? redactKeys(name) : "[another text]"));
+  if (unknown.length > 0)
+    return wrongLine(`it has the unknown column ${shown.slice(0, 5).join(", ")}: ${COLUMNS}`);
+  const twice = given.find((name, index) => given.indexOf(name) < index);
+  return twice === undefined ? names : wrongLine(`it has the column ${twice} twice`);
+}
+
+function unquote(cell: string): string {
+  return cell.trim().replace(/^"(.*)"$/, "$1");
+}
+
+/** Creates the parser of the lines below the one with the names. */
+function createCsvParser(names: readonly string[], brand: Brand): LineParser {
+  let isOpen = false;
   return (line) => {
+    const isUneven = line.split('"').length % 2 === 0;
+    if (isUneven) {
+      isOpen = !isOpen;
+      // The line that ends the cell was refused with the one that begins it.
+      return isOpen
+        ? wrongLine("a quotation mark is open at its end: no cell can have a line break")
+        : undefined;
+    }
     const cells = parseCsvLine(line.replace(/\r$/, ""));
+    if (cells?.every((cell) => cell === "")) return undefined;
     if (cells?.length !== names.length)
-      return refuse("INVALID_REQUEST", `it is not CSV with ${names.length} cells, as the first line`);
+      return wrongLine(`it is not CSV with ${names.length} cells, as the first line`);
     const fields = names.map((name, index) => [name, toValue(name, cells[index] ?? "")]);
-    return parseImportFields(Object.fromEntries(fields.filter(([, value]) => value !== "")), brand);
+    const given = fields.filter(([, value]) => value !== "");
+    if (given.some(([name]) => name === "")) return wrongLine("it has a value in a column without a name");
+    return parseImportFields(Object.fromEntries(given), brand);
   };
 }
 

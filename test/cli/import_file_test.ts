@@ -53,11 +53,32 @@ ${OTHER},bo@example.org,,,free,,,,,
   });
 
   test.each([
-    ["email,email\n", "line 1 is neither a JSON object nor the first line of CSV"],
-    [`${KEY}\n`, "line 1 is neither a JSON object nor the first line of CSV"],
+    ["email,email\n", "line 1: it has the column email twice"],
+    [`${KEY}\n`, "line 1: it is neither a JSON object nor the first line of CSV"],
+    [
+      `${KEY},ada@example.org,free\n`,
+      "such as api_key,email,tier: the columns of CSV are api_key, sha256, mode, ",
+    ],
+    [
+      "\napi_key,email,tier,phone,fax\n",
+      "line 2: it has the unknown column phone, fax: the columns of CSV are api_key",
+    ],
+    [
+      `api_key,email,${KEY},x\u001b[2J\n`,
+      "line 1: it has the unknown column [another text], [another text]: ",
+    ],
+    [`api_key,email,${KEY.slice(0, 20)}\n`, "line 1: it has the unknown column [key]: "],
+    ["api_key;email;tier\n", "line 1: it is separated by ; and not by commas"],
+    ['"api_key";"email";"tier"\r\n', "line 1: it is separated by ; and not by commas"],
+    ["api_key\temail\ttier\n", "line 1: it is separated by tabs and not by commas"],
+    ["api_key,n\ufffdme\n", "line 1: it is not UTF-8"],
+    [`api_key,email,tier,\n${KEY},a@b.c,free,x\n`, "line 2: it has a value in a column without a name"],
     ["email,tier\nada@example.org\n", "line 2: it is not CSV with 2 cells, as the first line"],
-    ['email,tier\n"ada@example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
-    ['email,tier\nada"@example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
+    [
+      'email,tier\n"ada@example.org,free\n',
+      "line 2: a quotation mark is open at its end: no cell can have a line break",
+    ],
+    ['email,tier\nada"@"example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
     [`api_key,email,tier,used\n${KEY},a@b.c,free,1e3\n`, "line 2: used must be a whole number"],
     [
       `api_key,email,tier,max_machines\n${KEY},a@b.c,free,0\n`,
@@ -73,6 +94,20 @@ ${OTHER},bo@example.org,,,free,,,,,
     const sentence = await read(text);
     expect(sentence).toContain(why);
     expect(sentence).not.toContain(KEY.slice(9));
+  });
+
+  test("reads no key from a line of empty cells, and none from columns without a name", async () => {
+    const text = `api_key,email,tier,,\r\n,,,,\r\n${KEY},ada@example.org,free,,\r\n"",,,,\r\n,,\r\n`;
+    expect(await read(text)).toMatchObject([{ key: { email: "ada@example.org" }, line: 3 }]);
+  });
+
+  test("names a cell with a line break once, and the wrong lines behind it", async () => {
+    const cell = `${KEY},ada@example.org,"Ada\nLovelace",free`;
+    const text = `api_key,email,name,tier\n${cell}\n${cell}\n${KEY},bo@example.org,Bo,gold\n`;
+    const open = "a quotation mark is open at its end: no cell can have a line break";
+    expect(await read(text)).toStartWith(
+      `Cannot import keys: line 2: ${open}; line 4: ${open}; line 6: tier must be`,
+    );
   });
 
   test("names the first twenty wrong lines and counts the others", async () => {
