@@ -27,11 +27,25 @@ interface CsvForm<Row, Column extends string> {
   readonly toCells: (row: Row) => Readonly<Record<Column, string | number | null>>;
 }
 
+/**
+ * An apostrophe makes text of a cell that a spreadsheet would take for a formula. Some spreadsheets skip blanks and controls
+ * before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
+ */
+const BEGINS_FORMULA = /^[\s\p{C}=+\-@\u2212]/u;
+/** The same for a text behind a semicolon, a tab or a line break, where a spreadsheet can be told to begin a cell. */
+const BEGINS_FORMULA_BEHIND = /^[\s\p{C}"]*[=+\-@\u2212]/u;
+
+function defuse(part: string): string {
+  return BEGINS_FORMULA_BEHIND.test(part.normalize("NFKC")) ? `'${part}` : part;
+}
+
 function toCell(value: string | number): string {
   if (typeof value === "number") return String(value);
-  // An apostrophe makes text of a cell that a spreadsheet would take for a formula. Some spreadsheets skip blanks and
-  // controls before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
-  const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
+  const [first = "", ...others] = value.split(/(?<=[;\t\r\n])/);
+  const text = [
+    BEGINS_FORMULA.test(first.normalize("NFKC")) ? `'${first}` : first,
+    ...others.map(defuse),
+  ].join("");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
