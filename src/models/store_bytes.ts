@@ -19,6 +19,7 @@ export const NO_ROOM = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot store the file: the disk of the service has no room for it; free some space, or move the data folder",
 );
+const EMPTY = refuse("INVALID_REQUEST", "Cannot store the file: it is empty");
 const TOO_LARGE = refuse(
   "INVALID_REQUEST",
   "Cannot store the file: it is larger than the cache from which it is served; raise CLAVIGER_MODELS_CACHE_GB",
@@ -73,7 +74,7 @@ export async function storeBytes(
   const { bavail, bsize } = await statfs(folder);
   if (neededBytes !== undefined && bavail * bsize < neededBytes + LEAST_FREE_BYTES) return NO_ROOM;
   const kept = await keepFile(folder, chunks, options, async (stored, path) => {
-    const refusal = await check(stored);
+    const refusal = (await check(stored)) ?? (stored.sizeBytes === 0 ? EMPTY : undefined);
     if (refusal !== undefined || bucket === undefined) return refusal;
     // The size of standard input is not known before.
     if (stored.sizeBytes > cacheBytes) return TOO_LARGE;

@@ -74,9 +74,10 @@ describe("storeFile()", () => {
     expect(hash("sha256", readFileSync(pathOf(SHA256)))).toBe(SHA256);
   });
 
-  test("stores an empty file", async () => {
+  test("refuses an empty file, and stores nothing", async () => {
     truncateSync(source, 0);
-    expect(await store()).toEqual({ sha256: hash("sha256", ""), sizeBytes: 0 });
+    expect(sentenceOf(await store())).toBe("Cannot store the file: it is empty");
+    expect(filesInStore()).toEqual([]);
   });
 
   test("reports its progress up to the last byte", async () => {
