@@ -23,6 +23,9 @@ describe("parseEmail()", () => {
     ["a@b", "a@b"],
     ["o'neil@sub-domain.example.co.uk", "o'neil@sub-domain.example.co.uk"],
     [`${"a".repeat(64)}@example.org`, `${"a".repeat(64)}@example.org`],
+    ["user@bücher.example", "user@xn--bcher-kva.example"],
+    ["User@Mail.B\u0075\u0308cher.Example", "user@mail.xn--bcher-kva.example"],
+    ["user@日本.example", "user@xn--wgv71a.example"],
   ];
 
   test.each(good)("parseEmail() reads %s", (text, email) => {
@@ -43,7 +46,14 @@ describe("parseEmail()", () => {
     " ada@example.org",
     "ada@example.org\n",
     "ada lovelace@example.org",
-    "ada@exämple.org",
+    "adä@example.org",
+    "adä@exämple.org",
+    "ada@exämple.org.",
+    "ada@exämple..org",
+    "ada@exämple.org/",
+    "ada@exämple.org:25",
+    "ada@ex\u00e4mple.org\u200b",
+    "ada@ex%61mple.\u00f6rg",
     "ada@example.org\u0000",
     `${"a".repeat(65)}@example.org`,
     `a@${"b".repeat(253)}`,
@@ -54,6 +64,9 @@ describe("parseEmail()", () => {
   test("parseEmail() does not turn similar letters into another account's address", () => {
     // U+212A, the kelvin sign, becomes k in lower case.
     expect(parseEmail("\u212aelvin@example.org")).toBeUndefined();
+    expect(parseEmail("ada@\u212aelvin.example.org")).toBeUndefined();
+    // A Cyrillic letter in place of a Latin one makes another domain.
+    expect(parseEmail("ada@ex\u0430mple.org")).toStartWith("ada@xn--");
   });
 });
 
