@@ -1,6 +1,6 @@
 /** The options and arguments that many commands share. */
 import { REASON_TEXT } from "../audit/mod.ts";
-import { idRule } from "../base/ids.ts";
+import { idForm, idRule } from "../base/ids.ts";
 import type { ParsingRule } from "../base/rule.ts";
 import { lineOf } from "../database/mod.ts";
 import { type SettingName, settingOf } from "../installation/config/mod.ts";
@@ -34,7 +34,12 @@ export const CONFIRMATION = {
 };
 
 /** The argument of a command about one key; its value is the key's UUID. */
-export const KEY_ID = { id: required("the key's id", idRule("key")) };
+export const KEY_ID = {
+  id: required("the key's id", {
+    ...idRule("key"),
+    expects: `${idForm("key")}; \`claviger keys list --search TEXT\` finds it, such as by the last 4 characters of the key`,
+  }),
+};
 
 /** The argument of a command about one account. */
 export const ACCOUNT_NAME = { account: required("the account's id or e-mail", ACCOUNT) };

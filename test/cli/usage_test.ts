@@ -133,6 +133,7 @@ const wrong: [what: string, args: string[], error: string][] = [
     "It must be a day such as 2027-01-31, or an ISO 8601 timestamp",
   ],
   ["a bad key id", ["keys", "show", "usr_1"], "It must be key_ and 32 hexadecimal digits"],
+  ["the end of a key", ["keys", "show", "0d2e"], "digits; `claviger keys list --search TEXT` finds it"],
   ["no file", ["keys", "import"], "missing required argument 'file'"],
   ["no places", ["keys", "machines", `key_${"0".repeat(32)}`], "give --max-machines or --seat-minutes"],
   ["no change", ["accounts", "update", "ada@example.org"], "give --name or --organization"],
