@@ -55,12 +55,8 @@ export {
   renewedByYear,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
-export {
-  HINT_DIGITS,
-  parseKeyParts,
-  selectKeysOfExternalId,
-  selectNamedKeys,
-} from "./named_keys.ts";
+export { selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
+export { HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
 export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,

@@ -4,39 +4,9 @@
  */
 
 import { parseId } from "../base/ids.ts";
-import { KEY_DIGITS } from "../base/secrets/mod.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import { type KeyParts, parseKeyParts } from "./parse_key_parts.ts";
 import type { Search } from "./search_accounts.ts";
-
-/** How many digits of the start and of the end of a key its hint has. */
-export const HINT_DIGITS = 4;
-
-/** A prefix, the first digits, and the last digits behind three dots. Each of them can be missing. */
-const PART_OF_KEY = new RegExp(
-  `^(?:[a-z0-9]{1,32}_(live|test)_)?([0-9a-f]{${HINT_DIGITS},${KEY_DIGITS}})?` +
-    `(?:(…|\\.\\.\\.)([0-9a-f]{${HINT_DIGITS},${KEY_DIGITS - HINT_DIGITS}})?)?$`,
-  "i",
-);
-
-/** The digits of a key that a text gives. */
-interface KeyParts {
-  readonly mode?: string | undefined;
-  readonly start?: string | undefined;
-  readonly end?: string | undefined;
-  /** True for four to eight digits alone, which can be the start or the end. */
-  readonly isEither?: true;
-}
-
-/** Returns the parts of a key that a text gives; undefined if it gives none. */
-export function parseKeyParts(text: string): KeyParts | undefined {
-  const [, mode, digits, dots, last] = PART_OF_KEY.exec(text.toLowerCase()) ?? [];
-  const start = digits?.slice(0, HINT_DIGITS);
-  const end = last?.slice(-HINT_DIGITS);
-  if (start === undefined) return end === undefined ? undefined : { mode, end };
-  if (mode === undefined && dots === undefined && digits && digits.length <= 2 * HINT_DIGITS)
-    return { start, end: digits.slice(-HINT_DIGITS), isEither: true };
-  return { mode, start, end: digits?.length === KEY_DIGITS ? digits.slice(-HINT_DIGITS) : end };
-}
 
 /** Selects the ids of the keys that a search names. */
 export function selectNamedKeys(sql: Sql, { text, licenseUuids }: Search): Fragment {

@@ -4,6 +4,7 @@ import type { Rule } from "../base/rule.ts";
 import { KEY_LIKE_DIGITS, redactKeys } from "../base/secrets/mod.ts";
 import { type Database, lineOf, type Sql } from "../database/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
+import { findKeyPart } from "./parse_key_parts.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
 export interface Search {
@@ -49,7 +50,7 @@ export const SEARCH_TEXT: Rule<string> = {
 /** Says what a search finds. */
 export const SEARCHED =
   "words of e-mail, name or organization, or their beginnings; the start or the end of a key, such as svc_live_ab12 or " +
-  "…6442; the id of a key, a license or an account; an external id or its beginning, such as order 47 for ORDER-4711";
+  "…6442, also in a sentence; the id of a key, a license or an account; an external id or its beginning, such as order 47 for ORDER-4711";
 
 /**
  * Searches for the accounts and the keys that a text means. Each word must be the beginning of a word in the e-mail, name
@@ -72,9 +73,13 @@ export async function searchAccounts(database: Database, given: string): Promise
   };
 }
 
-/** Returns the text that is searched for, without blanks and quotes around it; `ending in 6442` becomes `…6442`. */
+/**
+ * Returns the text that is searched for, without blanks and quotes around it; `ending in 6442` becomes `…6442`. Of a sentence
+ * that has a key, or its start or end, only that is searched.
+ */
 export function toSearched(given: string): string {
-  return given.replace(AROUND, "").replace(/^end(ing|s) (in|with) (?=[0-9a-f]+$)/i, "\u2026");
+  const text = given.replace(AROUND, "").replace(/^end(ing|s) (in|with) (?=[0-9a-f]+$)/i, "\u2026");
+  return findKeyPart(text) ?? text;
 }
 
 async function findByWords(database: Database, text: string): Promise<string[]> {

@@ -66,6 +66,13 @@ describe("POST /search", () => {
         toHint(ada.apiKey),
       ].map((text): [string, string] => [text, `/keys/${ada.id}`]),
       [`\u201c\u2026${end}\u201d`, `/keys/${ada.id}`],
+      ...[
+        `my key ${toHint(ada.apiKey)} does not work`,
+        `My key is svc_live_\u2026${end}. Why?`,
+        `it is svc_live_${start}\u2026, and it fails`,
+        `SVC_KEY="svc_live_${start}" fails`,
+        `(\u2026${toHint(ada.apiKey).slice(-4)})`,
+      ].map((text): [string, string] => [text, `/keys/${ada.id}`]),
       [`\u00bb${ada.id}\u00ab`, `/keys/${ada.id}`],
       ["\u201eada@example.org\u201c", `/accounts/${ada.userId}`],
       ["lovelace", `/accounts/${ada.userId}`],
