@@ -11,4 +11,10 @@ export {
   openSecrets,
 } from "./installation.ts";
 export { isSealed, proveSecret } from "./prove_secret.ts";
-export { findServing, leaveServingNote, type ServingAt, type ServingNote } from "./serving_note.ts";
+export {
+  findPublicUrl,
+  findServing,
+  leaveServingNote,
+  type ServingAt,
+  type ServingNote,
+} from "./serving_note.ts";

@@ -22,6 +22,8 @@ const note = v.object({
   ),
   /** The listener for operators, if there is one. */
   admin: v.optional(address),
+  /** The address that a demo gives to clients, because none is set. */
+  demoUrl: v.optional(v.string()),
   pid: integer,
   startedAt: v.string(),
 });
@@ -58,6 +60,17 @@ export function findServing(dataDir: string): ServingAt | undefined {
   if (left === undefined) return undefined;
   const { pid, startedAt, ...at } = left;
   return startOf(pid) === startedAt ? at : undefined;
+}
+
+/** Finds the address under which clients reach the service: the one that is set, or that of a running demo. */
+export function findPublicUrl({
+  publicUrl,
+  dataDir,
+}: {
+  readonly publicUrl: string | undefined;
+  readonly dataDir: string;
+}): string | undefined {
+  return publicUrl ?? findServing(dataDir)?.demoUrl;
 }
 
 function pathIn(dataDir: string): string {

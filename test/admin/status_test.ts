@@ -34,11 +34,16 @@ describe("GET /status", () => {
       const { body } = await examined.call("GET", "/status", { token: await examined.token() });
       expect(body.findings.map(({ name }: { name: string }) => name)).toEqual([
         ...["disk", "database", "connection", "durability", "writes", "database clock", "schema"],
-        ...["model files", "rate limits", "backup"],
+        ...["model files", "public address", "rate limits", "backup"],
       ]);
-      expect(body.findings.slice(-4)).toEqual([
+      expect(body.findings.slice(-5)).toEqual([
         { name: "schema", state: "ok", message: expect.stringContaining("as this program needs it") },
         { name: "model files", state: "ok", message: "none are hosted here" },
+        {
+          name: "public address",
+          state: "ok",
+          message: "none, and none is needed: no model files are hosted here",
+        },
         { name: "rate limits", state: "ok", message: "no second process serves" },
         {
           name: "backup",

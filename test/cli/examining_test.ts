@@ -330,6 +330,19 @@ describe("claviger doctor", () => {
       state: "ok",
       message: "https://licenses.example.org, as set: not called from here",
     });
+    // A running demo notes the address that it gives to clients.
+    const path = join(line.dataDir, "serving");
+    const note = readFileSync(path, "utf8");
+    const demoUrl = service.url;
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(note), demoUrl }));
+    const other = model.map((word) => (word === "p300_hosted" ? "p300_demo" : word));
+    await line.json(["models", "add", "--file", file, ...other, ...shape]);
+    expect((await doctor()).of("public address")).toMatchObject({
+      state: "ok",
+      message: `${demoUrl}, where the demo listens; for other machines set CLAVIGER_PUBLIC_URL`,
+    });
+    writeFileSync(path, note);
+    await line.json(["models", "retire", "p300_demo", "1"]);
     await line.json(["models", "retire", "p300_hosted", "1"]);
     expect((await doctor()).of("public address")).toMatchObject({ state: "ok" });
   });

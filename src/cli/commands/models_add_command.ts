@@ -3,6 +3,7 @@ import { basename, resolve } from "node:path";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
 import type { Config } from "../../installation/config/mod.ts";
+import { findPublicUrl } from "../../installation/mod.ts";
 import { ACCOUNT, TIERS } from "../../licensing/mod.ts";
 import { BucketFailure } from "../../models/bucket/mod.ts";
 import {
@@ -98,7 +99,7 @@ async function addHosted(
   file: string,
 ): Promise<void> {
   const settings = readSettings(invocation, options);
-  if (settings.publicUrl === undefined) {
+  if (findPublicUrl(settings) === undefined) {
     throw new CommandRefused(
       `Cannot add model: ${NO_PUBLIC_URL}, in the settings file that the service also reads`,
     );

@@ -68,12 +68,13 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
   const say = createSay(invocation, config);
   const log = createLog({ format: config.logFormat, clock, write: invocation.err, gathers: true });
   orRefuseStart(await refuseTakenAddress(config, platform));
+  const demoUrl = options.demo && config.publicUrl === undefined ? toReachedAddress(config) : undefined;
   const work = async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
     const service = orRefuseStart(
       await startService({
         config,
-        reachedAt: options.demo ? toReachedAddress(config) : undefined,
+        reachedAt: demoUrl,
         platform,
         clock,
         log,
@@ -86,7 +87,7 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
     );
     let note: ServingNote | undefined;
     try {
-      note = leaveNote(service, { config, log });
+      note = leaveNote(service, { config, demoUrl, log });
       const address = service.url;
       say(`Claviger serves at ${address}`, { url: address });
       say(`Its data is in ${service.place}`, { place: service.place });
@@ -131,7 +132,11 @@ function createSay({ out, clock }: Invocation, { logFormat }: Config): Say {
 /** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
 function leaveNote(
   { host, port, admin }: Service,
-  { config: { dataDir, tls }, log }: { readonly config: Config; readonly log: Log },
+  {
+    config: { dataDir, tls },
+    demoUrl,
+    log,
+  }: { readonly config: Config; readonly demoUrl: string | undefined; readonly log: Log },
 ): ServingNote | undefined {
   try {
     return leaveServingNote(dataDir, {
@@ -139,6 +144,7 @@ function leaveNote(
       port,
       tls,
       admin: admin && { host: admin.host, port: admin.port },
+      demoUrl,
     });
   } catch (error) {
     log.warn("Cannot write the file serving, which says where the service listens", {

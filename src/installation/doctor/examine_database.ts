@@ -9,7 +9,7 @@ import { listSigningKeys, openSigningKey } from "../../licensing/signed_licenses
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { isTooWide, listTokens } from "../../operators/mod.ts";
 import { findLastBackup } from "../backup/mod.ts";
-import { openSecrets } from "../mod.ts";
+import { findPublicUrl, openSecrets } from "../mod.ts";
 import { APP_REMEDY, examineDisk } from "./examine_host.ts";
 import { modelFilesCheck } from "./examine_model_files.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
@@ -51,7 +51,7 @@ export async function examineDatabase(
     { name: "installer token", examine: examineToken },
     { name: "tokens", examine: examineTokens },
     modelFilesCheck,
-    { name: "public address", examine: examinePublicUrl },
+    publicUrlCheck,
     rateLimitsCheck,
     backupCheck,
     ...more,
@@ -60,7 +60,7 @@ export async function examineDatabase(
 }
 
 /**
- * Examines the disk, the database server, the schema, the model files, the rate limits and the last backup. The running
+ * Examines the disk, the database server, the schema, the model files, the public address, the rate limits and the last backup. The running
  * service can do this without further rights, and without requests to other hosts but that of the bucket.
  */
 export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
@@ -70,7 +70,7 @@ export async function examineBriefly(context: ServerContext): Promise<Finding[]>
   return [
     ...disk,
     ...server,
-    ...(await examine(context, [modelFilesCheck, rateLimitsCheck, backupCheck], found)),
+    ...(await examine(context, [modelFilesCheck, publicUrlCheck, rateLimitsCheck, backupCheck], found)),
   ];
 }
 
@@ -147,21 +147,26 @@ async function examineToken({ database, config, clock, app = "ok" }: DatabaseCon
 }
 
 /** Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. */
-async function examinePublicUrl({ database, config }: DatabaseContext): Promise<CheckResult> {
-  const { publicUrl } = config;
-  if (publicUrl !== undefined) return ok(`${publicUrl}, as set: not called from here`);
-  const unseen = skipUnseen(config);
-  if (unseen !== undefined) return unseen;
-  const [row] = await database.query<{ hosted: number }>(
-    (sql) => sql`select count(distinct file) as hosted from model_versions where retired_at is null`,
-  );
-  return row?.hosted
-    ? warn(
-        `none is set: clients get no address to download the hosted model files from (${row.hosted} so far)`,
-        "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
-      )
-    : ok("none, and none is needed: no model files are hosted here");
-}
+const publicUrlCheck: Check<Pick<ServerContext, "database" | "config">> = {
+  name: "public address",
+  async examine({ database, config }) {
+    if (config.publicUrl !== undefined) return ok(`${config.publicUrl}, as set: not called from here`);
+    const demoUrl = findPublicUrl(config);
+    if (demoUrl !== undefined)
+      return ok(`${demoUrl}, where the demo listens; for other machines set CLAVIGER_PUBLIC_URL`);
+    const unseen = skipUnseen(config);
+    if (unseen !== undefined) return unseen;
+    const [row] = await database.query<{ hosted: number }>(
+      (sql) => sql`select count(distinct file) as hosted from model_versions where retired_at is null`,
+    );
+    return row?.hosted
+      ? warn(
+          `none is set: clients get no address to download the hosted model files from (${row.hosted} so far)`,
+          "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
+        )
+      : ok("none, and none is needed: no model files are hosted here");
+  },
+};
 
 /** Examines how the serving processes count the requests of a key: each for itself, or together in the database. */
 const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
