@@ -162,6 +162,21 @@ describe("POST /search", () => {
     );
   });
 
+  test("shows the keys that a word of a sentence could end, if nothing was found", async () => {
+    const end = ada.apiKey.slice(-4);
+    await admin.database.query(
+      (sql) => sql`update keys set hint = 'svc_live_…0d2e', id = id where id = ${uuidOf(order)}::uuid`,
+    );
+    const { text } = await search("my key 0d2e does not work");
+    expect([groupsOf(text), text.includes(order.id), text.includes(ada.id)]).toEqual([
+      ["Keys with the same end"],
+      true,
+      false,
+    ]);
+    for (const q of ["my key face is dead", `${end.replace(/./g, "z")} or 12345 fails`])
+      expect([q, groupsOf((await search(q)).text)]).toEqual([q, []]);
+  });
+
   test("shows at most ten results of a group, the named ones first, with a link to all of them", async () => {
     for (let n = 0; n < 12; n++)
       await admin.issue({ email: `crowd${n}@example.org`, organization: "Ab17 AG" });
