@@ -90,6 +90,9 @@ export function printTable(invocation: Invocation, rows: readonly Fields[]): voi
   else createTable(invocation)(rows);
 }
 
+/** A number as people write it: `335,524`. */
+const COUNT = /^\d{1,3}(,\d{3})*$/;
+
 /**
  * Returns a function that prints rows as the next part of a table. The first part decides how columns are aligned and,
  * unless a later part needs more, how wide they are.
@@ -100,7 +103,7 @@ function createTable({ out, columns: most = Number.POSITIVE_INFINITY }: Invocati
     const isFirst = shapes.size === 0;
     const columns = Object.keys(rows[0] ?? {}).map((name) => {
       const cells = rows.map((row) => toText(row[name]));
-      const isNumeric = rows.every((row) => typeof row[name] === "number");
+      const isNumeric = rows.every((row) => typeof row[name] === "number" || COUNT.test(`${row[name]}`));
       const shape = shapes.get(name) ?? { isNumeric, width: name.length };
       shapes.set(name, shape);
       shape.width = cells.reduce((widest, cell) => Math.max(widest, cell.length), shape.width);

@@ -1,4 +1,4 @@
-import { DAY_AS_END, END, endOfDay, NEVER_EXPIRES, PAST_EXPIRY } from "../base/calendar.ts";
+import { DAY_AS_END, DAY_MS, END, endOfDay, NEVER_EXPIRES, PAST_EXPIRY } from "../base/calendar.ts";
 import { newUuid } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Rule, wholeNumber } from "../base/rule.ts";
@@ -44,6 +44,15 @@ export function renewedByYear(expiresAt: Date, now: Date): Date {
   const then = oneYearAfter(from);
   if (then.getUTCMonth() !== from.getUTCMonth()) then.setUTCDate(0);
   return new Date(Math.min(then.getTime(), NEVER_EXPIRES.getTime()));
+}
+
+/** Returns the expiry of a license that is renewed by so many days, counted as in {@linkcode renewedByYear}. */
+export function renewedByDays(
+  expiresAt: Date,
+  { days, now }: { readonly days: number; readonly now: Date },
+): Date {
+  const from = Math.max(expiresAt.getTime(), now.getTime() - (now.getTime() % 1_000));
+  return new Date(Math.min(from + days * DAY_MS, NEVER_EXPIRES.getTime()));
 }
 
 /** Returns the latest expiry that a restricted token may give: the end of the day in a year, because it may send the day. */

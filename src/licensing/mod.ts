@@ -52,6 +52,7 @@ export {
   nameFor,
   oneYearAfter,
   refusePastExpiry,
+  renewedByDays,
   renewedByYear,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";

@@ -176,13 +176,33 @@ describe("claviger keys list, show and find", () => {
     expect(await line.json(["keys", "list", ...ALL_ROWS])).toContainEqual(shown);
 
     for (const args of [
-      ["keys", "list", ...ALL_ROWS],
+      ["keys", "list", "--wide", ...ALL_ROWS],
       ["keys", "show", issued.id],
     ]) {
       const { status, out } = await line.here(args);
       expect({ status, leaks: out.includes(issued.api_key) }).toEqual({ status: 0, leaks: false });
       expect(out).toContain(hint);
     }
+  });
+});
+
+describe("claviger keys list", () => {
+  const columns = async (...more: string[]) => {
+    const { out } = await line.here(["keys", "list", "--limit", "1", ...more], { columns: 80 });
+    return out.split("\n");
+  };
+
+  test("shows a row on one line of 80 columns, and with --wide all columns", async () => {
+    const { id } = await line.json(["keys", "issue", "--email", "lines@example.org", "--tier", "research"]);
+    const of = ["--account", "lines@example.org"];
+    expect(await columns(...of)).toEqual([
+      expect.stringMatching(/^ID +EMAIL +EXPIRES +STATE$/),
+      expect.stringMatching(new RegExp(`^${id}  lines@example.org  \\d{4}-\\d\\d-\\d\\d  active$`)),
+      "",
+    ]);
+    const wide = (await line.here(["keys", "list", "--wide", ...of])).out;
+    expect(wide).toMatch(/^ID +KEY +EMAIL +TIER +MODE +USED +LIMIT +EXPIRES AT +LAST USED +STATE\n/);
+    expect(wide).toContain("  research  live     0  50,000  ");
   });
 });
 
@@ -385,6 +405,20 @@ describe("claviger keys import", () => {
     expect((await validate(first.api_key)).body).toMatchObject({ license_type: "commercial" });
     const refused = { status: 429, body: { code: "QUOTA_EXCEEDED" } };
     expect(await validate(second.api_key)).toMatchObject(refused);
+  });
+
+  test("--dry-run refuses in the same cases, and imports nothing", async () => {
+    const rows = lines(2, "rehearsed");
+    const dry = ["keys", "import", "--dry-run", file("dry.jsonl", rows)];
+    expect(await line.here(dry)).toEqual({ status: 0, out: "Would import 2 keys\n", err: "" });
+    expect(await line.json(dry)).toEqual({ imported: 2, dry_run: true });
+    expect((await validate(rows[0]!.api_key)).status).toBe(401);
+    expect(await line.json(["accounts", "list", "--search", "rehearsed"])).toEqual([]);
+    await line.json(["keys", "import", file("real.jsonl", rows)]);
+    const again = ["keys", "import", "--dry-run", file("again.jsonl", [...lines(1, "other"), rows[1]!])];
+    expect(refusalOf(await line.here(again))).toStartWith(
+      "Cannot import keys: line 2 holds a key that is known",
+    );
   });
 
   test("reads standard input for -", async () => {

@@ -4,7 +4,14 @@ import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/base/calendar.ts";
 import { toHint } from "../../src/licensing/keys/mod.ts";
 import { until } from "../support/until.ts";
-import { createCommandLine, createIssuer, type Issued, type RunOptions, refusalOf } from "./command_line.ts";
+import {
+  createCommandLine,
+  createIssuer,
+  type Issued,
+  type RunOptions,
+  refusalOf,
+  usageErrorOf,
+} from "./command_line.ts";
 import { useServing } from "./use_command_line.ts";
 
 const { line, service } = useServing([], {
@@ -129,6 +136,23 @@ describe("claviger keys renew", () => {
     expect((await validate(key.api_key)).body.code).toBe("KEY_EXPIRED");
     await line.json(["keys", "renew", key.id, "--expires-at", "2099-01-01"]);
     await expectSoon(key.api_key, { status: 200, expires_at: "2099-01-01T23:59:59Z" });
+  });
+
+  test("--days counts from the present expiry, or from now if that has passed, and changes no license without an end", async () => {
+    const key = await issue("--expires-at", "2099-01-01");
+    const renew = (id: string) => line.json(["keys", "renew", id, "--days", "30"]);
+    expect(await renew(key.id)).toMatchObject({ expires_at: "2099-01-31T23:59:59Z", changed: true });
+    expect(await renew(key.id)).toMatchObject({ expires_at: "2099-03-02T23:59:59Z" });
+    const { key: past } = await expired();
+    const beganMs = Date.now();
+    const { expires_at: until } = await renew(past.id);
+    expect(Math.abs(Date.parse(until) - beganMs - 30 * 86_400_000)).toBeLessThan(60_000);
+    await line.json(["keys", "renew", key.id, "--expires-at", "never"]);
+    expect(await renew(key.id)).toMatchObject({ changed: false });
+    for (const args of [[], ["--days", "30", "--expires-at", "never"]])
+      expect(usageErrorOf(await line.here(["keys", "renew", key.id, ...args]))).toStartWith(
+        "give either --expires-at or --days",
+      );
   });
 
   test("reports for a replaced key the state of the license, and the key that has it now", async () => {

@@ -49,6 +49,15 @@ test("printTable() continues rows on further lines on a narrow terminal, except 
   );
 });
 
+test("printTable() aligns numbers at the right, also those that people write", () => {
+  const { invocation, seen } = createTestInvocation("/", {});
+  printTable(invocation, [
+    { id: "a", used: "335,524", version: "1.0" },
+    { id: "b", used: "7", version: "1.10" },
+  ]);
+  expect(seen.out).toBe("ID     USED  VERSION\na   335,524  1.0\nb         7  1.10\n");
+});
+
 test("printTable() breaks a text that is wider than the terminal between words", () => {
   const { invocation, seen } = createTestInvocation("/", { columns: 30 });
   const long = "x".repeat(40);

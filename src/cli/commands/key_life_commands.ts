@@ -1,7 +1,7 @@
 /** `claviger keys …`: the commands that change an issued key, and usage. */
 import { MONTH, monthOf, SPAN, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
-import type { ParsingRule } from "../../base/rule.ts";
+import { type ParsingRule, wholeNumber } from "../../base/rule.ts";
 import {
   findKey,
   replaceKey,
@@ -22,6 +22,7 @@ import {
   renderBefore,
   renderEffects,
   renderPlaces,
+  renewedByDays,
   SEAT_MINUTES,
   TEXT_RULES,
   TIERS,
@@ -32,6 +33,9 @@ import { demandKey } from "../find_named.ts";
 import { KEY_ID, REASON, SHORTEN } from "../options.ts";
 import { option, required } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
+
+/** Ten years. */
+const RENEWAL_DAYS = wholeNumber(1, 3_650);
 
 export const ONCE = "The key is shown only once: store it now";
 
@@ -57,11 +61,28 @@ const renew = databaseCommand({
   arguments: KEY_ID,
   options: {
     ...REASON,
-    expiresAt: required("the new expiry: its last day, a time in ISO 8601, or never", EXPIRY, { as: "time" }),
+    expiresAt: option("the new expiry: its last day, a time in ISO 8601, or never", EXPIRY, { as: "time" }),
+    days: option(
+      "instead: so many days after the present expiry, or after now if it has passed",
+      RENEWAL_DAYS,
+      {
+        as: "n",
+      },
+    ),
     ...SHORTEN,
   },
-  run: ({ id, expiresAt, shorten }, call) =>
-    change(call, id, { what: "expiry", change: { expiresAt }, shorten }),
+  check: ({ expiresAt, days }) =>
+    (expiresAt === undefined) === (days === undefined) ? "give either --expires-at or --days" : undefined,
+  async run({ id, days, shorten, ...given }, call) {
+    const expiresAt =
+      days === undefined
+        ? given.expiresAt
+        : renewedByDays((await demandKey(call, id, "renew license")).licenseExpiresAt, {
+            days,
+            now: call.now,
+          });
+    await change(call, id, { what: "expiry", change: { expiresAt }, shorten });
+  },
 });
 
 const tier = databaseCommand({

@@ -1,7 +1,7 @@
 /** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
-import { monthOf, toTimestamp } from "../../base/calendar.ts";
+import { monthOf, toDay, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
-import { counted } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { openSession } from "../../database/mod.ts";
 import {
   findKey,
@@ -43,7 +43,7 @@ import { demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
 import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
-import { anyText, option, required } from "../parameter.ts";
+import { anyText, flag, option, required } from "../parameter.ts";
 import { showProgress } from "../progress_bar.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
@@ -100,8 +100,11 @@ const importing = command({
       anyText,
     ),
   },
-  options: JSON_OPTIONS,
-  async run({ file, ...place }, { invocation, print }) {
+  options: {
+    ...JSON_OPTIONS,
+    dryRun: flag("check the file against the keys that exist, and import nothing"),
+  },
+  async run({ file, dryRun, ...place }, { invocation, print }) {
     const config = readSettings(invocation, place, { inputFile: file });
     const keys = orRefuse(await readImportFile(invocation, file, config.brand));
     await withDatabase(invocation, { config }, async ({ address, actor, now, stopIfInterrupted }) => {
@@ -110,6 +113,7 @@ const importing = command({
         await importKeys(session, keys, {
           actor,
           now,
+          isDryRun: dryRun,
           usageCte: (sql) => importedUsageCte(sql, monthOf(now.getTime())),
           onProgress: (done) => {
             stopIfInterrupted();
@@ -117,7 +121,8 @@ const importing = command({
           },
         }),
       );
-      print.line(`Imported ${counted(imported, "key")}`, { imported });
+      if (dryRun) print.line(`Would import ${counted(imported, "key")}`, { imported, dry_run: true });
+      else print.line(`Imported ${counted(imported, "key")}`, { imported });
     });
   },
 });
@@ -127,6 +132,7 @@ const list = databaseCommand({
   description: "list the keys that meet every condition, by default oldest first",
   options: {
     ...listOptions("key"),
+    wide: flag("show all columns"),
     ...conditionOptions(KEY_CONDITIONS),
   },
   async run(values, call) {
@@ -144,24 +150,34 @@ const list = databaseCommand({
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
       positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),
-      toCells: toTableRow,
+      toCells: values.wide ? toWideRow : toRow,
       toJson: renderKey,
     });
   },
 });
 
-function toTableRow(key: KeySummary) {
+/** A row for a terminal of 80 columns. The state is last, because it can be long. */
+function toRow(key: KeySummary) {
+  return {
+    id: key.id,
+    email: key.email,
+    expires: toDay(key.expiresAt),
+    state: renderObstacles(key) || key.state,
+  };
+}
+
+function toWideRow(key: KeySummary) {
   return {
     id: key.id,
     key: key.hint,
     email: key.email,
     tier: key.tier,
     mode: key.mode,
-    state: renderObstacles(key) || key.state,
-    used: key.used,
-    limit: key.monthlyLimit ?? "unlimited",
+    used: renderCount(key.used),
+    limit: key.monthlyLimit === null ? "unlimited" : renderCount(key.monthlyLimit),
     "expires at": key.expiresAt,
     "last used": key.lastUsedAt,
+    state: renderObstacles(key) || key.state,
   };
 }
 

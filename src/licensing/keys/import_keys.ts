@@ -121,6 +121,8 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
 }
 
 interface ImportOptions extends By {
+  /** True refuses in the same cases, and imports nothing. */
+  readonly isDryRun?: boolean;
   /**
    * Returns the CTE that writes the month's use from a relation `line` with `license_id` and `used`: another room
    * owns that table.
@@ -129,6 +131,8 @@ interface ImportOptions extends By {
   /** Called after each chunk with the number of imported lines. */
   readonly onProgress?: (done: number) => void;
 }
+
+const DRY_RUN = new Error("A dry run is undone");
 
 /** The number of rows in one statement: large enough to be fast, small enough to show progress. */
 const CHUNK_SIZE = 5_000;
@@ -149,8 +153,11 @@ export async function importKeys(
         await insertChunk(sql, chunk, options);
         options.onProgress?.(from + chunk.length);
       }
+      // Only the database knows which keys exist, so a dry run inserts all lines, too, and undoes it.
+      if (options.isDryRun) throw DRY_RUN;
     });
   } catch (error) {
+    if (error === DRY_RUN) return { imported: lines.length };
     const unique = constraintOf(error);
     if (unique === "key_has_license")
       return refuse("CONFLICT", `Cannot import keys: a line names an account, but ${ERASING}`);
