@@ -85,6 +85,30 @@ describe("On a phone", () => {
     });
   });
 
+  test.each([320, 390])("no word of a panel is broken at %d px, but in an e-mail", async (width) => {
+    await admin.visitAs("admin", { path: "/overview", script: false }, async (page) => {
+      await page.setViewportSize({ ...PHONE, width });
+      const panel = page.locator(".small", { has: page.getByRole("heading", { name: "Quota runs out" }) });
+      expect(await panel.locator("tbody tr").count()).toBeGreaterThan(0);
+      const broken = await page.evaluate(`[...document.querySelectorAll(".small td")].flatMap((cell) => {
+        const words = [];
+        const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+          const node = texts.currentNode;
+          if (node.parentElement.closest("bdi")) continue;
+          for (const { 0: word, index } of node.data.matchAll(/[^\\s-]+/g)) {
+            const range = document.createRange();
+            range.setStart(node, index);
+            range.setEnd(node, index + word.length);
+            if (range.getClientRects().length > 1) words.push(word);
+          }
+        }
+        return words;
+      })`);
+      expect(broken).toEqual([]);
+    });
+  });
+
   test("the columns by which the keys sort are links above the cards", async () => {
     await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
       await page.setViewportSize(PHONE);

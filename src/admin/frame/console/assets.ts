@@ -27,6 +27,7 @@ import frame from "./style/frame.css" with { type: "text" };
 import manyStyle from "./style/many.css" with { type: "text" };
 import names from "./style/names.css" with { type: "text" };
 import panels from "./style/panels.css" with { type: "text" };
+import print from "./style/print.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
@@ -55,7 +56,20 @@ interface Asset {
 }
 
 const files = new Map<string, Asset>();
-const STYLES = [base, frame, controls, actions, tables, names, charts, activity, audit, panels, manyStyle];
+const STYLES = [
+  base,
+  frame,
+  controls,
+  actions,
+  tables,
+  names,
+  charts,
+  activity,
+  audit,
+  panels,
+  manyStyle,
+  print,
+];
 export const stylePath = add("style.css", STYLES.map(withoutComments).join(""), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),

@@ -1,0 +1,35 @@
+/** The pages of the console on paper. */
+import { beforeAll, expect, test } from "bun:test";
+import { useForAll } from "../support/use.ts";
+import { startConsole } from "./support/console.ts";
+
+/** The width of A4 without its margins. */
+const PAPER = { width: 718, height: 1_000 };
+const PRESSED = "button, .button, input, select, summary, nav, .skip-link";
+
+const admin = useForAll(() => startConsole());
+beforeAll(async () => {
+  for (const name of ["Ada", "Grace of the Department with a Long Name"])
+    await admin.issue({ email: `${name.toLowerCase().replaceAll(" ", "-")}@example.org`, name });
+});
+
+for (const path of ["/overview", "/usage", "/keys", "/accounts", "/audit"])
+  test(`${path} has nothing to press, and its tables stay tables within the paper`, async () => {
+    await admin.visitAs("admin", { path, script: false }, async (page) => {
+      await page.setViewportSize(PAPER);
+      const shown = (selector: string) =>
+        page.evaluate<string[]>(
+          `[...document.querySelectorAll(${JSON.stringify(selector)})]
+             .filter((each) => each.checkVisibility()).map((each) => each.outerHTML.slice(0, 100))`,
+        );
+      expect((await shown(PRESSED)).length).toBeGreaterThan(5);
+      await page.emulateMedia({ media: "print" });
+      // The numbers of a chart stay folded below their summary.
+      expect(await shown(PRESSED.replace("summary", "summary:not(.numbers > *)"))).toEqual([]);
+      const cards = await page.evaluate(
+        '[...document.querySelectorAll("tbody tr")].filter((row) => getComputedStyle(row).display !== "table-row").length',
+      );
+      expect(cards).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(PAPER.width);
+    });
+  });
