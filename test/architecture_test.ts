@@ -114,7 +114,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "models/bucket": [],
   "models/repository_token": ["audit", ...GROUND],
   operators: ["licensing", "licensing/keys", "audit", ...GROUND],
-  "operators/identity": ["operators"],
+  "operators/identity": ["operators", "base/secrets", "base/text"],
   usage: ["licensing", "base/text", ...GROUND],
   "usage/activity": GROUND,
   "usage/figures": ["licensing", "licensing/keys", "licensing/machines", ...GROUND],

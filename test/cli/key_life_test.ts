@@ -45,7 +45,7 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
 /** Keys that expire by the machine's clock while other tests run, one for each test of an expired key. */
 const expiring: { readonly key: Issued; readonly expiresAt: Date }[] = [];
 beforeAll(async () => {
-  for (let count = 0; count < 3; count++) {
+  for (let count = 0; count < 4; count++) {
     const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
     expiring.push({ key: await issue("--expires-at", expiresAt.toISOString()), expiresAt });
   }
