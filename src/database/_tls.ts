@@ -2,6 +2,7 @@
 // Imported as a whole: an older Node lacks `getCACertificates`, and must still start to say which Node is needed.
 import * as nodeTls from "node:tls";
 import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../base/read_regular_file.ts";
+import { toDriverUrl } from "./database_parameters.ts";
 import { parseDatabaseTls } from "./database_tls.ts";
 import type { DatabaseUrl } from "./database_url.ts";
 
@@ -10,10 +11,7 @@ const UNVERIFIED = { plain: false, opportunistic: "prefer", unverified: "require
 
 /** Returns the driver's options. Throws for parameters that the check of the setting refuses before. */
 export function tlsOf(url: DatabaseUrl) {
-  // Without `sslrootcert`: the driver would send that parameter to the server as a setting.
-  const cleaned = new URL(url.first);
-  cleaned.searchParams.delete("sslrootcert");
-  const { href } = cleaned;
+  const href = toDriverUrl(url);
   const tls = parseDatabaseTls(url);
   if (typeof tls === "string") throw new Error(`Cannot use the address of the database: ${tls}`);
   const { protection, rootCertFile } = tls;

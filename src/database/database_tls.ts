@@ -1,8 +1,9 @@
 /**
- * Reads `sslmode` and `sslrootcert` of `DATABASE_URL`, which protect the connection to an external database. The
+ * Reads `sslmode`, `sslrootcert` and `channel_binding` of `DATABASE_URL`, which protect the connection to an external database. The
  * names are libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html). Without `sslmode` the connection is not
  * encrypted.
  */
+import { refuseParameters } from "./database_parameters.ts";
 import type { DatabaseUrl } from "./database_url.ts";
 
 /**
@@ -31,7 +32,10 @@ const MODES: Readonly<Record<string, Protection>> = {
  * that file the system's certificates are trusted. Returns a text with the reason if the parameters cannot be used; it
  * repeats no value.
  */
-export function parseDatabaseTls({ first: { searchParams: query } }: DatabaseUrl) {
+export function parseDatabaseTls(url: DatabaseUrl) {
+  const wrong = refuseParameters(url);
+  if (wrong !== undefined) return wrong;
+  const query = url.first.searchParams;
   const rootCert = query.get("sslrootcert") ?? undefined;
   const mode =
     query.get("sslmode") ?? query.get("ssl") ?? (rootCert === "system" ? "verify-full" : "disable");
@@ -39,6 +43,9 @@ export function parseDatabaseTls({ first: { searchParams: query } }: DatabaseUrl
   if (protection === undefined) {
     return "its sslmode must be one of disable, allow, prefer, require, verify-ca and verify-full";
   }
+  // The driver has no channel binding. A verified certificate protects from the same attacks.
+  if (query.get("channel_binding") === "require" && protection !== "verified")
+    return "its channel_binding=require needs sslmode=verify-full";
   if (rootCert === undefined) return { protection, rootCertFile: undefined };
   if (protection !== "verified") return "its sslrootcert needs sslmode=verify-full";
   if (rootCert === "system") return { protection, rootCertFile: undefined };

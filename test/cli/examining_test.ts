@@ -39,7 +39,7 @@ describe("claviger config check", () => {
     const env = {
       CLAVIGER_HOST: "0.0.0.0",
       CLAVIGER_SECRET: SECRET,
-      DATABASE_URL: "postgres://me:hidden1@db,two:5433/c?password=hidden2",
+      DATABASE_URL: "postgres://me:hidden1@db,two:5433/c?application_name=shop",
     };
     const { status, out } = await line.run(["config", "check", "--env-file", file, "--json"], { env });
     expect(status).toBe(0);
@@ -50,7 +50,7 @@ describe("claviger config check", () => {
     expect(of("CLAVIGER_BRAND")).toMatchObject({ value: "svc", source: "default" });
     expect(of("CLAVIGER_SECRET")).toMatchObject({ value: "********" });
     expect(of("DATABASE_URL")).toMatchObject({
-      value: "postgres://me:********@db,two:5433/c?password=********",
+      value: "postgres://me:********@db,two:5433/c?application_name=shop",
     });
     expect(out).not.toMatch(/hidden|9f86d0/);
   });
@@ -96,9 +96,22 @@ describe("claviger config check", () => {
       expect(ended.out).toMatch(new RegExp(`\n${name} +environment +\\S+\n`));
   });
 
-  test("shows no password of a wrong address", async () => {
+  test("refuses an address of another program with the same sentence as migrate and serve", async () => {
+    const env = { DATABASE_URL: "postgres://me@db/c?schema=public", CLAVIGER_SECRET: SECRET };
+    const sentences = [["config", "check"], ["migrate"], ["serve"]].map(
+      async (args) => (await line.run([...args, "--env-file", "/dev/null"], { env })).err,
+    );
+    expect(new Set(await Promise.all(sentences))).toEqual(
+      new Set([
+        "claviger: Cannot use DATABASE_URL: Claviger does not support its parameter schema: remove it; " +
+          "a setting of the server goes into options=, such as options=-c%20jit%3Doff; it is set in the environment\n",
+      ]),
+    );
+  });
+
+  test.each(["[/c", "db/c?password=hidden4"])("shows no password of the wrong address at %s", async (at) => {
     const env = {
-      DATABASE_URL: "postgres://me:hidden1@[/c",
+      DATABASE_URL: `postgres://me:hidden1@${at}`,
       CLAVIGER_GITHUB_URL: "https://me:hidden2@api.example.org",
       CLAVIGER_PUBLIC_URL: "https://licenses.example.org/?token=hidden3",
     };

@@ -280,7 +280,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       says: "does not exist (3D000)",
       ends: () => start({ ...own(), DATABASE_URL: url.replace(/[^/]+$/, "no_such_database") }),
     },
-    ...["options=--jit", "options=-c%20no_such_setting%3D1", "jit=maybe"].map((parameter) => ({
+    ...["options=--jit", "options=-c%20no_such_setting%3D1", "options=-c%20jit%3Dmaybe"].map((parameter) => ({
       says: "; check the parameters in DATABASE_URL, such as options=",
       ends: () => start({ ...own(), DATABASE_URL: `${url}?${parameter}` }),
     })),

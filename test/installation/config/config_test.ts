@@ -388,7 +388,13 @@ describe("readConfig() and the TLS of DATABASE_URL", () => {
     const file = fileWith("-----BEGIN CERTIFICATE-----\n");
     const verified = ["sslmode=verify-full", "sslmode=verify-ca", "sslrootcert=system", "ssl=true"];
     const right = [...verified, "sslmode=disable", "sslmode=prefer", "sslmode=require", "application_name=x"];
-    for (const query of [...right, `sslmode=verify-full&sslrootcert=${file}`]) {
+    const copied = [
+      "sslmode=verify-full&channel_binding=require",
+      "sslmode=require&channel_binding=prefer&gssencmode=disable&sslsni=1&ssl_min_protocol_version=TLSv1.2",
+      "target_session_attrs=read-write&connect_timeout=10&keepalives=1&keepalives_idle=30&load_balance_hosts=disable",
+      "options=-c%20jit%3Doff&client_encoding=UTF8",
+    ];
+    for (const query of [...right, ...copied, `sslmode=verify-full&sslrootcert=${file}`]) {
       expect(read(using(query)).databaseUrl).toEndWith(query);
     }
   });
@@ -397,6 +403,15 @@ describe("readConfig() and the TLS of DATABASE_URL", () => {
     const cases: [query: string, why: string][] = [
       ["sslmode=verify_full", "its sslmode must be one of disable, allow, prefer, require, verify-ca and"],
       ["sslmode=", "its sslmode must be one of"],
+      ["sslmode=require&channel_binding=require", "its channel_binding=require needs sslmode=verify-full"],
+      ["gssencmode=require", "Claviger does not support the value of its parameter gssencmode: remove it"],
+      ["sslcert=/client.crt", "Claviger does not support its parameter sslcert: remove it"],
+      ["schema=public", "Claviger does not support its parameter schema: remove it; a setting of the server"],
+      ["pgbouncer=true", "Claviger does not support its parameter pgbouncer: remove it"],
+      ["password=hidden", "Claviger does not support its parameter password: remove it"],
+      ["statement_timeout=0", "goes into options=, such as options=-c%20jit%3Doff"],
+      ["__proto__=hidden", "Claviger does not support its parameter __proto__: remove it"],
+      ["hidden%20hidden=1", "Claviger does not support one of its parameters: remove it"],
       ["sslmode=constructor", "its sslmode must be one of"],
       ["sslmode=require&sslrootcert=/ca.pem", "its sslrootcert needs sslmode=verify-full"],
       ["sslrootcert=/ca.pem", "its sslrootcert needs sslmode=verify-full"],
@@ -471,8 +486,8 @@ describe("readConfig() and the settings file", () => {
   });
 
   test("keeps later equals signs and quotes inside a value", () => {
-    const envFile = fileWith(`DATABASE_URL=postgres://u@db/c?a=b'c'\n`);
-    expect(read({ envFile }).databaseUrl).toBe("postgres://u@db/c?a=b'c'");
+    const envFile = fileWith(`DATABASE_URL=postgres://u@db/c?options=b'c'\n`);
+    expect(read({ envFile }).databaseUrl).toBe("postgres://u@db/c?options=b'c'");
   });
 
   test("refuses a named file that does not exist, is a folder, or is too large", () => {
