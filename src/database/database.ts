@@ -93,6 +93,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
   const servers = serversOf(address);
+  const isInside = !("url" in address);
   const poolOptions = {
     servers,
     maxConnections,
@@ -142,7 +143,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
               resolve(rows as never);
             },
             (error) => {
-              const failure = toDatabaseError(error);
+              const failure = toDatabaseError(error, { isInside });
               if (mayResend(failure, server) && !isSettled && !closed) return send();
               settle();
               reject(failure);
@@ -162,7 +163,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
           settle();
           deadlinesMissed++;
           replacePool(used);
-          reject(new DatabaseUnavailable("deadline"));
+          reject(new DatabaseUnavailable("deadline", { isInside }));
         }, deadlineMs);
       });
     },

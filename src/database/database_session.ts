@@ -32,19 +32,23 @@ export function openSession(
   lost.catch(() => {});
   let isConnecting = false;
   const servers = serversOf(address);
+  const isInside = !("url" in address);
   const pool = openPool(address, {
     servers,
     maxConnections: 1,
     statementTimeoutMs,
     onLost() {
       if (isConnecting) return;
-      lose(new DatabaseUnavailable("CONNECTION_CLOSED"));
+      lose(new DatabaseUnavailable("CONNECTION_CLOSED", { isInside }));
       void pool.destroy();
     },
   });
 
   async function connect() {
-    const timer = setTimeout(() => lose(new DatabaseUnavailable("CONNECT_TIMEOUT")), connectDeadlineMs);
+    const timer = setTimeout(
+      () => lose(new DatabaseUnavailable("CONNECT_TIMEOUT", { isInside })),
+      connectDeadlineMs,
+    );
     isConnecting = true;
     try {
       await Promise.race([findPrimary(), lost]);
@@ -62,7 +66,7 @@ export function openSession(
         await pool.sql`select`;
         return;
       } catch (error) {
-        const failure = toDatabaseError(error);
+        const failure = toDatabaseError(error, { isInside });
         if (!(failure instanceof DatabaseUnavailable) || !wasNotSent(failure)) throw failure;
         servers.moveOn(server);
         if (tries >= servers.count && failure.code !== "CONNECT_TIMEOUT") throw failure;
@@ -86,7 +90,7 @@ export function openSession(
         return result;
       } catch (error) {
         await Promise.race([pool.sql`rollback`, lost]).catch(() => {});
-        throw toDatabaseError(error);
+        throw toDatabaseError(error, { isInside });
       }
     },
     close: () => pool.destroy(),

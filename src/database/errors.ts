@@ -7,6 +7,10 @@
 import postgres from "postgres";
 import { codeOf } from "../base/system_error.ts";
 
+interface UnavailableOptions extends ErrorOptions {
+  readonly isInside?: boolean;
+}
+
 /**
  * The database did not answer in time or could not be reached. The statement may have taken effect.
  */
@@ -14,10 +18,13 @@ export class DatabaseUnavailable extends Error {
   override readonly name = "DatabaseUnavailable";
   /** A SQLSTATE, or a code of the driver or the system, such as `57P01` or `ECONNREFUSED`. */
   readonly code: string;
+  /** Whether it is the PostgreSQL inside. */
+  readonly isInside: boolean;
 
-  constructor(code: string, options?: ErrorOptions) {
+  constructor(code: string, { isInside = false, ...options }: UnavailableOptions = {}) {
     super(`The database does not answer: ${code}`, options);
     this.code = code;
+    this.isInside = isInside;
   }
 }
 
@@ -98,14 +105,14 @@ const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58)/;
 const OUR_MISTAKE = /^(UNDEFINED_VALUE|NOT_TAGGED_CALL|MAX_PARAMETERS_EXCEEDED|ERR_INVALID_)/;
 
 /** Returns a {@linkcode DatabaseUnavailable} if the error means that; otherwise the error unchanged. */
-export function toDatabaseError(error: unknown): unknown {
+export function toDatabaseError(error: unknown, { isInside }: { readonly isInside: boolean }): unknown {
   if (error instanceof postgres.PostgresError) {
     return UNAVAILABLE.test(error.code) || isDamageCode(error.code)
-      ? new DatabaseUnavailable(error.code, { cause: error })
+      ? new DatabaseUnavailable(error.code, { cause: error, isInside })
       : error;
   }
   const code = codeOf(error);
   return code === undefined || OUR_MISTAKE.test(code)
     ? error
-    : new DatabaseUnavailable(code, { cause: error });
+    : new DatabaseUnavailable(code, { cause: error, isInside });
 }

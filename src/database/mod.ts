@@ -26,6 +26,7 @@ export {
   isStopped,
   refusedWrite,
 } from "./errors.ts";
+export { explainFailure, renderFailureCause } from "./explain_failure.ts";
 export { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 export {
   checkSchema,

@@ -1,4 +1,7 @@
-/** Starts the service on a PostgreSQL that refuses it, for each reason that an administrator can give it. */
+/**
+ * Starts the service on a PostgreSQL that refuses it, for each reason that an administrator can give it, and examines it
+ * with `doctor`.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +9,7 @@ import { cleanUp, holdSession, makeDataFolder, query, start } from "../database/
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
-import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
+import { type CommandLine, createCommandLine, type Ended, readFindings } from "./command_line.ts";
 
 const RULES = `
 local all claviger trust
@@ -47,11 +50,13 @@ afterAll(async () => {
   line.remove();
 });
 
-async function serve(login: string, database: string, { address } = proxy): Promise<Ended> {
+function envOf(login: string, database: string, { address } = proxy) {
   const url = `postgres://${login}@${new URL(address.url).host}/${database}`;
-  return await line.run(["serve", "--env-file", "/dev/null", "--port", "0", "--data-dir", line.dataDir], {
-    env: { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET },
-  });
+  return { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET };
+}
+
+async function serve(login: string, database: string, way = proxy): Promise<Ended> {
+  return await line.here(["serve", "--port", "0"], { env: envOf(login, database, way) });
 }
 
 describe("claviger serve on a PostgreSQL that refuses it", () => {
@@ -81,6 +86,51 @@ describe("claviger serve on a PostgreSQL that refuses it", () => {
     expect(ended).toEqual({ status, out: "", err: expect.stringContaining(`(${says}); `) });
     expect(ended.err).toContain(remedy);
     expect(ended.err).not.toContain("right@");
+  });
+
+  // The others are let in, and refused later.
+  const atLogin = cases.filter(([, , database]) => database !== "readable" && database !== "unwritable");
+  test.each(atLogin)("because of %s gets the same sentence from doctor once", async (_, login, database) => {
+    const { err } = await serve(login, database);
+    const examined = readFindings(await line.here(["doctor", "--json"], { env: envOf(login, database) }));
+    const failed = examined.findings.filter(({ state }) => state === "fail");
+    expect(failed.map(({ message }) => `claviger: ${message}\n`)).toEqual([err]);
+    for (const name of ["connection", "writes", "schema", "secret", "backup", "keys"]) {
+      expect(examined.of(name)).toEqual({ name, state: "skip", message: "not examined: see database above" });
+    }
+  });
+
+  test("without tables is told so by doctor once", async () => {
+    const examined = readFindings(
+      await line.here(["doctor", "--json"], { env: envOf("poor:right", "readable") }),
+    );
+    expect(examined.of("schema")).toMatchObject({ state: "fail", remedy: "`claviger migrate`" });
+    for (const name of ["secret", "backup", "keys"])
+      expect(examined.of(name)).toEqual({ name, state: "skip", message: "not examined: see schema above" });
+  });
+
+  test("while it runs finds the same words in its log", async () => {
+    const folder = makeDataFolder();
+    const server = await start(folder);
+    await query(server.address, "create role shop login superuser password 'right'");
+    writeFileSync(join(folder, "postgres/pg_hba.conf"), RULES);
+    await query(server.address, "select pg_reload_conf()");
+    const way = await startFaultyProxy(server.address);
+    const env = { ...envOf("shop:right", "postgres", way), CLAVIGER_LOG_FORMAT: "json" };
+    const service = await line.serve([], { env });
+    await query(server.address, "alter role shop password 'wrong'");
+    await query(
+      server.address,
+      "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'shop'",
+    );
+    const health = async () => (await fetch(`${service.url}/api/health`)).status;
+    await until(async () => (await health()) === 503);
+    const { err } = await service.stop();
+    await way.close();
+    const [said] = err.split("\n").filter((text) => text.includes("requests are refused until it does"));
+    expect(JSON.parse(said ?? "{}").reason).toBe(
+      'password authentication failed for user "shop" (28P01); check the user and the password in DATABASE_URL',
+    );
   });
 
   test("because it stops at this moment ends with 1, and says to wait", async () => {

@@ -8,8 +8,10 @@ import { silentLog } from "../../src/base/log.ts";
 import { tlsOf } from "../../src/database/_tls.ts";
 import { parseDatabaseUrl } from "../../src/database/database_url.ts";
 import { openDatabase } from "../../src/database/mod.ts";
+import { createCommandLine } from "../cli/command_line.ts";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { type OtherPostgres, unpackPackage } from "../support/postgres_programs.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { cleanUp, makeDataFolder, makeFolder, query, start } from "./embedded_test_kit.ts";
 
@@ -130,6 +132,27 @@ describe("sslmode", () => {
     }
     await show(right);
     expect(await connectBy(`?sslmode=verify-full&sslrootcert=${right.certFile}`)).toBe(true);
+  });
+
+  test("serve says what is wrong with the certificate, what to do, and that only a person can repair it", async () => {
+    using line = createCommandLine();
+    const serve = async (query: string) => {
+      const url = `postgres://claviger@${HOST}:5432/postgres?sslmode=verify-full${query}`;
+      const env = { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET };
+      const { status, err } = await line.here(["serve", "--port", "0"], { env });
+      expect(status).toBe(78);
+      return err;
+    };
+    const at = `claviger: Cannot reach the database at ${HOST}:5432/postgres:`;
+    expect(await serve("")).toBe(
+      `${at} no trusted authority signed its certificate; name the authority's certificate with sslrootcert=FILE in DATABASE_URL\n`,
+    );
+    const other = makeCertificate(folder, "other-host", 30, "DNS:db.example.org");
+    await show(other);
+    expect(await serve(`&sslrootcert=${other.certFile}`)).toBe(
+      `${at} its certificate is for another host; name the host of the certificate in DATABASE_URL, or give the server a certificate for this host\n`,
+    );
+    await show(right);
   });
 
   // For an address without a name Node passes `localhost`, and Bun passes the address.

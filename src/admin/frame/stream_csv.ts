@@ -1,7 +1,7 @@
 import { type Actor, isHeld, nameOfActor, type Right } from "../../audit/mod.ts";
 import { InFlight } from "../../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { reasonOf } from "../../base/system_error.ts";
+import { renderFailureCause } from "../../database/mod.ts";
 import type { AdminOptions } from "./options.ts";
 
 /** The most answers at once: each holds rows in memory until its client has received them. */
@@ -84,7 +84,7 @@ export async function streamCsv(
       controller.enqueue(part.value);
       part = await encoded.next().catch((error) => {
         // The status is sent already: the client sees that the connection is closed too early.
-        log.warn("A CSV ended too early", { name, reason: reasonOf(error) });
+        log.warn("A CSV ended too early", { name, reason: renderFailureCause(error) });
         throw error;
       });
     },

@@ -53,7 +53,7 @@ export const getStatus = route("GET /status", "status:read", {
   summary: "Tell what works, what will soon fail, and what is wrong",
   description:
     "A short form of the command `doctor`: the disk, the database server and the schema. The answer is at most 60 " +
-    "seconds old, and makes no request to other hosts. A finding that is not `ok` has a remedy.",
+    "seconds old, and makes no request to other hosts. A finding that is `warn` or `fail` has a remedy.",
   success: {
     schema: v.object({
       ok: described(v.boolean(), "False if a finding is `fail`"),

@@ -7,16 +7,18 @@ import { openDatabase } from "../../database/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../../installation/config/mod.ts";
 import {
   type CheckResult,
+  DAMAGE,
   examineDatabase,
   examineHost,
   type Finding,
-  type FoundDamage,
+  type FoundCauses,
   fail,
   findExposedFile,
   findOtherCopy,
   keysCheck,
   ok,
   skip,
+  skipDatabase,
   warn,
 } from "../../installation/doctor/mod.ts";
 import { findServing } from "../../installation/mod.ts";
@@ -87,7 +89,8 @@ async function examine(
   }
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
-  const found: FoundDamage = {};
+  const found: FoundCauses = new Map();
+  const more = [keysCheck(backups)];
   const oldUnit = examineOldUnit(source);
   const findings: Finding[] = [
     program,
@@ -104,18 +107,20 @@ async function examine(
       const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       const context = { config, clock, address, database, place: where, app };
-      findings.push(...(await examineDatabase(context, [keysCheck(backups)], found)));
+      findings.push(...(await examineDatabase(context, more, found)));
+      const schema = findings.find(({ name }) => name === "schema");
       // Only a hint: what is wrong with the database is said already.
-      if (findings.at(-1)?.name !== "schema" && (await hasDemo(database).catch(() => false)))
+      if (schema?.state === "ok" && (await hasDemo(database).catch(() => false)))
         findings.push({ name: "demo", ...DEMO });
     });
   } catch (error) {
     // Whatever prevents the look at the database, the other findings may say why.
     const remedy = "do what this message says, then run `claviger doctor` again";
-    findings.push({ name: "database", ...fail(renderFailure(error), remedy) });
+    const cause = { name: "database", ...fail(renderFailure(error), remedy) };
+    findings.push(cause, ...skipDatabase(config, { cause: cause.name, more }));
     return { findings, isLost: error instanceof PersonNeeded };
   }
-  return { findings, isLost: found.damage !== undefined && config.databaseUrl === undefined };
+  return { findings, isLost: found.has(DAMAGE) && config.databaseUrl === undefined };
 }
 
 function examineSettings(source: ConfigSource, { unseen, tls }: Config): CheckResult {

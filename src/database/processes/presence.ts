@@ -6,14 +6,13 @@
  */
 import type { Clock } from "../../base/clock.ts";
 import { type Log, silentLog } from "../../base/log.ts";
-import { reasonOf } from "../../base/system_error.ts";
 import { VERSION } from "../../base/version.ts";
 import {
-  causeOf,
   createWriteBehind,
   type Database,
   type DatabaseAddress,
   openDatabase,
+  renderFailureCause,
   type WriteBehind,
 } from "../mod.ts";
 import type { ServingProcess } from "./list_processes.ts";
@@ -47,7 +46,7 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
       if (hasFailed) log.info("It was written again that this process serves the database");
       hasFailed = false;
     } catch (error) {
-      const reason = reasonOf(causeOf(error));
+      const reason = renderFailureCause(error);
       if (!hasFailed && !isStopped) log.warn(FAILED, { reason });
       hasFailed = true;
     }

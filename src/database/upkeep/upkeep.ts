@@ -7,8 +7,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, type Repetition, repeat } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
-import { reasonOf } from "../../base/system_error.ts";
-import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../mod.ts";
+import { type Database, type DatabaseAddress, openDatabase, renderFailureCause } from "../mod.ts";
 import type { TaskContext, UpkeepTask } from "./task.ts";
 
 export type Upkeep = ReturnType<typeof createUpkeep>;
@@ -111,7 +110,7 @@ function watchTask({ name, failed, everyMs }: UpkeepTask, { log, isStopping, run
       } catch (error) {
         if (isStopping()) return everyMs;
         failures++;
-        const reason = reasonOf(causeOf(error));
+        const reason = renderFailureCause(error);
         if (!reasons.has(reason)) log.warn(failed, { task: name, reason });
         reasons.add(reason);
         const pauseMs = Math.min(retryMs, everyMs);

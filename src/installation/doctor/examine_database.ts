@@ -9,20 +9,22 @@ import { listSigningKeys, openSigningKey } from "../../licensing/signed_licenses
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { isTooWide, listTokens } from "../../operators/mod.ts";
 import { findLastBackup } from "../backup/mod.ts";
+import type { Config } from "../config/mod.ts";
 import { findPublicUrl, openSecrets } from "../mod.ts";
 import { APP_REMEDY, examineDisk } from "./examine_host.ts";
 import { modelFilesCheck } from "./examine_model_files.ts";
-import { examineServer, type ServerContext } from "./examine_server.ts";
+import { examineServer, listServerChecks, type ServerContext } from "./examine_server.ts";
 import {
   type Check,
   type CheckResult,
   examine,
   type Finding,
   type FindingState,
-  type FoundDamage,
+  type FoundCauses,
   fail,
   ok,
   requireReadable,
+  skipFor,
   skipUnseen,
   warn,
 } from "./finding.ts";
@@ -35,28 +37,37 @@ export interface DatabaseContext extends ServerContext {
 const SOON_DAYS = 14;
 
 /**
- * Examines the server, the schema and then the content. Without the right schema the content cannot be read, so
- * the findings then end with the schema. `found` gets the name of the check that met damaged data.
+ * Examines the server, the schema and then the content. Without the right schema the content cannot be read, so its
+ * findings are `skip`. `found` gets the causes that were met.
  */
 export async function examineDatabase(
   context: DatabaseContext,
   more: readonly Check<DatabaseContext>[] = [],
-  found: FoundDamage = {},
+  found: FoundCauses = new Map(),
 ): Promise<Finding[]> {
   const server = await examineServer(context, found);
-  if (server.at(-1)?.state === "fail" || server.at(-1)?.state === "skip") return server;
-  const checks = [
-    { name: "secret", examine: examineSecret },
-    { name: "signing keys", examine: examineSigningKeys },
-    { name: "installer token", examine: examineToken },
-    { name: "tokens", examine: examineTokens },
-    modelFilesCheck,
-    publicUrlCheck,
-    rateLimitsCheck,
-    backupCheck,
-    ...more,
-  ];
+  const schema = server.at(-1);
+  const checks = [...CONTENT_CHECKS, ...more];
+  if (schema?.state === "fail") return [...server, ...skipAll(checks, skipFor(schema.name))];
+  // Whatever prevents the look at the schema, prevents the look at the content.
+  if (schema?.state === "skip") return [...server, ...skipAll(checks, schema)];
   return [...server, ...(await examine(context, checks, found))];
+}
+
+/** Returns the findings for a database that cannot be opened, as the check with the name `cause` has found. */
+export function skipDatabase(
+  config: Config,
+  { cause, more }: { readonly cause: string; readonly more: readonly Check<DatabaseContext>[] },
+): Finding[] {
+  const checks = [...listServerChecks(config), ...CONTENT_CHECKS, ...more];
+  return skipAll(
+    checks.filter(({ name }) => name !== cause),
+    skipFor(cause),
+  );
+}
+
+function skipAll(checks: readonly { readonly name: string }[], result: CheckResult): Finding[] {
+  return checks.map(({ name }) => ({ ...result, name }));
 }
 
 /**
@@ -64,7 +75,7 @@ export async function examineDatabase(
  * service can do this without further rights, and without requests to other hosts but that of the bucket.
  */
 export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
-  const found: FoundDamage = {};
+  const found: FoundCauses = new Map();
   const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);
   const server = await examineServer(context, found);
   return [
@@ -219,3 +230,15 @@ const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> =
     return warn(`${taken}${lacks}; ${why}`, BACKUP_REMEDY);
   },
 };
+
+/** The checks of what the database holds. They need the right schema. */
+const CONTENT_CHECKS: readonly Check<DatabaseContext>[] = [
+  { name: "secret", examine: examineSecret },
+  { name: "signing keys", examine: examineSigningKeys },
+  { name: "installer token", examine: examineToken },
+  { name: "tokens", examine: examineTokens },
+  modelFilesCheck,
+  publicUrlCheck,
+  rateLimitsCheck,
+  backupCheck,
+];

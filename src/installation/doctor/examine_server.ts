@@ -18,10 +18,11 @@ import {
 } from "../../database/mod.ts";
 import type { Config } from "../config/mod.ts";
 import {
+  type Check,
   type CheckResult,
   examine,
   type Finding,
-  type FoundDamage,
+  type FoundCauses,
   FREE_SPACE,
   fail,
   ok,
@@ -41,17 +42,21 @@ export interface ServerContext {
 const SLIGHTLY_OFF_MS = 2_000;
 const FAR_OFF_MS = 60_000;
 
-/** Examines the server, and last the schema. */
-export async function examineServer(context: ServerContext, found: FoundDamage = {}): Promise<Finding[]> {
-  const checks = [
+/** Returns the checks of the server; the last one is that of the schema. */
+export function listServerChecks({ databaseUrl }: Config): readonly Check<ServerContext>[] {
+  return [
     { name: "database", examine: examineVersion },
-    ...(context.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
+    ...(databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
     { name: "durability", examine: examineDurability },
     { name: "writes", examine: examineWrites },
     { name: "database clock", examine: examineClocks },
     { name: "schema", examine: examineSchema },
   ];
-  return await examine(context, checks, found);
+}
+
+/** Examines the server, and last the schema. */
+export async function examineServer(context: ServerContext, found?: FoundCauses): Promise<Finding[]> {
+  return await examine(context, listServerChecks(context.config), found);
 }
 
 /**

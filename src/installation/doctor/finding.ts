@@ -1,7 +1,7 @@
 import { readRegularFile } from "../../base/read_regular_file.ts";
 import { hasCode, reasonOf } from "../../base/system_error.ts";
 import { REPLACE_DATA } from "../../database/embedded/mod.ts";
-import { damageOf, refusedWrite } from "../../database/mod.ts";
+import { damageOf, explainFailure, refusedWrite } from "../../database/mod.ts";
 import type { Unseen } from "../config/mod.ts";
 
 /** `skip` means that this user cannot see enough to decide. */
@@ -69,35 +69,36 @@ export function requireReadable(file: string): void {
   }
 }
 
-/** What several runs of {@linkcode examine} have found together. */
-export interface FoundDamage {
-  /** The name of the first check that met damaged data. */
-  damage?: string;
+/** The causes that several runs of {@linkcode examine} have met together, with the first check that met each of them. */
+export type FoundCauses = Map<string, string>;
+
+/** Stands for damaged data in {@linkcode FoundCauses}, whatever the server said about it. */
+export const DAMAGE = "the data is damaged";
+
+/** Returns the finding of a check that cannot be made because of what another check has found. */
+export function skipFor(name: string): CheckResult {
+  return { state: "skip", message: `not examined: see ${name} above` };
 }
 
 /**
- * Runs checks in order. If a check throws, that is its finding, and the next check runs. Damaged data is one finding:
- * further checks that meet it, also those of an earlier run with the same `found`, refer to it.
+ * Runs checks in order. If a check throws, that is its finding, and the next check runs. A cause is one finding: further
+ * checks that meet it, also those of another run with the same `found`, refer to it.
  */
 export async function examine<Context>(
   context: Context,
   checks: readonly Check<Context>[],
-  found: FoundDamage = {},
+  found: FoundCauses = new Map(),
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const { name, examine: look } of checks) {
     try {
       findings.push({ name, ...(await look(context)) });
     } catch (error) {
-      const damage = damageOf(error);
-      const finding =
-        damage === undefined
-          ? explain(error)
-          : found.damage === undefined
-            ? fail(`the data is damaged: ${damage}`, RESTORE)
-            : skip("cannot be checked: the data is damaged", `see ${found.damage} above`);
-      if (damage !== undefined) found.damage ??= name;
-      findings.push({ name, ...finding });
+      const finding = explain(error);
+      const cause = damageOf(error) === undefined ? finding.message : DAMAGE;
+      const first = found.get(cause);
+      findings.push({ name, ...(first === undefined ? finding : skipFor(first)) });
+      if (first === undefined) found.set(cause, name);
     }
   }
   return findings;
@@ -106,8 +107,11 @@ export async function examine<Context>(
 function explain(error: unknown): CheckResult {
   if (hasCode(error, "EACCES"))
     return skip(`cannot be seen by this user: ${reasonOf(error)}`, "let the service's user read it");
+  const damage = damageOf(error);
+  if (damage !== undefined) return fail(`the data is damaged: ${damage}`, RESTORE);
   const refusal = refusedWrite(error);
-  return refusal === undefined
-    ? fail(`cannot be checked: ${reasonOf(error)}`, "remove this cause, then run `claviger doctor` again")
-    : fail(`cannot be checked: ${refusal.message}`, FREE_SPACE);
+  if (refusal !== undefined) return fail(`cannot be checked: ${refusal.message}`, FREE_SPACE);
+  const { why = reasonOf(error), remedy = "remove this cause, then run `claviger doctor` again" } =
+    explainFailure(error) ?? {};
+  return fail(`cannot be checked: ${why}`, remedy);
 }

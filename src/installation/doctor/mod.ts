@@ -6,7 +6,7 @@
  * `examineBriefly` is for the running service.
  */
 export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
-export { type DatabaseContext, examineBriefly, examineDatabase } from "./examine_database.ts";
+export { type DatabaseContext, examineBriefly, examineDatabase, skipDatabase } from "./examine_database.ts";
 export { examineHost } from "./examine_host.ts";
 export { keysCheck } from "./examine_keys.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
@@ -15,8 +15,9 @@ export { findOtherCopy } from "./find_other_copy.ts";
 export {
   type Check,
   type CheckResult,
+  DAMAGE,
   type Finding,
-  type FoundDamage,
+  type FoundCauses,
   fail,
   ok,
   skip,

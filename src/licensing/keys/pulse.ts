@@ -14,8 +14,7 @@
  */
 import { type Clock, type Repetition, repeat } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
-import { reasonOf } from "../../base/system_error.ts";
-import { type Database, DatabaseUnavailable } from "../../database/mod.ts";
+import { type Database, DatabaseUnavailable, renderFailureCause } from "../../database/mod.ts";
 import type { KeyCache } from "./key_cache.ts";
 
 export interface PulseOptions {
@@ -192,7 +191,7 @@ export function createPulse(options: PulseOptions) {
       if (connected && !stopped) {
         outages++;
         log.error("The database does not answer: requests are refused until it does", {
-          reason: reasonOf(error),
+          reason: renderFailureCause(error),
         });
         connected = false;
       }

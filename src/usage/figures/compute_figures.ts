@@ -8,8 +8,7 @@
  */
 import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
-import { reasonOf } from "../../base/system_error.ts";
-import { causeOf, type Database, type DatabaseAddress, openDatabase } from "../../database/mod.ts";
+import { type Database, type DatabaseAddress, openDatabase, renderFailureCause } from "../../database/mod.ts";
 import { STATEMENTS } from "./_figure_statements.ts";
 import { FIGURES, type Figures, readFigures } from "./figures.ts";
 
@@ -54,7 +53,7 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
       latest = await readFigures(own);
       isFailing = false;
     } catch (error) {
-      const reason = reasonOf(causeOf(error));
+      const reason = renderFailureCause(error);
       if (!isStopping && !isFailing)
         log.warn("Could not compute the stored figures: those that were computed last stay", { reason });
       isFailing = true;

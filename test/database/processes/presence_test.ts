@@ -106,7 +106,7 @@ describe("createPresence()", () => {
     const { database } = server;
     await database.query((sql) => sql`alter table processes rename to away`);
     for (let minute = 0; minute < 3; minute++) await presence.flush();
-    expect(lines).toEqual([expect.stringContaining('reason="relation \\"processes\\" does not exist"')]);
+    expect(lines).toEqual([expect.stringContaining('reason="relation \\"processes\\" does not exist')]);
     await database.query((sql) => sql`alter table away rename to processes`);
     for (let minute = 0; minute < 3; minute++) await presence.flush();
     expect(lines.slice(1)).toEqual([expect.stringContaining("written again")]);

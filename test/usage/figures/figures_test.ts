@@ -325,7 +325,7 @@ describe("createFigureComputer()", () => {
       computer.demand();
       await computer.settled();
     }
-    expect(lines).toEqual([expect.stringContaining('reason="relation \\"figure_unused\\" does not exist"')]);
+    expect(lines).toEqual([expect.stringContaining('reason="relation \\"figure_unused\\" does not exist')]);
     expect((await runs())[0]?.took).toBeNumber();
     await count("alter table away rename to figure_unused");
     await computer.stop();
