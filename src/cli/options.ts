@@ -7,12 +7,19 @@ import { type SettingName, settingOf } from "../installation/config/mod.ts";
 import { ACCOUNT } from "../licensing/mod.ts";
 import { flag, option, required, type ValuesOf } from "./parameter.ts";
 
+/**
+ * The path of a file or folder. An empty text is refused: it would stand for the current folder, and it comes from a command in
+ * `"$(…)"` that has found nothing.
+ */
+export const PATH: ParsingRule<string> = {
+  ...lineOf(1, 4_095),
+  expects: "the path of a file or folder; an empty text names none",
+};
+
 /** The options that say where the installation is: every command that opens it has them. */
 export const PLACE_OPTIONS = {
-  dataDir: option("the data folder", lineOf(1, 4_095), { as: "dir" }),
-  envFile: option("read settings from this file instead of /etc/claviger/claviger.env", lineOf(1, 4_095), {
-    as: "file",
-  }),
+  dataDir: option("the data folder", PATH, { as: "dir" }),
+  envFile: option("read settings from this file instead of /etc/claviger/claviger.env", PATH, { as: "file" }),
 };
 
 export type InstallationFlags = ValuesOf<typeof PLACE_OPTIONS>;

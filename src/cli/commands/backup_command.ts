@@ -25,8 +25,8 @@ import { demandSecret } from "../backup_secret.ts";
 import { chooseNewest, isFolderOfBackups } from "../choose_backup.ts";
 import { command } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
-import { JSON_OPTIONS } from "../options.ts";
-import { anyText, flag, option, required, type ValuesOf } from "../parameter.ts";
+import { JSON_OPTIONS, PATH } from "../options.ts";
+import { flag, option, required, type ValuesOf } from "../parameter.ts";
 import { createPrinter, type Printer } from "../print.ts";
 import { reportMissing, withProven } from "../proven_backup.ts";
 import { CommandRefused, DoneInPart, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
@@ -56,7 +56,7 @@ export const backup = command({
   arguments: {
     file: required(
       "the file to write, such as claviger.tar.zst; or the folder, such as backups/, that gets one more backup and keeps the model files of all; - is standard output, and standard input with --verify",
-      anyText,
+      PATH,
     ),
   },
   options: BACKUP_OPTIONS,

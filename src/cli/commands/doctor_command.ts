@@ -27,8 +27,8 @@ import { hasDemo } from "../demo/remove_demo.ts";
 import { renderFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { examineOldUnit } from "../old_unit.ts";
-import { type InstallationFlags, JSON_OPTIONS } from "../options.ts";
-import { anyText, option } from "../parameter.ts";
+import { type InstallationFlags, JSON_OPTIONS, PATH } from "../options.ts";
+import { option } from "../parameter.ts";
 import { paint } from "../print.ts";
 import {
   CommandRefused,
@@ -47,7 +47,7 @@ const OPTIONS = {
   ...JSON_OPTIONS,
   backups: option(
     "the folder of backups in which to look for keys that this database lacks; by default the one of claviger-backup.service",
-    anyText,
+    PATH,
     { as: "folder" },
   ),
 };

@@ -9,8 +9,8 @@ import { askHealth, type HealthAnswer, toHealthUrl } from "../../installation/do
 import { command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
-import { JSON_FLAG } from "../options.ts";
-import { anyText, option, required } from "../parameter.ts";
+import { JSON_FLAG, PATH } from "../options.ts";
+import { option, required } from "../parameter.ts";
 import { CommandRefused } from "../run.ts";
 
 /** A service always answers within 5 s. */
@@ -29,7 +29,7 @@ export const health = command({
     }),
     ca: option(
       "trust the certificates in this file (PEM; - is standard input) instead of the system's",
-      anyText,
+      PATH,
       { as: "file" },
     ),
   },

@@ -42,8 +42,8 @@ import { command, databaseCommand, group } from "../command.ts";
 import { demandKey } from "../find_named.ts";
 import { readImportFile } from "../import_file.ts";
 import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
-import { CONFIRMATION, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
-import { anyText, flag, option, required } from "../parameter.ts";
+import { CONFIRMATION, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
+import { flag, option, required } from "../parameter.ts";
 import { showProgress } from "../progress_bar.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
@@ -97,7 +97,7 @@ const importing = command({
   arguments: {
     file: required(
       "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, max_machines, seat_minutes, used, external_id; - is standard input",
-      anyText,
+      PATH,
     ),
   },
   options: {

@@ -23,8 +23,8 @@ import { type CommandCall, command, databaseCommand, group } from "../command.ts
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { limitOption, printRows } from "../list_options.ts";
-import { type InstallationFlags, JSON_OPTIONS, KEY_ID, REASON } from "../options.ts";
-import { anyText, option, required } from "../parameter.ts";
+import { type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
+import { option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
 
@@ -75,12 +75,12 @@ const exporting = databaseCommand({
 const verify = command({
   name: "verify",
   description: "show what a license says, and whether it is valid now",
-  arguments: { file: required("a license file, or a file with the JWS alone", anyText) },
+  arguments: { file: required("a license file, or a file with the JWS alone", PATH) },
   options: {
     ...JSON_OPTIONS,
     jwks: option(
       "the public keys to trust, a JWK set; without it, the command trusts the keys of this installation",
-      anyText,
+      PATH,
       { as: "file" },
     ),
   },

@@ -25,7 +25,7 @@ import { type CommandCall, command } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
 import { InputRefused, readWholeInput } from "../file_input.ts";
 import { demandAccount } from "../find_named.ts";
-import { JSON_OPTIONS } from "../options.ts";
+import { JSON_OPTIONS, PATH } from "../options.ts";
 import { anyText, option, required, type ValuesOf } from "../parameter.ts";
 import { byteProgress } from "../progress_bar.ts";
 import { renderRefusal } from "../remedies.ts";
@@ -40,13 +40,9 @@ const OPTIONS = {
   nClasses: required("output classes", MODEL_RULES.nClasses, { as: "n" }),
   requiresLicense: required("the lowest tier that sees the model", TIERS, { as: "tier" }),
   paradigm: required("motor_imagery, p300, ssvep, erp or another", MODEL_RULES.paradigm),
-  file: option(
-    "the model's file, - is standard input; the service serves a copy in the data folder",
-    anyText,
-    {
-      as: "path",
-    },
-  ),
+  file: option("the model's file, - is standard input; the service serves a copy in the data folder", PATH, {
+    as: "path",
+  }),
   fileName: option("the name of the file for clients; by default the one of --file", MODEL_RULES.fileName, {
     as: "name",
   }),

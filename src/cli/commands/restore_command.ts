@@ -17,8 +17,8 @@ import {
 import { planSecret } from "../backup_secret.ts";
 import { chooseNewest, isFolderOfBackups, showBackups } from "../choose_backup.ts";
 import { type CommandCall, command } from "../command.ts";
-import { JSON_OPTIONS } from "../options.ts";
-import { anyText, flag, option, type ValuesOf } from "../parameter.ts";
+import { JSON_OPTIONS, PATH } from "../options.ts";
+import { flag, option, type ValuesOf } from "../parameter.ts";
 import { reportMissing, withProven } from "../proven_backup.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 import { findBackupsFolder } from "../unit_settings.ts";
@@ -39,7 +39,7 @@ export const restore = command({
   arguments: {
     file: option(
       "the file that `claviger backup` wrote; - is standard input. A folder of backups is listed; without an argument, the one of claviger-backup.service",
-      anyText,
+      PATH,
     ),
   },
   options: RESTORE_OPTIONS,
