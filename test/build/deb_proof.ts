@@ -190,6 +190,20 @@ describe.skipIf(!makesPackages)("buildDebianPackage()", () => {
     expect([existsSync(data), existsSync(backups)]).toEqual([true, false]);
   });
 
+  test.each(["remove", "purge"])("names the units of the administrator on %s, and keeps them", (action) => {
+    const root = join(folder, `own-units-${action}`);
+    const units = join(root, "etc/systemd/system");
+    mkdirSync(join(units, "claviger.service.d"), { recursive: true });
+    for (const name of ["claviger.service", "claviger@.service", "other.service"])
+      writeFileSync(join(units, name), "");
+    const script = read("DEBIAN/postrm").replaceAll(/(?<=[ "])\/(?=etc|var|run)/g, `${root}/`);
+    const { exitCode, stdout } = Bun.spawnSync(["sh", "-c", script, "sh", action]);
+    const kept = (name: string) =>
+      `claviger: ${join(units, name)} is kept, because you wrote it; run 'systemctl disable ${name}' and remove it\n`;
+    expect([exitCode, stdout.toString()]).toEqual([0, kept("claviger.service") + kept("claviger@.service")]);
+    expect(readdirSync(units)).toHaveLength(4);
+  });
+
   test.skipIf(!isInCi && Bun.which("lintian") === null)("is accepted by lintian", () => {
     const shown = runTool(
       ["lintian", "--allow-root", "--fail-on", "none", "--tag-display-limit", "0", path],
