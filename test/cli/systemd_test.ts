@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { findMissing, warnOfUser } from "../../src/cli/commands/systemd_command.ts";
+import { findMissing, findShared, warnOfUser } from "../../src/cli/commands/systemd_command.ts";
 import { DEFAULT_ENV_FILE, type SettingName } from "../../src/installation/config/mod.ts";
 import { usageErrorOf } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
@@ -207,6 +207,16 @@ describe("claviger systemd", () => {
     expect(lines).toContain("#   systemctl daemon-reload && systemctl enable --now claviger@1 claviger@2");
     for (const own of [["--port", "8443"], ["--admin-listen", "127.0.0.1:8081"], ["--sysusers"]])
       expect(usageErrorOf(await line.run(["systemd", "--template", ...own]))).toContain("--template");
+  });
+
+  test("knows which settings of the shared file only one service of a template can have", () => {
+    const find = (text: string) => findShared(line.write("shared.env", text));
+    expect(find("CLAVIGER_PORT=443\nCLAVIGER_METRICS_LISTEN=127.0.0.1:9464\n")).toEqual([
+      "CLAVIGER_METRICS_LISTEN",
+    ]);
+    expect(find("CLAVIGER_ADMIN_LISTEN=127.0.0.1:8081\n")).toEqual(["CLAVIGER_ADMIN_LISTEN"]);
+    expect(find("CLAVIGER_PORT=443\n")).toEqual([]);
+    expect(findShared("/nonexistent/shared.env")).toEqual([]);
   });
 
   test.each([

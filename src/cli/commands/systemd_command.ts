@@ -118,6 +118,12 @@ export const systemd = command({
         `claviger: The service needs these lines in ${DEFAULT_ENV_FILE}; --settings prints them alone:`,
       );
     for (const each of missing) print.note(`  ${toLine(each)}`);
+    const shared = values.template ? findShared() : [];
+    if (shared.length > 0)
+      print.note(
+        `claviger: Only one service of this host can listen there: move ${shared.join(" and ")} from ${DEFAULT_ENV_FILE} ` +
+          "to the files of the services, such as /etc/claviger/claviger@1.env, each with a port of its own",
+      );
     const warning = warnOfUser(findSystemUser("claviger"));
     if (warning !== undefined) print.note(`claviger: ${warning}`);
   },
@@ -143,6 +149,25 @@ export function findMissing(settings: readonly UnitSetting[], envFile?: string):
     return settings.filter(({ name, value }) => find(name).value !== value);
   } catch {
     return settings;
+  }
+}
+
+/** The listeners that a service may lack. Each service of a template has its own port, or it does not start at all. */
+const OWN_LISTENERS = [
+  "CLAVIGER_METRICS_LISTEN",
+  "CLAVIGER_ADMIN_LISTEN",
+] as const satisfies readonly SettingName[];
+
+/**
+ * Returns the settings of a settings file that only one service of a template can have; none if this user may not read the
+ * file, or if it is wrong.
+ */
+export function findShared(envFile?: string): readonly SettingName[] {
+  try {
+    const find = createLookup({ env: {}, envFile, workingFolder: "/", isRoot: false });
+    return OWN_LISTENERS.filter((name) => find(name).value !== "");
+  } catch {
+    return [];
   }
 }
 
