@@ -31,6 +31,12 @@ export const FILE_REASONS = {
   EACCES: "this user may not read it",
 } as const satisfies Reasons;
 
+/** Why the service cannot read a file that a setting names. */
+export const NAMED_FILE_REASONS = {
+  ...FILE_REASONS,
+  EACCES: "this user may not read it; let the service's user read it (`chgrp claviger FILE; chmod 640 FILE`)",
+} as const satisfies Reasons;
+
 /** Why a server cannot be reached. */
 export const NETWORK_REASONS = {
   ECONNREFUSED: "nothing listens there",

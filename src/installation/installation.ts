@@ -15,6 +15,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { quoteShellWord } from "../base/quote_shell_word.ts";
 import { readRegularFile } from "../base/read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../base/secrets/mod.ts";
@@ -173,7 +174,10 @@ export function findSecret(config: Config): GivenSecret | Refusal | undefined {
     return { text: readRegularFile(source, SECRET_LIMIT_BYTES), source };
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
-    return refuse("INVALID_REQUEST", `Cannot read the secret ${source}: ${reasonOf(error, REASONS)}`);
+    // GNU's chown gives it the owner of the folder, who is the user of the service.
+    const owner = `\`chown --reference=${quoteShellWord(config.dataDir)} ${quoteShellWord(source)}\``;
+    const reasons: Reasons = { ...REASONS, EACCES: `${FILE_REASONS.EACCES}; as root run ${owner}` };
+    return refuse("INVALID_REQUEST", `Cannot read the secret ${source}: ${reasonOf(error, reasons)}`);
   }
 }
 
@@ -181,7 +185,6 @@ const SECRET_LIMIT_BYTES = 64 * 1024;
 
 const REASONS: Reasons = {
   ...FILE_REASONS,
-  EACCES: "this user may not read it",
   EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
 };
 

@@ -1,5 +1,5 @@
 import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../../base/read_regular_file.ts";
-import { FILE_REASONS, reasonOf } from "../../base/system_error.ts";
+import { NAMED_FILE_REASONS, reasonOf } from "../../base/system_error.ts";
 import { BucketFailure } from "./_failure.ts";
 import { ANSWER_LIMIT_BYTES, type BucketRequest, type Connection, send } from "./_send.ts";
 
@@ -36,7 +36,7 @@ export function openBucket({ url, region, credentialsFile, caFile, ...bounds }: 
     try {
       return readRegularFile(path, limitBytes);
     } catch (error) {
-      throw fail(`${path}: ${reasonOf(error, FILE_REASONS)}`);
+      throw fail(`${path}: ${reasonOf(error, NAMED_FILE_REASONS)}`);
     }
   };
   if (credentialsFile === undefined) {

@@ -2,7 +2,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readRegularFile } from "../../base/read_regular_file.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { FILE_REASONS, type Reasons, reasonOf } from "../../base/system_error.ts";
+import { NAMED_FILE_REASONS, type Reasons, reasonOf } from "../../base/system_error.ts";
 
 /** A key of 8,192 bits takes 6.5 KB. */
 const LIMIT_BYTES = 16 * 1024;
@@ -57,10 +57,9 @@ function cannotUse(path: string, why: string): Refusal {
 const NO_FILE = `it must be a file of at most ${LIMIT_BYTES} bytes`;
 
 const REASONS: Reasons = {
-  ...FILE_REASONS,
+  ...NAMED_FILE_REASONS,
   EISDIR: NO_FILE,
   ENOTREG: NO_FILE,
   ENXIO: NO_FILE,
   EFBIG: NO_FILE,
-  EACCES: "this user may not read it; let the service's user read it (`chgrp claviger FILE; chmod 640 FILE`)",
 };

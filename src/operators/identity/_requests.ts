@@ -3,7 +3,7 @@ import type { CustomFetchOptions } from "openid-client";
 import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../../base/read_regular_file.ts";
 import { requestBounded } from "../../base/request_bounded.ts";
 import {
-  FILE_REASONS,
+  NAMED_FILE_REASONS,
   NETWORK_REASONS,
   type Reasons,
   reasonOf,
@@ -42,7 +42,7 @@ export function readFiles({ secretFile, caFile }: ProviderSettings) {
     try {
       return readRegularFile(path, limitBytes).trim();
     } catch (error) {
-      throw fail(`${path}: ${reasonOf(error, FILE_REASONS)}`);
+      throw fail(`${path}: ${reasonOf(error, NAMED_FILE_REASONS)}`);
     }
   };
   if (secretFile === undefined) throw fail("CLAVIGER_OIDC_CLIENT_SECRET_FILE is missing");
