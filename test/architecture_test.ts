@@ -123,7 +123,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "licensing/machines": ["licensing", "audit", ...GROUND],
   "licensing/signed_licenses": ["licensing", "licensing/machines", "audit", ...GROUND],
   audit: GROUND,
-  wire: ["database", "base/rate_limits"],
+  wire: ["database", "base/host", "base/rate_limits"],
   database: ["base/host"],
   "database/processes": ["database"],
   "database/upkeep": ["database"],

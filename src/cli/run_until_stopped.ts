@@ -22,7 +22,7 @@ const STOP_LIMIT_MS = 9_900;
 const FORCE_LIMIT_MS = 1_500;
 const STATUS_INTERVAL_MS = 1_000;
 
-interface Signals {
+export interface Signals {
   /** Resolves with the name of the first signal that stops the service. */
   readonly stopped: Promise<string>;
   /** Called at a SIGHUP; returns false if the signal is to stop the service. */

@@ -13,7 +13,7 @@ import { createFileDirectory, markHost } from "../models/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 import type { Stores } from "./open_stores.ts";
 import type { ServiceOptions } from "./service.ts";
-import type { Parts } from "./start_parts.ts";
+import { LAST_WRITE_MS, type Parts } from "./start_parts.ts";
 import type { StopOrder } from "./stop_order.ts";
 
 /**
@@ -115,6 +115,7 @@ export async function listen(
   const { latency } = parts.requestMetrics;
   await order.start(
     createPresence({ address: stores.installation.address, process: me, latency, clock, log }),
+    LAST_WRITE_MS,
   );
   // The listener for operators may speak http beside a certificate.
   const listeners = admin?.renewTls === undefined ? [listener] : [listener, admin];

@@ -17,8 +17,8 @@ import type { ServiceOptions } from "./service.ts";
 import type { StopOrder } from "./stop_order.ts";
 import { warmUp } from "./warm_up.ts";
 
-/** For how long a stop waits for a last write: of the last use of keys, of activity, and of failed logins. */
-const LAST_WRITE_MS = 1_000;
+/** For how long a stop waits for a last write: of the last use of keys, of activity, of failed logins, and of presence. */
+export const LAST_WRITE_MS = 1_000;
 
 export type Parts = Awaited<ReturnType<typeof startParts>>;
 

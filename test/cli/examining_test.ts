@@ -1,10 +1,12 @@
 /** Tests the commands with which operators examine a service: `config check`, `health` and `doctor`. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { VERSION } from "../../src/base/version.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createExternalDatabase } from "../support/external_database.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
 import {
@@ -245,16 +247,28 @@ describe("claviger doctor", () => {
     using alone = createCommandLine();
     const serviceOf = async (env: Record<string, string>) => (await doctor(env, alone)).of("service");
     const none = `no service runs from ${alone.dataDir}`;
+    const name = readFileSync("/proc/self/comm", "utf8").trim();
+    const inUse = (at: number | string | undefined) =>
+      `port ${at} is in use by ${name} (process ${process.pid})`;
     expect(await serviceOf(port())).toMatchObject({
       state: "warn",
-      message: `${none}; at ${service.url} another installation answers`,
+      message: `${none}; at ${service.url} another installation answers; ${inUse(new URL(service.url).port)}`,
       remedy: expect.stringContaining("--port"),
     });
     expect(await serviceOf({ CLAVIGER_PORT: "1" })).toMatchObject({ state: "warn", message: none });
     expect(await serviceOf({ CLAVIGER_PORT: "0" })).toMatchObject({ state: "warn", message: none });
     await using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
-    const message = `${none}; at http://127.0.0.1:${other.port} another program answers`;
+    const message = `${none}; at http://127.0.0.1:${other.port} another program answers; ${inUse(other.port)}`;
     expect(await serviceOf({ CLAVIGER_PORT: `${other.port}` })).toMatchObject({ state: "warn", message });
+    const silent = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const { port: taken } = silent.address() as { port: number };
+    expect(await serviceOf({ CLAVIGER_PORT: `${taken}` })).toMatchObject({
+      state: "warn",
+      message: `${none}; ${inUse(taken)}`,
+      remedy: expect.stringContaining("with another --port"),
+    });
+    silent.close();
   });
 
   test("ignores the note that an ended service left behind", async () => {
@@ -358,6 +372,16 @@ describe("claviger doctor", () => {
     await line.json(["models", "retire", "p300_demo", "1"]);
     await line.json(["models", "retire", "p300_hosted", "1"]);
     expect((await doctor()).of("public address")).toMatchObject({ state: "ok" });
+  });
+
+  test("knows where clients get the models of a demo that runs", async () => {
+    using demo = createCommandLine({ prepared: true });
+    const port = String(await findFreePort());
+    await using _ = await demo.serve(["--demo", "--port", port]);
+    expect((await doctor({}, demo)).of("public address")).toMatchObject({
+      state: "ok",
+      message: `http://127.0.0.1:${port}, where the demo listens; for other machines set CLAVIGER_PUBLIC_URL`,
+    });
   });
 
   test("prints one line per finding, and the remedy for each fault", async () => {

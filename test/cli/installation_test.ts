@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createExternalDatabase } from "../support/external_database.ts";
@@ -78,6 +78,26 @@ describe("claviger serve in a data folder", () => {
     await expect(fetch(`${service.url}/api/health`)).rejects.toThrow();
   });
 
+  test("is no failure if a signal to every process ends its initdb, too", async () => {
+    using own = createCommandLine();
+    const bin = join(own.folder, "bin");
+    mkdirSync(bin, { mode: 0o755 });
+    const programs = {
+      postgres: "echo 'postgres (PostgreSQL) 18.6'",
+      initdb:
+        "[ \"$1\" = --version ] && exec echo 'initdb (PostgreSQL) 18.6'; echo 'caught signal' >&2; exit 1",
+    };
+    for (const [name, text] of Object.entries(programs))
+      writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    const env = { CLAVIGER_POSTGRES_BIN: bin };
+    const stopped = await own.here(["serve", "--port", "0"], { env, signal: "SIGTERM" });
+    expect(stopped).toMatchObject({ status: 0, out: "" });
+    expect(stopped.err).toMatch(/ info {2}Stopped before the service had started signal=SIGTERM\n$/);
+    // Without a signal to the service it is a failure.
+    const failed = await own.here(["serve", "--port", "0"], { env });
+    expect(failed).toMatchObject({ status: 1, err: expect.stringContaining("caught signal") });
+  });
+
   test("reports that a host name does not exist", async () => {
     const ended = await line.here(["serve", "--host", "nope.invalid", "--port", "8080"]);
     expect(refusalOf(ended)).toBe(
@@ -89,6 +109,7 @@ describe("claviger serve in a data folder", () => {
     await using other = createServer().listen(0, "127.0.0.1");
     const { port } = other.address() as { port: number };
     const taken = `127.0.0.1:${port}`;
+    const holder = `${readFileSync("/proc/self/comm", "utf8").trim()} (process ${process.pid})`;
     const fresh = join(line.folder, "fresh");
     const cases: [options: string[], remedy: string][] = [
       [["--port", String(port)], "--host or --port"],
@@ -97,7 +118,7 @@ describe("claviger serve in a data folder", () => {
     ];
     for (const [options, remedy] of cases) {
       expect(refusalOf(await serveIn(fresh, options))).toBe(
-        `Cannot listen on ${taken}: the port is in use; choose another with ${remedy}`,
+        `Cannot listen on ${taken}: the port is in use by ${holder}; choose another with ${remedy}`,
       );
     }
     const free = `127.0.0.1:${await findFreePort()}`;

@@ -279,7 +279,7 @@ describe("GET /metrics", () => {
     expect(quiet.service.metrics).toBeUndefined();
     const config = { metricsListen: { host: "127.0.0.1", port: taken } };
     expect(startTestService({ config })).rejects.toThrow(
-      /: the port is in use; choose another with --metrics-listen\s*$/,
+      /: the port is in use by .+ \(process \d+\); choose another with --metrics-listen\s*$/,
     );
   });
 });

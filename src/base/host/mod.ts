@@ -1,8 +1,9 @@
 /**
- * This host: its users and groups, the users who can change where a path leads, the owner of a data folder, and the
- * memory.
+ * This host: its users and groups, the users who can change where a path leads, the owner of a data folder, the memory,
+ * and who listens on a port.
  */
 export { closeDataFolder, makeDataFolder, refuseForeignFolder } from "./data_folder.ts";
+export { describeListener } from "./describe_listener.ts";
 export { hostMemoryBytes } from "./host_memory.ts";
 export { type ChangeableStep, findClosedFolder, followPath, isForeignPath } from "./path_owner.ts";
 export {

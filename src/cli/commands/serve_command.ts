@@ -1,8 +1,11 @@
 /** `claviger serve`: starts the service, prints its address, and stops it in order at a signal. */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { originOf, toReachedHost } from "../../base/listener_url.ts";
 import { createLog, type Log, type LogFields } from "../../base/log.ts";
 import { quoteShellWord } from "../../base/quote_shell_word.ts";
+import { hasCode } from "../../base/system_error.ts";
+import { INITDB_STOPPED } from "../../database/embedded/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
 import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
@@ -18,7 +21,7 @@ import type { Invocation } from "../invocation.ts";
 import { PLACE_OPTIONS, settingText } from "../options.ts";
 import { anyText, flag, option, type ValuesOf } from "../parameter.ts";
 import { enterDataFolder, explainFailures, orRefuseStart } from "../run.ts";
-import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
+import { listenForSignals, runUntilStopped, type Signals, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
 
 const OPTIONS = {
   ...PLACE_OPTIONS,
@@ -71,8 +74,9 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
   const demoUrl = options.demo && config.publicUrl === undefined ? toReachedAddress(config) : undefined;
   const work = async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
-    const service = orRefuseStart(
-      await startService({
+    const started = await orStopped(
+      signals,
+      startService({
         config,
         reachedAt: demoUrl,
         platform,
@@ -85,6 +89,8 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
         }),
       }),
     );
+    if ("signal" in started) return log.info("Stopped before the service had started", started);
+    const service = orRefuseStart(started);
     let note: ServingNote | undefined;
     try {
       note = leaveNote(service, { config, demoUrl, log });
@@ -121,6 +127,24 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
   await explainFailures(config, work, { orThrow: orRefuseStart });
 }
 
+/** A signal to every process may reach initdb a moment before this process. */
+const SIGNAL_LIMIT_MS = 1_000;
+
+/** Returns the result of a start, or the signal that ended this process's initdb, too: some programs signal every process. */
+async function orStopped<Result>(
+  { stopped }: Pick<Signals, "stopped">,
+  starting: Promise<Result>,
+): Promise<Result | { readonly signal: string }> {
+  try {
+    return await starting;
+  } catch (error) {
+    const isStopped = error instanceof Error && hasCode(error.cause, INITDB_STOPPED);
+    const signal = isStopped && (await Promise.race([stopped, sleep(SIGNAL_LIMIT_MS)]));
+    if (signal) return { signal };
+    throw error;
+  }
+}
+
 /** Prints a line on standard output, in the log's format, and below it the command that the operator is to run, if any. */
 type Say = (message: string, fields: LogFields & { readonly command?: string }) => void;
 
@@ -129,14 +153,16 @@ function createSay({ out, clock }: Invocation, { logFormat }: Config): Say {
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
 
+interface LeaveNoteOptions {
+  readonly config: Config;
+  readonly demoUrl: string | undefined;
+  readonly log: Log;
+}
+
 /** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
 function leaveNote(
   { host, port, admin }: Service,
-  {
-    config: { dataDir, tls },
-    demoUrl,
-    log,
-  }: { readonly config: Config; readonly demoUrl: string | undefined; readonly log: Log },
+  { config: { dataDir, tls }, demoUrl, log }: LeaveNoteOptions,
 ): ServingNote | undefined {
   try {
     return leaveServingNote(dataDir, {

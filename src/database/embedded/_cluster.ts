@@ -11,6 +11,9 @@ import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 import { initialSettings, toArguments } from "./_settings.ts";
 
+/** The code of the error of an initdb that a signal ended. */
+export const INITDB_STOPPED = "INITDB_STOPPED";
+
 export const SUPERUSER = "claviger";
 /** The database that every cluster has. A database of our own would make the first start 0.1 s slower. */
 export const DATABASE = "postgres";
@@ -88,6 +91,8 @@ function runInitdb(folder: string, { binaries, clusterUser, fsync }: InitialiseO
     const child = spawn(join(binaries.bin, "initdb"), args, {
       cwd: "/",
       env: bareEnvironment,
+      // A process session of its own: Ctrl-C signals every process of the terminal.
+      detached: true,
       stdio: ["ignore", "ignore", "pipe"],
       ...clusterUser,
     });
@@ -102,7 +107,10 @@ function runInitdb(folder: string, { binaries, clusterUser, fsync }: InitialiseO
         .split("\n")
         .filter((line) => /\S/.test(line))
         .slice(-8);
-      reject(new Error(`initdb ended with ${signal ?? `code ${code}`}. It said: ${lines.join(" / ")}`));
+      const error = new Error(`initdb ended with ${signal ?? `code ${code}`}. It said: ${lines.join(" / ")}`);
+      // Its own words for a signal, after which it removes what it has made.
+      const isStopped = signal !== null || lines.some((line) => line.includes("caught signal"));
+      reject(isStopped ? Object.assign(error, { code: INITDB_STOPPED }) : error);
     });
   });
 }

@@ -5,6 +5,7 @@
  * Other rooms use `openEmbedded`. `stopLeftovers` is for callers that delete a data folder.
  */
 
+export { INITDB_STOPPED } from "./_cluster.ts";
 export { type DataFault, NO_DATA_FAULT } from "./_data_fault.ts";
 export { readOperatorVersion } from "./_operator_binaries.ts";
 export { REPLACE_DATA, refuseDamaged } from "./_refusals.ts";

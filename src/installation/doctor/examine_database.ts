@@ -179,11 +179,19 @@ const publicUrlCheck: Check<Pick<ServerContext, "database" | "config">> = {
   },
 };
 
+/**
+ * A process reports once a minute. One that has missed two reports has most likely ended, although Health lists it until it
+ * is lost.
+ */
+const GONE_SECONDS = 150;
+
 /** Examines how the serving processes count the requests of a key: each for itself, or together in the database. */
 const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
   name: "rate limits",
   async examine({ database }) {
-    const serving = (await listProcesses(database)).filter(({ isLost }) => !isLost);
+    const serving = (await listProcesses(database)).filter(
+      ({ seenSecondsAgo }) => seenSecondsAgo < GONE_SECONDS,
+    );
     const alone = serving.filter(({ rateLimits }) => rateLimits === "process").length;
     if (serving.length <= 1) return ok("no second process serves");
     if (alone === 0) return ok(`${serving.length} processes count the requests of each key together`);

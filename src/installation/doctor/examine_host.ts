@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
-import { findSystemUser } from "../../base/host/mod.ts";
+import { describeListener, findSystemUser } from "../../base/host/mod.ts";
 import { isLoopback, originOf, toReachedHost } from "../../base/listener_url.ts";
 import { isReadable } from "../../base/read_regular_file.ts";
 import { isRefusal } from "../../base/refusal.ts";
@@ -208,7 +208,7 @@ async function examineService({ config, serving }: HostContext): Promise<CheckRe
     return ok(`healthy at ${url.origin}${doubt}`);
   }
   if (answer.httpStatus === undefined) {
-    return warn(`no service answers at ${url.origin}: ${answer.error}`, START);
+    return warn(`no service answers at ${url.origin}: ${answer.error}${inUse(at.port)}`, START);
   }
   return fail(`at ${url.origin}: ${answer.error}`, "see the service's log: `journalctl -u claviger`");
 }
@@ -227,9 +227,18 @@ async function examineAbsence(config: Config): Promise<CheckResult> {
   if (config.port === 0) return warn(none, START);
   const url = toHealthUrl(new URL(toUrl(config)));
   const { httpStatus, database } = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
-  if (httpStatus === undefined) return warn(none, START);
+  const holder = inUse(config.port);
+  if (httpStatus === undefined) {
+    return holder === "" ? warn(none, START) : warn(`${none}${holder}`, `${START}, with another --port`);
+  }
   const other = database === undefined ? "another program answers" : "another installation answers";
-  return warn(`${none}; at ${url.origin} ${other}`, `${START}, with another --port`);
+  return warn(`${none}; at ${url.origin} ${other}${holder}`, `${START}, with another --port`);
+}
+
+/** Says who listens on a port, as the end of a finding; "" if nobody does, or the system does not tell. */
+function inUse(port: number): string {
+  const holder = describeListener(port);
+  return holder === undefined ? "" : `; port ${port} is in use by ${holder}`;
 }
 
 /** Returns the address at which this machine reaches a service that listens at `host` and `port`. */
