@@ -7,6 +7,7 @@
  */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { LRUCache } from "lru-cache";
 import { WindowTable } from "../../../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
 import type { LoginState, Provider } from "../../../operators/identity/mod.ts";
@@ -31,10 +32,12 @@ interface Begun extends LoginState {
   readonly expiresMs: number;
 }
 
-/** Steps of logins and logouts a minute from one group of addresses. Each costs requests to the provider. */
+/** Beginnings of logins a minute from one group of addresses, and as many logouts. Each costs requests to the provider. */
 const STEP_LIMIT = 60;
 const WINDOWS = 10_000;
 const LIFE_SECONDS = 600;
+/** The most ended logins that are remembered. Each has begun, which costs its address a step. */
+const MOST_ENDED = 10_000;
 const PURPOSE = "provider-login";
 /** The form of a state, as the library makes it, of which the name of the cookie has the first characters. */
 const STATE = /^[\w-]{43}$/;
@@ -53,7 +56,11 @@ export function createProviderLogin(
   { failures, show }: { readonly failures: LoginFailures; readonly show: Show },
 ) {
   const { clock, database, secrets } = options;
-  const steps = new WindowTable(STEP_LIMIT, WINDOWS);
+  // Nobody else's logouts can prevent a login. The end of a login counts in no window, because it needs the cookie of a login
+  // that has begun, and works once.
+  const begins = new WindowTable(STEP_LIMIT, WINDOWS);
+  const leaves = new WindowTable(STEP_LIMIT, WINDOWS);
+  const ended = new LRUCache<string, true>({ max: MOST_ENDED });
 
   /** The cookie of the login with a state; logins in several tabs have one each. */
   function cookieOf(c: Context<AdminEnv>, state: string) {
@@ -77,13 +84,15 @@ export function createProviderLogin(
     const { name, attributes } = cookieOf(c, state);
     const text = secrets.open(PURPOSE, getCookie(c, name) ?? "");
     const login: Begun | undefined = text && JSON.parse(text);
-    if (login?.state !== state) return undefined;
+    // A client can send the cookie again, although it was deleted.
+    if (login?.state !== state || ended.has(state)) return undefined;
+    ended.set(state, true);
     deleteCookie(c, name, attributes);
     return login.expiresMs > clock.nowMs() ? login : undefined;
   }
 
-  /** Refuses a step of an address that took too many. A browser can send the cookie of a login again and again. */
-  function refuseStep(c: Context<AdminEnv>): Refusal | undefined {
+  /** Refuses a step of an address that took too many. */
+  function refuseStep(steps: WindowTable, c: Context<AdminEnv>): Refusal | undefined {
     const { allowed, retryAfterSeconds } = steps.take(c.get("addressGroup"), clock.monotonicMs());
     const wait = `Too many logins came from your address: wait ${retryAfterSeconds} seconds`;
     return allowed ? undefined : refuse("RATE_LIMIT_EXCEEDED", wait, { retryAfterSeconds });
@@ -94,7 +103,7 @@ export function createProviderLogin(
   }
 
   async function finish(c: Context<AdminEnv>, { to, replaced, ...state }: Begun): Promise<Page | Refusal> {
-    const person = refuseStep(c) ?? (await provider.finish(new URL(c.req.url).searchParams, state));
+    const person = await provider.finish(new URL(c.req.url).searchParams, state);
     if (isRefusal(person)) return person;
     const by = loginOf(c, options);
     const { access } = person;
@@ -123,7 +132,7 @@ export function createProviderLogin(
       const to = wayBackOf(c.req.query("to") ?? "");
       const isFresh = c.req.query("fresh") !== undefined;
       const again = (refusal: Refusal) => showRefusal(c, refusal, { to, needsFreshProof: isFresh });
-      const login = isForeign(c) ? FOREIGN : (refuseStep(c) ?? (await provider.begin(isFresh)));
+      const login = isForeign(c) ? FOREIGN : (refuseStep(begins, c) ?? (await provider.begin(isFresh)));
       if (isRefusal(login)) return await again(login);
       const session = await readSession(c, options, { extends: false });
       const replaced = session && { id: session.id, operator: session.operator };
@@ -145,7 +154,7 @@ export function createProviderLogin(
     },
     /** Leads to the logout of the provider, after that of the console. */
     async leave(c: Context<AdminEnv>): Promise<Response> {
-      const logout = isForeign(c) ? FOREIGN : (refuseStep(c) ?? (await provider.logoutAddress()));
+      const logout = isForeign(c) ? FOREIGN : (refuseStep(leaves, c) ?? (await provider.logoutAddress()));
       if (!isRefusal(logout)) return c.redirect(logout.address, 303);
       return await showRefusal(c, logout, { to: FIRST_PAGE });
     },
