@@ -104,12 +104,12 @@ export function readSettings(
 /**
  * Refuses a data folder of another user, with the line to type. Closes a folder of this user into which others can
  * write. Every command that works in the data folder calls it first. `inputFile` is the argument that names the file to
- * read, or `-`.
+ * read, or `-`; `begins` tells whether the command begins an installation in an empty folder.
  */
 export function enterDataFolder(
   { programName, args = [], env, clock, err }: Invocation,
   { dataDir, logFormat }: Config,
-  { inputFile = "-" }: { readonly inputFile?: string } = {},
+  { inputFile = "-", begins = false }: { readonly inputFile?: string; readonly begins?: boolean } = {},
 ): Refusal | undefined {
   // sudo does not pass the environment on.
   const place =
@@ -129,7 +129,7 @@ export function enterDataFolder(
   };
   const refusal = refuseForeignFolder(dataDir, asUser);
   if (refusal !== undefined) return refusal;
-  const closed = closeDataFolder(dataDir);
+  const closed = closeDataFolder(dataDir, { begins });
   if (isRefusal(closed)) return closed;
   const log = createLog({ format: logFormat, clock, write: err });
   if (closed) log.warn("The data folder was closed: other users could write to it", { dataDir });

@@ -15,12 +15,14 @@ import {
   readdirSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type Refusal, refuse } from "../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
 import { followPath } from "./path_owner.ts";
 import { nameOfUser } from "./system_users.ts";
 
 const OTHERS_WRITE = 0o022;
+/** A folder that holds one of these is a data folder. */
+const MARKS = ["lock", "postgres", "secret", "installation", "restoring", "serving", "models"];
 /** Where systemd keeps the folders of units with DynamicUser, closed to all but root. */
 const DYNAMIC_FOLDERS = "/var/lib/private";
 
@@ -92,15 +94,20 @@ export function makeDataFolder(dataDir: string): string | Refusal | undefined {
     const foreign = refuseForeignFolder(folder);
     if (foreign !== undefined) return foreign;
   }
-  // If it existed, another user may have made it after the first look.
-  return missing[0] ?? refuseForeignFolder(path);
+  if (missing[0] !== undefined) return missing[0];
+  // Another user may have made it after the first look.
+  const foreign = refuseForeignFolder(path);
+  if (foreign !== undefined) return foreign;
+  const closed = closeDataFolder(path, { begins: true });
+  return isRefusal(closed) ? closed : undefined;
 }
 
 /**
- * Closes a data folder of this user into which other users can write. Returns whether that was necessary. Refuses a
- * folder in which another user has left something, a folder that this user cannot open, and a file.
+ * Closes a data folder of this user into which other users can write. Returns whether that was necessary. An empty folder
+ * is closed only if the caller `begins` an installation in it. Refuses a folder with other things, such as `/tmp`: it stays
+ * as it is. Refuses a folder in which another user has left something, one that this user cannot open, and a file.
  */
-export function closeDataFolder(dataDir: string): boolean | Refusal {
+export function closeDataFolder(dataDir: string, { begins = false } = {}): boolean | Refusal {
   const me = process.geteuid?.();
   if (me === undefined || !existsSync(dataDir)) return false;
   let folder: number;
@@ -114,6 +121,12 @@ export function closeDataFolder(dataDir: string): boolean | Refusal {
   try {
     const { uid, mode } = fstatSync(folder);
     if (uid !== me || (mode & OTHERS_WRITE) === 0) return false;
+    const names = readdirSync(dataDir);
+    if (names.length === 0 && !begins) return false;
+    if (names.length > 0 && !names.some((name) => MARKS.includes(name))) {
+      const why = "other users can write to it, and what it holds is not an installation";
+      return cannotWork(dataDir, why, OTHER_FOLDER);
+    }
     // The user who runs PostgreSQL for root must be able to enter.
     fchmodSync(folder, me === 0 ? 0o711 : 0o700);
     const strange = readdirSync(dataDir).find((name) => lstatSync(join(dataDir, name)).uid !== me);

@@ -100,8 +100,11 @@ function namesOf(path: string): string[] {
   return path.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-/** Tells whether this process runs as root and another user can change where the path leads. */
-export function isForeignPath(path: string): boolean {
+/**
+ * Tells whether this process runs as root and another user can change where the path leads; with `isFolder` also whether
+ * another user can make files in it, which the sticky bit does not prevent.
+ */
+export function isForeignPath(path: string, { isFolder = false } = {}): boolean {
   const isTrusted = (uid: number) => uid === 0;
-  return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
+  return process.getuid?.() === 0 && followPath(path, { isTrusted, isFolder }).changeable !== undefined;
 }

@@ -67,7 +67,7 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
   // Leaves out the unit's settings: the unit's own service has them already, and any other process is another service.
   const config = orRefuseStart(readConfig({ ...invocation, envFile: options.envFile, flags }));
   orRefuseStart(refuseAdminListener(config));
-  orRefuseStart(enterDataFolder(invocation, config));
+  orRefuseStart(enterDataFolder(invocation, config, { begins: true }));
   const say = createSay(invocation, config);
   const log = createLog({ format: config.logFormat, clock, write: invocation.err, gathers: true });
   orRefuseStart(await refuseTakenAddress(config, platform));

@@ -74,6 +74,11 @@ export async function addBackup(
       if (made !== undefined) await syncPath(dirname(made));
       // Another user may have made it after the first look.
       demandOwnPath(besideFolder);
+      if (isForeignPath(folder, { isFolder: true }))
+        throw new BackupFailure(
+          `other users can make files in ${folder}, such as the lock of a backup; \`chmod go-w ${folder}\`, or choose ` +
+            "another folder",
+        );
       return tryLock(join(folder, ".lock"));
     });
     if (lock === undefined)

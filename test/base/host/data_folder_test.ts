@@ -148,11 +148,38 @@ describe("makeDataFolder()", () => {
 });
 
 describe("closeDataFolder()", () => {
-  test.each([0o777, 0o770, 0o702])("closes a folder of this user with mode %o", (mode) => {
+  const modeOfData = () => statSync(dataDir).mode & 0o7777;
+
+  test.each([0o777, 0o770, 0o702])("closes a data folder of this user with mode %o", (mode) => {
     make(dataDir, me, mode);
+    writeFileSync(join(dataDir, "lock"), "");
     expect(closeDataFolder(dataDir)).toBe(true);
-    expect(statSync(dataDir).mode & 0o777).toBe(me === 0 ? 0o711 : 0o700);
+    expect(modeOfData()).toBe(me === 0 ? 0o711 : 0o700);
     expect(closeDataFolder(dataDir)).toBe(false);
+  });
+
+  test("closes an empty folder only if an installation begins in it", () => {
+    make(dataDir, me, 0o1777);
+    expect(closeDataFolder(dataDir)).toBe(false);
+    expect(modeOfData()).toBe(0o1777);
+    expect(closeDataFolder(dataDir, { begins: true })).toBe(true);
+    expect(modeOfData()).toBe(me === 0 ? 0o711 : 0o700);
+    chmodSync(dataDir, 0o777);
+    expect(makeDataFolder(dataDir)).toBeUndefined();
+    expect(modeOfData()).toBe(me === 0 ? 0o711 : 0o700);
+  });
+
+  test("refuses an open folder that is no data folder, and leaves it as it is", () => {
+    make(dataDir, me, 0o1777);
+    writeFileSync(join(dataDir, "anything"), "");
+    for (const look of [closeDataFolder, makeDataFolder]) {
+      expect(sentenceOf(look(dataDir))).toBe(
+        `Cannot work in the data folder ${dataDir}: other users can write to it, and what it holds is not an ` +
+          "installation; choose another folder",
+      );
+    }
+    expect(sentenceOf(closeDataFolder(dataDir, { begins: true }))).toContain("not an installation");
+    expect(modeOfData()).toBe(0o1777);
   });
 
   test("leaves a folder alone into which nobody else can write, and a missing one", () => {

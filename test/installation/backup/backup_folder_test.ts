@@ -2,6 +2,7 @@
 import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import {
+  chmodSync,
   chownSync,
   closeSync,
   copyFileSync,
@@ -193,6 +194,24 @@ describe("addBackup()", () => {
       chownSync(join(kit.folder, "models"), other, other);
       expect(sentenceOf(await tryAdd())).toBe(refusal);
       chownSync(join(kit.folder, "models"), 0, 0);
+      await add();
+    },
+  );
+
+  test.skipIf(process.getuid?.() !== 0)(
+    "refuses root a folder in which everybody can make files, also with the sticky bit, and writes nothing there",
+    async () => {
+      for (const mode of [0o1777, 0o1775]) {
+        chmodSync(kit.folder, mode);
+        expect(sentenceOf(await tryAdd())).toBe(
+          `Cannot back up: other users can make files in ${kit.folder}, such as the lock of a backup; ` +
+            `\`chmod go-w ${kit.folder}\`, or choose another folder`,
+        );
+        expect(readdirSync(kit.folder)).toEqual([]);
+      }
+      // A folder of root's own below it is good.
+      await add({ folder: join(kit.folder, "mine") });
+      chmodSync(kit.folder, 0o755);
       await add();
     },
   );
