@@ -10,6 +10,7 @@ import {
   wholeNumber,
   wordField,
 } from "../base/rule.ts";
+import { hasKey } from "../base/secrets/mod.ts";
 import { isStorableText, metadataField } from "../database/mod.ts";
 import type { Brand } from "../licensing/mod.ts";
 import { includesTier, TIERS } from "../licensing/mod.ts";
@@ -54,10 +55,19 @@ export function toBytes(sizeMb: number): number {
 /** The rule for a name and for a version. */
 function slugOf(maxLength: number): Rule<string> {
   const slug = /^[A-Za-z0-9][A-Za-z0-9._+-]*$/;
-  return {
+  return withoutKey({
     expects: `letters, digits, dots, dashes, plus or underscores, at most ${maxLength} characters`,
     keywords: { pattern: slug.source, maxLength },
     parse: (text) => (text.length <= maxLength && slug.test(text) ? text : undefined),
+  });
+}
+
+/** Every customer who may use the model gets its texts, and so does every backup: so they have no key. */
+function withoutKey({ expects, keywords, parse }: Rule<string>): Rule<string> {
+  return {
+    expects: `${expects}, and no API key`,
+    keywords,
+    parse: (text) => (parse(text) === undefined || hasKey(text) ? undefined : text),
   };
 }
 
@@ -67,7 +77,7 @@ const ADDRESS_FORM = /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[!-~]+$/;
 const MAX_ADDRESS_LENGTH = 2_000;
 const CHECKSUM_FORM = /^(sha256:)?[0-9a-f]{64}$/;
 
-const ADDRESS: Rule<string> = {
+const ADDRESS = withoutKey({
   expects:
     `an http or https address of at most ${MAX_ADDRESS_LENGTH} printable ASCII characters without spaces, ` +
     "with no user and no password, because every client that lists the model gets them",
@@ -76,7 +86,7 @@ const ADDRESS: Rule<string> = {
     const url = text.length <= MAX_ADDRESS_LENGTH && ADDRESS_FORM.test(text) ? URL.parse(text) : null;
     return url?.username === "" && url.password === "" ? text : undefined;
   },
-};
+});
 
 /** A petabyte. */
 const MAX_SIZE_MB = 1_000_000_000;
@@ -101,10 +111,10 @@ export const MODEL_RULES = {
     keywords: { description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" },
     parse: (text) => text,
   },
-  paradigm: {
+  paradigm: withoutKey({
     ...matching(PARADIGM_FORM, "lowercase letters, digits and underscores, such as p300"),
     keywords: { pattern: PARADIGM_FORM.source },
-  },
+  }),
   nFeatures: wholeNumber(1),
   nClasses: wholeNumber(2),
   sizeMb: SIZE_MB,
@@ -116,7 +126,7 @@ export const MODEL_RULES = {
     parse: (text) => (CHECKSUM_FORM.test(text) ? text.slice(-64) : undefined),
   },
   /** 1 to 255 characters without control characters and without a path separator; `-` means standard input. */
-  fileName: {
+  fileName: withoutKey({
     expects: "the name of a file, without a folder",
     keywords: { maxLength: 255 },
     parse(text) {
@@ -124,7 +134,7 @@ export const MODEL_RULES = {
       const hasForm = /^[^/\\\0-\x1f\x7f-\x9f]{1,255}$/.test(text) && !/^(\.+|-)$/.test(text);
       return hasForm && isStorableText(text) ? text : undefined;
     },
-  },
+  }),
 } as const satisfies Readonly<Record<string, Rule<string> | NumberRule>>;
 
 function schemaFor(brand: Brand) {
@@ -152,7 +162,10 @@ function schemaFor(brand: Brand) {
     /** The lowest tier that may use the model. */
     requiresLicense: wordField(TIERS),
     /** Every list contains the metadata of its models, so it is bounded, as for an event. */
-    metadata: metadataField(),
+    metadata: v.pipe(
+      metadataField(),
+      v.check((value) => !hasKey(JSON.stringify(value)), "must hold no API key"),
+    ),
     /** The account that owns the model; only its keys see the model. */
     ownerUuid: v.optional(v.string()),
   });

@@ -4,7 +4,8 @@
  */
 import { auditCte, type By } from "../audit/mod.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
-import { matching } from "../base/rule.ts";
+import type { ParsingRule } from "../base/rule.ts";
+import { hasKey } from "../base/secrets/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { deleteCodesOf, insertCode, makeCode, type NewCode } from "./login_codes.ts";
 import { ROLES, type Role } from "./scopes.ts";
@@ -80,11 +81,14 @@ export async function loginOperator(
   return await refuseLogin(database, { name, role });
 }
 
+const NAME_FORM = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+
 /** The rule for the names of operators and tokens. */
-export const NAME_RULE = matching(
-  /^[a-z0-9][a-z0-9._-]{0,63}$/,
-  "1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit",
-);
+export const NAME_RULE: ParsingRule<string> = {
+  expects:
+    "1 to 64 lowercase letters, digits, dots, hyphens and underscores, no API key, and must begin with a letter or digit",
+  parse: (text) => (NAME_FORM.test(text) && !hasKey(text) ? text : undefined),
+};
 
 async function refuseLogin(
   database: Database,

@@ -291,13 +291,13 @@ const DAY = "must be a day such as 2026-11-20";
 const PAST = "expiry lies in the past";
 const SPAN = "must be whole days or hours, such as 7d or 12h, at most ten years";
 const OPERATOR =
-  "must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit";
+  "must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, no API key, and must begin with a letter or digit";
 const SLUG = "must be letters, digits, dots, dashes, plus or underscores, at most";
 const TYPE = "must be one of SvcLDA, SvcQDA, SvcProbit; for another type set CLAVIGER_MODEL_TYPES";
-const PARADIGM = "must be lowercase letters, digits and underscores, such as p300";
+const PARADIGM = "must be lowercase letters, digits and underscores, such as p300, and no API key";
 const ADDRESS =
   "must be an http or https address of at most 2000 printable ASCII characters without spaces, " +
-  "with no user and no password, because every client that lists the model gets them";
+  "with no user and no password, because every client that lists the model gets them, and no API key";
 const CHECKSUM = "must be 64 lowercase hexadecimal digits, with or without sha256: before them";
 const OK = "accepted";
 
@@ -368,10 +368,10 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
   ["name_of_operator", "a b", OPERATOR],
   ["model_name", "Model_1.0-rc+x", OK],
   ["model_name", "x".repeat(200), OK],
-  ["model_name", "x".repeat(201), `${SLUG} 200 characters`],
-  ["model_name", "../x", `${SLUG} 200 characters`],
-  ["version", "x".repeat(101), `${SLUG} 100 characters`],
-  ["version", "1 0", `${SLUG} 100 characters`],
+  ["model_name", "x".repeat(201), `${SLUG} 200 characters, and no API key`],
+  ["model_name", "../x", `${SLUG} 200 characters, and no API key`],
+  ["version", "x".repeat(101), `${SLUG} 100 characters, and no API key`],
+  ["version", "1 0", `${SLUG} 100 characters, and no API key`],
   ["type", "SvcQDA", OK],
   ["type", "svcqda", TYPE],
   ["paradigm", "motor_imagery", OK],
@@ -433,7 +433,16 @@ describe("Every door", () => {
     const emails = [`svc_live_${DIGITS}`, DIGITS].map((key) => ["email", `${key}@example.org`] as const);
     const texts = [...keys, "two\nlines", "half\ufffd", "half\ud800"];
     const names = texts.flatMap((text) => [["name", text] as const, ["organization", text] as const]);
-    for (const [field, text] of [...names, ...emails]) {
+    const whole = [`svc_live_${DIGITS}`, token, DIGITS];
+    const ofModels = whole.flatMap((key) => [
+      ["model_name", key] as const,
+      ["version", `1.0+${key}`] as const,
+      ["paradigm", key.toLowerCase()] as const,
+      ["url", `https://models.example.org/m?key=${key}`] as const,
+      ["url", `https://models.example.org/m?key=${key.replaceAll("_", "%5F")}`] as const,
+      ["name_of_operator", key.toLowerCase()] as const,
+    ]);
+    for (const [field, text] of [...names, ...emails, ...ofModels]) {
       // Commands and files are checked for such texts as a whole, with other sentences.
       for (const [door, answer] of Object.entries(await ask(field, text)))
         expect({ field, text, door, isRefused: answer !== OK }).toEqual({

@@ -5,6 +5,7 @@ import { MODEL_RULES, parseNewModel, toMegabytes } from "../../src/models/mod.ts
 import { BRAND, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 
+const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 const shown = (fields: object) => JSON.stringify(fields).slice(0, 70);
 const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) });
 
@@ -19,6 +20,12 @@ describe("parseNewModel()", () => {
     { downloadUrl: "https://models.example/a@b?user:password@c" },
     { name: "x".repeat(200), version: "1.0.0-rc.1+build" },
     { metadata: nested(32) },
+    // A day, a commit and a checksum are no key.
+    { name: "erp_test_20261129", version: `1.0+g${"0123456789abcdef".repeat(3).slice(0, 40)}` },
+    {
+      downloadUrl: `https://models.example/${"0123456789abcdef".repeat(4)}`,
+      metadata: { of: "ab".repeat(32) },
+    },
     { metadata: { text: 'a literal \\u0000 and "quotes", 💡' } },
     { requiresLicense: "commercial", ownerUuid: newUuid() },
     { requiresLicense: "enterprise", ownerUuid: newUuid() },
@@ -34,7 +41,15 @@ describe("parseNewModel()", () => {
     [{ name: "" }, /name must be letters/],
     [{ name: "../x" }, /name must be letters/],
     [{ name: "a b" }, /name must be letters/],
-    [{ name: "x".repeat(201) }, /name must be letters, digits, .*, at most 200 characters$/],
+    [{ name: "x".repeat(201) }, /name must be letters, digits, .*, at most 200 characters, and no API key$/],
+    [{ name: KEY }, /name must be .* no API key$/],
+    [{ version: `1.0+${KEY}` }, /version must be .* no API key$/],
+    [{ paradigm: KEY }, /paradigm must be .* no API key$/],
+    [{ fileName: `${KEY}.onnx` }, /the file must be .* no API key$/],
+    [{ downloadUrl: `https://models.example/m?api_key=${KEY}` }, /url must be .* no API key$/],
+    [{ downloadUrl: `https://models.example/svc%5Flive%5F${KEY.slice(-48)}` }, /url must be .* no API key$/],
+    [{ metadata: { a: [{ text: `with ${KEY}` }] } }, /metadata must hold no API key$/],
+    [{ metadata: { [KEY]: 1 } }, /metadata must hold no API key$/],
     [{ version: "1/0" }, /version must be letters/],
     [{ type: "SvcStateSpace" }, /type must not be the state-space kind, which exists only in the client$/],
     [

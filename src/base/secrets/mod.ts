@@ -5,6 +5,7 @@
  */
 export { opensCanary, sealCanary } from "./canary.ts";
 export {
+  hasKey,
   KEY_DIGITS,
   KEY_KINDS,
   KEY_LIKE_DIGITS,

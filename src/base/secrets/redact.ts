@@ -36,6 +36,11 @@ export const NO_KEY_PATTERN = `(?!.*_(${KEY_KINDS})_[0-9a-fA-F]{${KEY_LIKE_DIGIT
 const KEY_IN_EVENT = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])/gi;
 const ANY_KEY_IN_EVENT = /_(?:live|test)_[0-9a-f]{8}|[0-9a-f]{48}/i;
 
+const KEY_IN_NAME = new RegExp(
+  `_(?:${KEY_KINDS})_[0-9a-f]{16}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])`,
+  "i",
+);
+
 /** Query parameters whose values may be shown. */
 const SHOWN_PARAMETERS: ReadonlySet<string> = new Set(["paradigm", "type"]);
 
@@ -86,6 +91,14 @@ export function mayBeSecret(text: string): boolean {
  */
 export function redactKeysInEvent(text: string): string {
   return ANY_KEY_IN_EVENT.test(text) ? text.replace(KEY_IN_EVENT, "[key]") : text;
+}
+
+/**
+ * Tells whether a text has a key or a token, also one that is encoded for an address: the end of a prefix with at least 16
+ * digits, or the digits of a whole key. For names that people give: `erp_test_20261129` and checksums are none.
+ */
+export function hasKey(text: string): boolean {
+  return [text, decodeFully(text) ?? ""].some((each) => KEY_IN_NAME.test(each));
 }
 
 /**
