@@ -30,7 +30,9 @@ export const LOG_EVENT: EndpointOperation = {
     "use none, and are accepted also when the quota is used up. After a 503 the client cannot know whether the " +
     "event was counted: with an `Idempotency-Key` it can send the event again, and within 24 hours the event is " +
     "stored and counted once. Events are compared by their meaning: the order of names makes no difference, and " +
-    "a field that is null or has its default counts as absent.",
+    "a field that is null or has its default counts as absent. Beyond the room that a license has for texts in a day " +
+    "(UTC), an event is stored and counted without `metadata`, `error_message` and a `model_name` of more than 64 " +
+    "bytes: then the answer has `truncated`.",
   parameters: [
     {
       in: "header",
@@ -96,8 +98,9 @@ function toAnswer(outcome: EventOutcome, record: KeyRecord, month: Month): Outco
     case "committed": {
       const used = outcome.used ?? usedIn(record, month.index);
       const quota = `{"used":${used},"remaining":${remainingOf(record, used)}}`;
+      const truncated = outcome.isTruncated ? `,"truncated":true` : "";
       // Joined by hand: no value in it needs escaping in JSON.
-      const body = `{"logged":true,"event_id":"${toId("evt", outcome.eventUuid)}","quota":${quota}}`;
+      const body = `{"logged":true,"event_id":"${toId("evt", outcome.eventUuid)}","quota":${quota}${truncated}}`;
       return { status: 202, body };
     }
   }

@@ -61,6 +61,7 @@ export async function startParts(
     clock,
     log,
     processUuid,
+    textBounds: config.textBounds,
     // The cached keys get the new counts before the events are answered.
     onCharged: ({ licenseUuid, used }, receivedAtMs) =>
       directory.updateUsedCount(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),

@@ -6,6 +6,7 @@ import { redactKeys } from "../base/secrets/mod.ts";
 import { constraintOf, type Database, type DatabaseUnavailable, isDataError } from "../database/mod.ts";
 import type { QueuedEvent } from "./_event_queue.ts";
 import { settle } from "./_settlement.ts";
+import type { TextBounds } from "./_text_room.ts";
 import { commitEvents, type Grant } from "./commit_events.ts";
 
 export interface BatchCommitsOptions {
@@ -13,6 +14,7 @@ export interface BatchCommitsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly processUuid: string;
+  readonly textBounds: TextBounds;
   /** Called with the month's new use of each license that a commit charged, before the events are answered. */
   readonly onCharged: (grant: Grant, receivedAtMs: number) => void;
   /** Called with each license of a commit with an unknown outcome. */
@@ -32,6 +34,7 @@ export function createBatchCommits(options: BatchCommitsOptions) {
   const batches = new Histogram(BATCH_BOUNDS);
   let commits = 0;
   let committed = 0;
+  let truncated = 0;
 
   /** Commits a batch. `release` is called when the database has committed it, before its events are answered. */
   async function commit(batch: readonly QueuedEvent[], release = () => {}): Promise<void> {
@@ -54,6 +57,7 @@ export function createBatchCommits(options: BatchCommitsOptions) {
       batches.observe(inTime.length);
       // The next statement is sent first, so that the database works on it while these events are answered.
       release();
+      truncated += written.truncated.length;
       committed += settle(inTime, written, options.onCharged);
     } catch (error) {
       await settleFailure(inTime, error);
@@ -90,5 +94,5 @@ export function createBatchCommits(options: BatchCommitsOptions) {
     }
   }
 
-  return { commit, stats: () => ({ commits, committed, batches: batches.counts() }) };
+  return { commit, stats: () => ({ commits, committed, truncated, batches: batches.counts() }) };
 }

@@ -6,10 +6,11 @@ import { findDifference } from "./event_digest.ts";
 /** Answers the events of a batch with what its commit granted. Returns how many events were stored. */
 export function settle(
   batch: readonly QueuedEvent[],
-  { grants, known }: CommittedBatch,
+  { grants, known, truncated }: CommittedBatch,
   onCharged: (grant: Grant, receivedAtMs: number) => void,
 ): number {
   const knownAs = new Map(known.map((event) => [batch[event.index]?.event, event]));
+  const withoutTexts = new Set(truncated.map((index) => batch[index]?.event));
   const left = new Map<string, { granted: number; given: number; used: number }>();
   for (const grant of grants) {
     left.set(grant.licenseUuid, { granted: grant.granted, given: 0, used: grant.used });
@@ -22,15 +23,17 @@ export function settle(
       resolve(outcomeOfKnown(event, before));
       continue;
     }
+    const { uuid: eventUuid } = event;
+    const isTruncated = withoutTexts.has(event);
     const share = left.get(event.licenseUuid);
     if (event.type !== "inference") {
       stored++;
-      resolve({ kind: "committed", eventUuid: event.uuid, used: null });
+      resolve({ kind: "committed", eventUuid, used: null, isTruncated });
     } else if (share !== undefined && share.given < share.granted) {
       stored++;
       share.given++;
       const used = share.used - share.granted + share.given;
-      resolve({ kind: "committed", eventUuid: event.uuid, used });
+      resolve({ kind: "committed", eventUuid, used, isTruncated });
     } else {
       resolve({ kind: "quota_exceeded", used: share?.used ?? 0 });
     }
@@ -43,6 +46,6 @@ function outcomeOfKnown({ claim }: UsageEvent, known: KnownEvent): EventOutcome 
   const field = known.digest === null ? undefined : findDifference(known.digest, claim?.digest ?? "");
   const isSame = known.digest === null ? known.eventHash === claim?.eventHash : field === undefined;
   return isSame
-    ? { kind: "committed", eventUuid: known.eventUuid, used: null }
+    ? { kind: "committed", eventUuid: known.eventUuid, used: null, isTruncated: known.isTruncated }
     : { kind: "claim_mismatch", field };
 }

@@ -15,6 +15,7 @@
 import { monthOf } from "../base/calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
+import { hasTexts, storedTexts, type TextBounds, textRoomCtes } from "./_text_room.ts";
 import type { UsageEvent } from "./event.ts";
 
 export interface Grant {
@@ -34,36 +35,41 @@ export interface KnownEvent {
   /** The digest of that event; null if the claim is from a version that stored only `eventHash`. */
   readonly digest: string | null;
   readonly eventHash: string | null;
+  readonly isTruncated: boolean;
 }
 
 export interface CommittedBatch {
   /** The grants of the licenses that asked for units. */
   readonly grants: readonly Grant[];
   readonly known: readonly KnownEvent[];
+  /** The indexes of the events that were stored without their texts. */
+  readonly truncated: readonly number[];
 }
 
 interface CommitOptions {
   readonly processUuid: string;
+  readonly textBounds: TextBounds;
   readonly deadlineMs: number;
 }
 
 /**
  * Commits events that were all received on one day (UTC). An event whose claim is known is not stored again. Of the
  * other `inference` events of a license, the first ones in the given order are stored: as many as units were granted.
- * All other events are stored. One long function, because it is one statement.
+ * All other events are stored, without their texts if these have no room. One long function, because it is one statement.
  */
 export async function commitEvents(
   database: Database,
   events: readonly UsageEvent[],
-  { processUuid, deadlineMs }: CommitOptions,
+  { processUuid, textBounds, deadlineMs }: CommitOptions,
 ): Promise<CommittedBatch> {
   const receivedAtMs = events[0]?.receivedAtMs ?? 0;
   const month = monthOf(receivedAtMs).firstDay;
   const day = new Date(receivedAtMs).getUTCDate();
   const hasClaims = events.some((event) => event.claim !== null);
+  const needsRoom = events.some(hasTexts);
   const [row] = await database.query<Row>(
     (sql) => sql`
-      with ${hasClaims ? ctesWithClaims(sql, events) : ctesWithoutClaims(sql, events)},
+      with ${hasClaims ? ctesWithClaims(sql, events) : ctesWithoutClaims(sql, events, needsRoom)},
       capped as (
         select license_id, least(units, limited_to) as units, limited_to
           from (
@@ -98,36 +104,40 @@ export async function commitEvents(
             or (select units from tally) = (select sum(units) from wanted)
             or rank <= (select granted from granted where granted.license_id = event.license_id)
       ),
+      ${needsRoom ? textRoomCtes(sql, textBounds, receivedAtMs) : sql``}
       stored as (
-        insert into events (id, received_at, key_id, license_id, event_type, model_name, inference_type,
-                            duration_ms, success, error_message, metadata)
-        select id, to_timestamp(received_ms / 1000), key_id, license_id, event_type, model_name,
-               inference_type, duration_ms, success, error_message, metadata
-          from accepted
+        insert into events (id, received_at, key_id, license_id, event_type, inference_type, duration_ms, success,
+                            model_name, error_message, metadata)
+        select id, to_timestamp(received_ms / 1000), key_id, license_id, event_type, inference_type, duration_ms, success,
+               ${needsRoom ? storedTexts(sql) : sql`model_name, error_message, metadata`}
+          from ${needsRoom ? sql`marked` : sql`accepted`}
       ),
-      ${hasClaims ? claimsWrittenCte(sql) : sql``}
+      ${hasClaims ? claimsWrittenCte(sql, needsRoom) : sql``}
       noted as (
         insert into usage_changes (writer, month, license_ids, used)
         select ${processUuid}::uuid, ${month}::date, licenses, used from tally where units > 0
       )
       select to_json(licenses) as licenses, to_json(granted) as granted, to_json(used) as used,
-             ${hasClaims ? knownAsJson(sql) : sql`null`} as known
+             ${hasClaims ? knownAsJson(sql) : sql`null`} as known,
+             ${needsRoom ? sql`(select json_agg(position - 1) from left_out)` : sql`null`} as truncated
         from tally`,
     { deadlineMs },
   );
-  const { licenses, granted, used, known } = row ?? NOTHING;
+  const { licenses, granted, used, known, truncated } = row ?? NOTHING;
   return {
     grants: (licenses ?? []).map((licenseUuid, index) => ({
       licenseUuid,
       granted: granted?.[index] ?? 0,
       used: used?.[index] ?? 0,
     })),
-    known: (known ?? []).map(([index, eventUuid, stored, isDigest]) => ({
+    known: (known ?? []).map(([index, eventUuid, stored, isDigest, isTruncated]) => ({
       index,
       eventUuid,
       digest: isDigest ? stored : null,
       eventHash: isDigest ? null : stored,
+      isTruncated,
     })),
+    truncated: truncated ?? [],
   };
 }
 
@@ -137,11 +147,18 @@ interface Row {
   readonly granted: readonly number[] | null;
   readonly used: readonly number[] | null;
   readonly known:
-    | readonly (readonly [index: number, eventUuid: string, stored: string, isDigest: boolean])[]
+    | readonly (readonly [
+        index: number,
+        eventUuid: string,
+        stored: string,
+        isDigest: boolean,
+        isTruncated: boolean,
+      ])[]
     | null;
+  readonly truncated: readonly number[] | null;
 }
 
-const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
+const NOTHING: Row = { licenses: null, granted: null, used: null, known: null, truncated: null };
 
 /**
  * Returns the SQL, for the upsert's update branch, that computes how many of the wanted units a license gets. The limit
@@ -196,9 +213,9 @@ const EVENT_COLUMNS =
 /**
  * Returns the CTEs `event` and `wanted` for events without claims. No claim is looked up, so two numbers are counted
  * here and not by the database: the units that the events of each license ask for, and the number of the unit that an
- * event would use (`rank`).
+ * event would use (`rank`). Events are numbered (`position`) only if texts need room.
  */
-function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
+function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[], needsRoom: boolean): Fragment {
   const units = new Map<string, number>();
   const ranks = events.map(({ type, licenseUuid }) => {
     if (type !== "inference") return 0;
@@ -210,7 +227,8 @@ function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
       event as (
         select * from unnest(${eventArrays(sql, events)},
           (select ${plainColumn(ranks, (rank) => rank)}::bigint[])
-        ) as event (${sql.unsafe(EVENT_COLUMNS)}, rank)
+        ) ${needsRoom ? sql`with ordinality` : sql``}
+          as event (${sql.unsafe(EVENT_COLUMNS)}, rank${needsRoom ? sql`, position` : sql``})
       ),
       wanted as (
         select * from unnest(
@@ -234,9 +252,9 @@ function ctesWithClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
         ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, digest, position)
       ),
       known as (
-        select position, c.event_id, encode(c.event_hash, 'hex') as event_hash, c.by_license
+        select position, c.event_id, encode(c.event_hash, 'hex') as event_hash, c.by_license, c.truncated
           from event cross join lateral (
-            select event_id, event_hash, by_license from claims
+            select event_id, event_hash, by_license, truncated from claims
              where claims.key_id = any(array[event.license_id, event.key_id])
                and claims.claim = decode(event.claim, 'hex')
              limit 1
@@ -253,17 +271,18 @@ function ctesWithClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
 }
 
 /** Returns the CTE that writes the claims of the accepted events, in the order of the primary key. */
-function claimsWrittenCte(sql: Sql): Fragment {
+function claimsWrittenCte(sql: Sql, needsRoom: boolean): Fragment {
   return sql`
       claims_written as (
-        insert into claims (key_id, by_license, claim, event_hash, event_id, claimed_at)
-        select license_id, true, decode(claim, 'hex'), decode(digest, 'hex'), id, to_timestamp(received_ms / 1000)
-          from accepted
+        insert into claims (key_id, by_license, claim, event_hash, event_id, claimed_at, truncated)
+        select license_id, true, decode(claim, 'hex'), decode(digest, 'hex'), id, to_timestamp(received_ms / 1000),
+               ${needsRoom ? sql`truncated` : sql`false`}
+          from ${needsRoom ? sql`marked` : sql`accepted`}
          where claim is not null
          order by license_id, claim
       ),`;
 }
 
 function knownAsJson(sql: Sql): Fragment {
-  return sql`(select json_agg(json_build_array(position - 1, event_id, event_hash, by_license)) from known)`;
+  return sql`(select json_agg(json_build_array(position - 1, event_id, event_hash, by_license, truncated)) from known)`;
 }

@@ -44,9 +44,14 @@ export interface Arrival {
 export type EventOutcome =
   /**
    * Committed as `eventUuid`, now or, if its claim was known, earlier. `used` is the month's use with this event;
-   * null if the event used no quota now.
+   * null if the event used no quota now. `isTruncated`: its texts had no room, and were not stored.
    */
-  | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
+  | {
+      readonly kind: "committed";
+      readonly eventUuid: string;
+      readonly used: number | null;
+      readonly isTruncated: boolean;
+    }
   /**
    * The event was neither stored nor counted, because its claim stands for another event. `field` is the first field
    * that differs, if known.

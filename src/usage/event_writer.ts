@@ -45,6 +45,8 @@ export interface EventWriter {
     readonly queuedBytes: number;
     readonly commits: number;
     readonly committed: number;
+    /** How many of the committed events were stored without their texts. */
+    readonly truncated: number;
     readonly turnedAway: number;
     /** The number of events of each commit. */
     readonly batches: HistogramCounts;

@@ -1,8 +1,10 @@
 /**
  * Usage: events, the month's quota, the group commit that writes them, and the use per day of all licenses. Owns the
- * tables `usage`, `usage_changes`, `events`, `claims`, `usage_days` and `usage_days_progress`.
+ * tables `usage`, `usage_changes`, `events`, `claims`, `event_texts`, `installation_texts`, `usage_days` and
+ * `usage_days_progress`.
  */
 
+export { findTextsLeftOut, findTextsToday, type TextBounds, type TextsToday } from "./_text_room.ts";
 export { commitEvents, type Grant } from "./commit_events.ts";
 export { countUse, restartCount } from "./count_use.ts";
 export { findErasedMonth } from "./erase_texts.ts";

@@ -2,7 +2,10 @@
 
 import { beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/base/calendar.ts";
+import { newUuid } from "../../src/base/ids.ts";
+import { commitEvents } from "../../src/usage/mod.ts";
 import { dumpText } from "../support/dump.ts";
+import { MUCH_ROOM, usageEvent } from "../support/events.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -349,4 +352,21 @@ test("A key with imported use shows the days apart from the rest, and the form o
   const form = { monthly_limit: "200000", never: "yes" };
   expect((await client.send(`/keys/${key.id}/limit`, { cookie, form })).status).toBe(303);
   expect((await client.send(`/keys/${key.id}`, { cookie })).text).not.toContain("With free, research");
+});
+
+test("The page of a key says how many texts of events its license stored today, and since when texts are left out", async () => {
+  const key = await admin.issue();
+  const page = async () => wordsOf((await client.send(`/keys/${key.id}`, { cookie })).text);
+  const send = async (bytes: number) => {
+    const { licenseUuid } = key;
+    const receivedAtMs = admin.clock.now().getTime();
+    const event = usageEvent({ licenseUuid, errorMessage: "x".repeat(bytes), receivedAtMs });
+    const textBounds = { ...MUCH_ROOM, licenseBytes: 2_000 };
+    await commitEvents(admin.database, [event], { processUuid: newUuid(), textBounds, deadlineMs: 10_000 });
+  };
+  expect(await page()).toContain("Texts of events today none");
+  await send(1_500);
+  expect(await page()).toContain("Texts of events today 1.5 kB");
+  await send(1_500);
+  expect(await page()).toContain("Texts of events today left out: there was no more room");
 });

@@ -14,6 +14,7 @@ import { type EmbeddedServer, openEmbedded } from "../../src/database/embedded/m
 import { openDatabase, toTextArray } from "../../src/database/mod.ts";
 import { commitEvents, type UsageEvent } from "../../src/usage/mod.ts";
 import { postmasterOf } from "../compiled/executable.ts";
+import { MUCH_ROOM } from "../support/events.ts";
 import { readCounters } from "./generate_load.ts";
 import { EVENT, type LoadResult, type StoreJob } from "./load_job.ts";
 
@@ -132,7 +133,11 @@ async function insertRows(events: readonly UsageEvent[]) {
 
 /** Runs the service's full statement: quota, rows, changes for other processes. */
 async function commit(events: readonly UsageEvent[]) {
-  const { grants } = await commitEvents(database, events, { processUuid, deadlineMs: DEADLINE_MS });
+  const { grants } = await commitEvents(database, events, {
+    processUuid,
+    textBounds: MUCH_ROOM,
+    deadlineMs: DEADLINE_MS,
+  });
   const granted = grants.reduce((sum, grant) => sum + grant.granted, 0);
   if (granted !== events.length) throw new Error(`Of ${events.length} events ${granted} were stored`);
 }

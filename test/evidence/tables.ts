@@ -76,7 +76,7 @@ function renderGuarantees({
       "`test/base/rate_limits/window_table_model_proof.ts`",
     ],
     [
-      "An acknowledged event is stored and counted once, through `kill -9` of service and database",
+      "An acknowledged event is stored and counted once, through `kill -9` of service and database; beyond 50 MB of texts a day, a license's events are stored without texts",
       `${toSaid(crash.counts.rounds)} faults, ${toSaid(crash.acknowledged)} events, none lost`,
       "`make crash-test`",
     ],

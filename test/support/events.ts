@@ -4,6 +4,9 @@ import { newUuid } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
 import type { UsageEvent } from "../../src/usage/mod.ts";
 
+/** As much room for texts as no test needs. */
+export const MUCH_ROOM = { licenseBytes: 1e9, installationBytes: 1e12 };
+
 /** Makes an inference event of a license; `fields` replaces any field. */
 export function usageEvent(fields: Partial<UsageEvent> = {}): UsageEvent {
   return {

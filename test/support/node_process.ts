@@ -173,6 +173,8 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_LOG_REQUESTS: config.logRequests,
     CLAVIGER_LOG_SLOW_MS: String(config.logSlowMs),
     CLAVIGER_EVENTS_KEPT: String(config.eventsKeptMonths),
+    CLAVIGER_EVENT_TEXT_MB_A_DAY: String(config.textBounds.licenseBytes / 1e6),
+    CLAVIGER_EVENT_TEXT_MB_A_DAY_IN_ALL: String(config.textBounds.installationBytes / 1e6),
     CLAVIGER_BACKUP_OVERDUE_HOURS: String(config.backupOverdueHours),
     CLAVIGER_METRICS_LISTEN: toText(config.metricsListen),
     CLAVIGER_ADMIN_LISTEN: toText(config.adminListen),

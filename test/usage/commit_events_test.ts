@@ -5,7 +5,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { commitEvents, type Grant, type UsageEvent } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
-import { readSums, usageEvent } from "../support/events.ts";
+import { MUCH_ROOM, readSums, usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 import { updateLicense } from "../support/keys.ts";
 import { useTestDatabase } from "../support/use.ts";
@@ -13,7 +13,13 @@ import { useTestDatabase } from "../support/use.ts";
 const server = useTestDatabase();
 
 async function commit(events: readonly UsageEvent[], database = server.database): Promise<readonly Grant[]> {
-  return (await commitEvents(database, events, { processUuid: newUuid(), deadlineMs: 10_000 })).grants;
+  return (
+    await commitEvents(database, events, {
+      processUuid: newUuid(),
+      textBounds: MUCH_ROOM,
+      deadlineMs: 10_000,
+    })
+  ).grants;
 }
 
 async function license(monthlyLimit?: number): Promise<string> {

@@ -5,7 +5,7 @@ import { isRefusal } from "../../src/base/refusal.ts";
 import { changeLicense, createLicenseChanges, TIERS, type Tier } from "../../src/licensing/mod.ts";
 import { commitEvents, countUse, readUsageDays, restartCount, type UsageEvent } from "../../src/usage/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { usageEvent } from "../support/events.ts";
+import { MUCH_ROOM, usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
 import { useForEach } from "../support/use.ts";
 import { compareDays, compareWithExport, readDays, sumOf } from "./figures/compare_days.ts";
@@ -28,7 +28,11 @@ async function query<Row extends object>(text: string): Promise<Row[]> {
 
 async function commit(license: { licenseUuid: string }, events: Partial<UsageEvent>[]): Promise<void> {
   const batch = events.map((fields) => usageEvent({ ...license, receivedAtMs: nowMs, ...fields }));
-  await commitEvents(server.database, batch, { processUuid: newUuid(), deadlineMs: 10_000 });
+  await commitEvents(server.database, batch, {
+    processUuid: newUuid(),
+    textBounds: MUCH_ROOM,
+    deadlineMs: 10_000,
+  });
 }
 
 describe("countUse()", () => {

@@ -4,7 +4,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { commitEvents } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { usageEvent } from "../support/events.ts";
+import { MUCH_ROOM, usageEvent } from "../support/events.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { until } from "../support/until.ts";
 import { createTestUpkeep, HOURLY_TASKS } from "../support/upkeep.ts";
@@ -51,7 +51,11 @@ async function insertLate(count: number): Promise<void> {
 /** Stores an event of that day, and returns its UUID. */
 async function commit(day: string): Promise<string> {
   const event = usageEvent({ type: "error", receivedAtMs: Date.parse(day) });
-  await commitEvents(server.database, [event], { processUuid: newUuid(), deadlineMs: 2_000 });
+  await commitEvents(server.database, [event], {
+    processUuid: newUuid(),
+    textBounds: MUCH_ROOM,
+    deadlineMs: 2_000,
+  });
   return event.uuid;
 }
 

@@ -6,7 +6,7 @@ import { newUuid } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { commitEvents, countUse, listUsage, readUsageDays } from "../../src/usage/mod.ts";
 import { backUp, restore } from "../installation/backup/backup_kit.ts";
-import { usageEvent } from "../support/events.ts";
+import { MUCH_ROOM, usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 import { useTestDatabase } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
@@ -22,7 +22,11 @@ test("countUse() equals the export after a restore of a backup that was made whi
   const { licenseUuid } = await issue(source.database, { tier: "free" });
   const commit = async ({ database }: typeof source, units: number) => {
     const events = Array.from({ length: units }, () => usageEvent({ licenseUuid, receivedAtMs: nowMs }));
-    await commitEvents(database, events, { processUuid: newUuid(), deadlineMs: 10_000 });
+    await commitEvents(database, events, {
+      processUuid: newUuid(),
+      textBounds: MUCH_ROOM,
+      deadlineMs: 10_000,
+    });
   };
   await count(source.database);
   await commit(source, 3);

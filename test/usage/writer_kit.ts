@@ -11,7 +11,7 @@ import {
 } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { usageEvent } from "../support/events.ts";
+import { MUCH_ROOM, usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 
 export interface WriterOptions extends EventGathering {
@@ -41,6 +41,7 @@ export async function startWriter(
     clock,
     log: silentLog,
     processUuid: newUuid(),
+    textBounds: MUCH_ROOM,
     onCharged: ({ granted }) => charged.push(granted),
     onUnknown: (licenseUuid) => unknown.push(licenseUuid),
     ...gathering,

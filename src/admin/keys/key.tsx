@@ -6,14 +6,14 @@ import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
 import { describePlaces, refuseUnknownKey } from "../../licensing/mod.ts";
-import { findUsageByDay, type UsageByDay } from "../../usage/mod.ts";
+import { findTextsToday, findUsageByDay, type TextsToday, type UsageByDay } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Day, Foreign, KeyLink, State } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Day, Foreign, KeyLink, Size, State } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -46,10 +46,12 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   if (isRefusal(values)) return values;
   const { month = monthOf(now.getTime()) } = values;
   const of = { license: key.licenseId };
-  const findUsage = (of: Month) => findUsageByDay(database, parseId("lic", key.licenseId) ?? "", of);
-  const [usage, before, history, machines] = await Promise.all([
+  const licenseUuid = parseId("lic", key.licenseId) ?? "";
+  const findUsage = (of: Month) => findUsageByDay(database, licenseUuid, of);
+  const [usage, before, texts, history, machines] = await Promise.all([
     findUsage(month),
     findUsage(toMonth(month.index - 1)),
+    findTextsToday(database, licenseUuid, now),
     readHistory(database, { keyUuid: uuidOf(explanation) }),
     readMachines(visit, of),
   ]);
@@ -68,7 +70,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     below: (
       <>
         <div class="columns">
-          <KeyFacts of={key} now={now} />
+          <KeyFacts of={key} texts={texts} now={now} />
           <KeyUse of={key} month={month} usage={usage} before={before} now={now} />
         </div>
         <MachinesPanel machines={machines} of={of} places={key.maxMachines} now={now} />
@@ -79,8 +81,14 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   };
 }
 
+interface KeyFactsProps {
+  readonly of: KeySummary;
+  readonly texts: TextsToday;
+  readonly now: Date;
+}
+
 /** The facts of the key. */
-function KeyFacts({ of: key, now }: { readonly of: KeySummary; readonly now: Date }) {
+function KeyFacts({ of: key, texts, now }: KeyFactsProps) {
   const names = [key.name === key.email ? "" : key.name, key.organization].filter((text) => text !== "");
   const hasOwnExpiry = key.expiresAt < key.licenseExpiresAt;
   return (
@@ -104,10 +112,21 @@ function KeyFacts({ of: key, now }: { readonly of: KeySummary; readonly now: Dat
         ["Machines", describePlaces(key)],
         hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
+        ["Texts of events today", <Texts of={texts} now={now} />],
         ["Issued", <Ago at={key.createdAt} now={now} />],
         key.replacedBy === null ? null : ["Replaced by", <KeyLink id={key.replacedBy} />],
       ]}
     />
+  );
+}
+
+/** How much `metadata` and how many messages the license has stored today, and whether there is room for more. */
+function Texts({ of: { bytes, leftOutAt }, now }: Pick<KeyFactsProps, "now"> & { readonly of: TextsToday }) {
+  if (leftOutAt === null) return bytes === 0 ? "none" : <Size bytes={bytes} />;
+  return (
+    <>
+      left out: there was no more room <Ago at={leftOutAt} now={now} />
+    </>
   );
 }
 

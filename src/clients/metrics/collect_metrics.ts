@@ -149,6 +149,10 @@ function ofEvents({ events, upkeep, usageUpkeep }: MetricsSources): Metrics {
     claviger_event_queue_length: ["Usage events that wait for their commit", stats.queued],
     claviger_event_queue_bytes: ["Memory of the waiting events, estimated", stats.queuedBytes],
     claviger_events_committed_total: ["Usage events that were committed and acknowledged", stats.committed],
+    claviger_events_truncated_total: [
+      "Usage events that were stored without their texts, because the license or the installation had no room for them",
+      stats.truncated,
+    ],
     claviger_events_turned_away_total: [
       "Usage events refused because the queue was full, too slow or closed",
       stats.turnedAway,

@@ -115,6 +115,12 @@ export function createSchemas(brand: Brand) {
       logged: v.literal(true),
       event_id: identifier("evt"),
       quota: v.object({ used: count(), remaining: v.nullable(count()) }),
+      truncated: v.optional(
+        described(
+          v.literal(true),
+          "The texts of the event had no room and were not stored; absent otherwise",
+        ),
+      ),
     }),
     Healthy: v.object({ status: v.literal("healthy"), ...health }),
     Unhealthy: v.object({ status: v.literal("unhealthy"), ...health, error: v.string() }),

@@ -91,6 +91,11 @@ function read(source: ConfigSource) {
     logSlowMs: get("CLAVIGER_LOG_SLOW_MS"),
     /** For how many months events are kept; 0 means forever. */
     eventsKeptMonths: get("CLAVIGER_EVENTS_KEPT"),
+    /** How many bytes of texts the events of a license, and those of all licenses, may store in a day, UTC. */
+    textBounds: {
+      licenseBytes: get("CLAVIGER_EVENT_TEXT_MB_A_DAY") * 1e6,
+      installationBytes: get("CLAVIGER_EVENT_TEXT_MB_A_DAY_IN_ALL") * 1e6,
+    },
     /** How many hours after a backup the next one is overdue. */
     backupOverdueHours: get("CLAVIGER_BACKUP_OVERDUE_HOURS"),
     /** The address that serves metrics; undefined if metrics are not served. */

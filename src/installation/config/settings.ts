@@ -259,6 +259,17 @@ const TABLE = {
     meaning:
       "for how many whole months before the current month usage events are kept; 0 means forever; the counts of usage are always kept",
   },
+  CLAVIGER_EVENT_TEXT_MB_A_DAY: {
+    default: "50",
+    ...wholeNumber(0, 1_000_000),
+    meaning:
+      "how many megabytes of texts (metadata, error_message, a model_name of more than 64 bytes) the events of one license may store in a day, UTC; further events are stored and counted without texts; 0 means that no texts are stored",
+  },
+  CLAVIGER_EVENT_TEXT_MB_A_DAY_IN_ALL: {
+    default: "5000",
+    ...wholeNumber(0, 10_000_000),
+    meaning: "the same for the events of all licenses together",
+  },
   CLAVIGER_BACKUP_OVERDUE_HOURS: {
     default: "36",
     ...wholeNumber(1, 8_784),

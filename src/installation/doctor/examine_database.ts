@@ -1,13 +1,15 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
 
 import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { toId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { counted } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { opensCanary } from "../../base/secrets/mod.ts";
 import { listProcesses } from "../../database/processes/mod.ts";
 import { listSigningKeys, openSigningKey } from "../../licensing/signed_licenses/mod.ts";
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { isTooWide, listTokens } from "../../operators/mod.ts";
+import { findTextsLeftOut } from "../../usage/mod.ts";
 import { findLastBackup } from "../backup/mod.ts";
 import type { Config } from "../config/mod.ts";
 import { findPublicUrl, openSecrets } from "../mod.ts";
@@ -71,8 +73,9 @@ function skipAll(checks: readonly { readonly name: string }[], result: CheckResu
 }
 
 /**
- * Examines the disk, the database server, the schema, the model files, the public address, the rate limits and the last backup. The running
- * service can do this without further rights, and without requests to other hosts but that of the bucket.
+ * Examines the disk, the database server, the schema, the model files, the public address, the rate limits, the texts of
+ * events and the last backup. The running service can do this without further rights, and without requests to other hosts
+ * but that of the bucket.
  */
 export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
   const found: FoundCauses = new Map();
@@ -81,7 +84,7 @@ export async function examineBriefly(context: ServerContext): Promise<Finding[]>
   return [
     ...disk,
     ...server,
-    ...(await examine(context, [modelFilesCheck, publicUrlCheck, rateLimitsCheck, backupCheck], found)),
+    ...(await examine(context, BRIEF_CHECKS, found)),
   ];
 }
 
@@ -204,6 +207,31 @@ const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
   },
 };
 
+/** Examines whether the texts of all events of the day were stored. */
+const eventTextsCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> = {
+  name: "event texts",
+  async examine({ config, database, clock }) {
+    const { bytes, count, leftOutAt, licenses } = await findTextsLeftOut(database, clock.now());
+    const stored = `${renderMegabytes(bytes)} stored today (UTC)`;
+    if (leftOutAt === null) return ok(`${stored}, none left out`);
+    const since = `since ${toTimestamp(leftOutAt)}`;
+    const { installationBytes, licenseBytes } = config.textBounds;
+    if (bytes >= installationBytes) {
+      return warn(
+        `${stored}, as much as the installation may; events are stored without texts ${since}`,
+        "raise CLAVIGER_EVENT_TEXT_MB_A_DAY_IN_ALL if the disk has room, or find the customer who sends them",
+      );
+    }
+    const names = licenses.map((uuid) => toId("lic", uuid)).join(", ");
+    return warn(
+      `left out ${since} for ${counted(count, "license")}, beyond ${renderMegabytes(licenseBytes)} of texts a day: ${names}${count > licenses.length ? ", …" : ""}`,
+      "ask the customer to send less, or raise CLAVIGER_EVENT_TEXT_MB_A_DAY if the disk has room",
+    );
+  },
+};
+
+const renderMegabytes = (bytes: number) => `${renderCount(Math.ceil(bytes / 1e5) / 10)} MB`;
+
 const BACKUP_REMEDY = "`claviger backup FOLDER/`; `claviger guide service` has a timer for every hour";
 
 const MISSING_REMEDY =
@@ -239,14 +267,20 @@ const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> =
   },
 };
 
+/** The checks of what the database holds that the running service makes, too. */
+const BRIEF_CHECKS: readonly Check<ServerContext>[] = [
+  modelFilesCheck,
+  publicUrlCheck,
+  rateLimitsCheck,
+  eventTextsCheck,
+  backupCheck,
+];
+
 /** The checks of what the database holds. They need the right schema. */
 const CONTENT_CHECKS: readonly Check<DatabaseContext>[] = [
   { name: "secret", examine: examineSecret },
   { name: "signing keys", examine: examineSigningKeys },
   { name: "installer token", examine: examineToken },
   { name: "tokens", examine: examineTokens },
-  modelFilesCheck,
-  publicUrlCheck,
-  rateLimitsCheck,
-  backupCheck,
+  ...BRIEF_CHECKS,
 ];

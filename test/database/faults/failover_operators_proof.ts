@@ -18,7 +18,7 @@ import { findSession, loginOperator, redeemCode } from "../../../src/operators/m
 import { commitEvents, countUse, readUsageDays } from "../../../src/usage/mod.ts";
 import { startAdmin, type TestAdmin } from "../../support/admin.ts";
 import { createTestClock } from "../../support/clock.ts";
-import { readSums, usageEvent } from "../../support/events.ts";
+import { MUCH_ROOM, readSums, usageEvent } from "../../support/events.ts";
 import { ACTOR } from "../../support/issue.ts";
 import { type Replication, startReplication } from "../../support/replication.ts";
 import { until } from "../../support/until.ts";
@@ -50,7 +50,7 @@ async function use(events: number): Promise<void> {
   const batch = Array.from({ length: events }, () =>
     usageEvent({ licenseUuid: key.licenseUuid, receivedAtMs: clock.nowMs() }),
   );
-  await commitEvents(database, batch, { processUuid: newUuid(), deadlineMs: 10_000 });
+  await commitEvents(database, batch, { processUuid: newUuid(), textBounds: MUCH_ROOM, deadlineMs: 10_000 });
   clock.advance(120_000);
   await countUse(database, { clock, isStopping: () => false });
 }

@@ -4,7 +4,7 @@ import { newUuid } from "../../../src/base/ids.ts";
 import { changeLicense, createLicenseChanges, type Tier } from "../../../src/licensing/mod.ts";
 import { commitEvents, countUse, readUsageDays, restartCount } from "../../../src/usage/mod.ts";
 import { createTestDatabase } from "../../support/database.ts";
-import { usageEvent } from "../../support/events.ts";
+import { MUCH_ROOM, usageEvent } from "../../support/events.ts";
 import { ACTOR, issue } from "../../support/issue.ts";
 import { useForEach } from "../../support/use.ts";
 
@@ -22,6 +22,7 @@ test("countUse() gives each day the tier at its end, if several days are over", 
     nowMs = Date.parse(at);
     await commitEvents(database, [usageEvent({ licenseUuid, receivedAtMs: nowMs })], {
       processUuid: newUuid(),
+      textBounds: MUCH_ROOM,
       deadlineMs: 10_000,
     });
     await changeLicense(
