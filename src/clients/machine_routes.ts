@@ -8,6 +8,7 @@ import { isRefusal } from "../base/refusal.ts";
 import { parsedField } from "../base/rule.ts";
 import {
   activateMachine,
+  createWaitingMachines,
   FINGERPRINT,
   MACHINE_NOT_ACTIVE,
   type RenewedSeat,
@@ -42,7 +43,8 @@ export const ACTIVATE: EndpointOperation = {
   summary: "Take a place of the license for this machine",
   description:
     "A machine that holds a place keeps it, so the request can be repeated. A license without a limit for machines " +
-    "answers 200 and stores nothing.",
+    "answers 200 and stores nothing. If every place is taken, the client waits for one: it asks again after the seconds in " +
+    "`Retry-After`, which grow with the number of machines that wait.",
   request: jsonBody("ActivationRequest", {
     ...EXAMPLE_FINGERPRINT,
     name: "Workstation 7",
@@ -57,22 +59,27 @@ export const ACTIVATE: EndpointOperation = {
 };
 
 /** Creates the handler that activates a machine. */
-export function activate({ authenticator, database, nameMachine, clock }: HandlerDeps): Handler {
+export function activate({ authenticator, database, nameMachine, clock, limits }: HandlerDeps): Handler {
+  const waiting = createWaitingMachines(clock, limits.machine_activate);
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "machine_activate", body);
     if (isRefusal(record)) return record;
     const fields = parseFields(activationFields, body);
     if (isRefusal(fields)) return fields;
+    const machine = nameMachine(record.licenseUuid, fields.fingerprint);
+    const known = waiting.findRefusal(machine, record);
+    if (known !== undefined) return known;
     const address = authenticator.addressOf(exchange);
+    const askedMs = clock.monotonicMs();
     const activated = await activateMachine(database, {
       keyUuid: record.uuid,
-      machine: nameMachine(record.licenseUuid, fields.fingerprint),
+      machine,
       name: fields.name ?? undefined,
       platform: fields.platform ?? undefined,
       actor: { kind: "http", name: address, address, request: exchange.id },
       now: clock.now(),
     });
-    if (isRefusal(activated)) return activated;
+    if (isRefusal(activated)) return waiting.note(machine, activated, { record, askedMs });
     const { most, used } = activated;
     return reply({ ...renderMachine(activated), machines: { limit: most, used } });
   };
@@ -156,13 +163,15 @@ export const RELEASE: EndpointOperation = {
 };
 
 /** Creates the handler that releases a machine. */
-export function release({ authenticator, database, nameMachine }: HandlerDeps): Handler {
+export function release({ authenticator, database, nameMachine, directory }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "machine_release", body);
     if (isRefusal(record)) return record;
     const fields = parseFields(machineFields, body);
     if (isRefusal(fields)) return fields;
     const uuid = await releaseMachine(database, nameMachine(record.licenseUuid, fields.fingerprint));
+    // So that a machine that waits can have the place now, and not after the next pulse.
+    if (uuid) directory.forgetLicense(record.licenseUuid);
     return uuid === undefined
       ? MACHINE_NOT_ACTIVE
       : reply({ released: true, machine_id: uuid && toId("mch", uuid) });

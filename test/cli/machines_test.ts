@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { withDatabase } from "../../src/cli/run.ts";
 import { setPlaces } from "../support/machines.ts";
+import { until } from "../support/until.ts";
 import { createIssuer, createTestInvocation, type RunOptions, refusalOf } from "./command_line.ts";
 import { useServing } from "./use_command_line.ts";
 
@@ -67,7 +68,8 @@ describe("claviger machines release", () => {
     expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("Nothing was changed") });
     expect((await activate("workstation-3")).status).toBe(409);
     expect((await release(first, ["--reason", "lost"])).out).toBe(`Released ${first}: its place is free\n`);
-    expect((await activate("workstation-3")).status).toBe(200);
+    // The service learns of it within a second.
+    await until(async () => (await activate("workstation-3")).status === 200);
     expect(await line.json(["machines", "show", first])).toMatchObject({ id: first, state: "released" });
     const [row] = await line
       .json(["audit", "--key", key.id, "--limit", "2"])

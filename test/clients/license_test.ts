@@ -119,8 +119,6 @@ describe("POST /v1/auth/license", () => {
     const other = { ...machine, fingerprint: "workstation-8" };
     const refused = await service.post("/v1/machines/activate", other);
     expectRefusal(refused, 409, "MACHINE_LIMIT_REACHED");
-    const waitMs = Date.parse(signed.body.expires_at) - service.clock.now().getTime();
-    expect(Number(refused.headers.get("retry-after"))).toBeWithin(waitMs / 1_000 - 60, waitMs / 1_000 + 60);
     expect((await service.post("/v1/machines/activate", machine)).body.machine_id).toBe(body.machine_id);
   });
 

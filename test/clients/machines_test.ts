@@ -1,11 +1,16 @@
 /** POST /v1/machines/activate, /v1/machines/heartbeat and /v1/machines/release. */
 import { describe, expect, test } from "bun:test";
+import { parseId } from "../../src/base/ids.ts";
+import { listMachines, releaseByOperator } from "../../src/licensing/machines/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { type Places, setPlaces } from "../support/machines.ts";
-import { limitsOf, type TestService } from "../support/service.ts";
-import { useTestService } from "../support/use.ts";
+import { limitsOf, startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+import { useForAll, useTestService } from "../support/use.ts";
 
 const service = useTestService();
+/** A second service on the same database, like another process of one installation. */
+const other = useForAll(() => startTestService({ on: service.testDatabase }));
 const limited = useTestService({
   config: {
     limits: { ...limitsOf(0), machine_activate: 2, machine_heartbeat: 3, machine_release: 1 },
@@ -74,17 +79,64 @@ describe("POST /v1/machines/activate", () => {
     expect((await uncounted.post("release")).body).toEqual({ released: true, machine_id: null });
   });
 
-  test("refuses a machine without a place, with the use, and for seats with the time of the next one", async () => {
-    const locked = await issueWith({ maxMachines: 1 });
-    await locked.post("activate");
-    const refused = await locked.post("activate", { fingerprint: "another machine" });
-    expectRefusal(refused, 409, "MACHINE_LIMIT_REACHED");
-    expect(refused.body.machines).toEqual({ limit: 1, used: 1 });
-    expect(refused.headers.get("retry-after")).toBeNull();
-    const floating = await issueWith({ maxMachines: 1, seatMinutes: 5 });
-    await floating.post("activate");
-    const { headers } = await floating.post("activate", { fingerprint: "another machine" });
-    expect(Number(headers.get("retry-after"))).toBeWithin(270, 301);
+  test("refuses a machine without a place, with the use, and says when to ask again", async () => {
+    for (const places of [{ maxMachines: 1 }, { maxMachines: 1, seatMinutes: 5 }]) {
+      const { post } = await issueWith(places);
+      await post("activate");
+      for (let times = 0; times < 2; times++) {
+        const refused = await post("activate", { fingerprint: "another machine" });
+        expectRefusal(refused, 409, "MACHINE_LIMIT_REACHED");
+        expect(refused.body.machines).toEqual({ limit: 1, used: 1 });
+        expect(Number(refused.headers.get("retry-after"))).toBeWithin(1, 11);
+      }
+    }
+  });
+
+  test("refuses a machine that waits from memory, and asks the database for every other one", async () => {
+    const { post, licenseUuid } = await issueWith({ maxMachines: 1 });
+    const waiter = { fingerprint: "the waiter" };
+    await post("activate");
+    expect((await post("activate", waiter)).status).toBe(409);
+    expect((await post("activate")).status).toBe(200);
+    // No statement of the service frees a place in this way, so no process learns of it.
+    await service.database.query(
+      (sql) => sql`
+        update machines set active_until = '-infinity', ended_at = clock_timestamp()
+         where license_id = ${licenseUuid}::uuid`,
+    );
+    expect((await post("activate", waiter)).status).toBe(409);
+    expect((await post("activate", { fingerprint: "another machine" })).status).toBe(200);
+  });
+
+  test("gives a waiting machine a place at once after a release, and within a second after a change of the places", async () => {
+    for (const seats of [{}, { seatMinutes: 5 }]) {
+      const { post, licenseUuid } = await issueWith({ maxMachines: 1, ...seats });
+      const [one, two] = [{ fingerprint: "machine one" }, { fingerprint: "machine two" }];
+      await post("activate", one);
+      expect((await post("activate", two)).status).toBe(409);
+      await post("release", one);
+      expect((await post("activate", two)).status).toBe(200);
+      expect((await post("activate", one)).status).toBe(409);
+      await setPlaces(service.database, licenseUuid, { maxMachines: 2 });
+      await until(async () => (await post("activate", one)).status === 200);
+    }
+  });
+
+  test("gives a waiting machine a place that was released in another process, or by an operator, within a second", async () => {
+    const { post, apiKey, licenseUuid } = await issueWith({ maxMachines: 1 });
+    const [one, two] = [{ fingerprint: "machine one" }, { fingerprint: "machine two" }];
+    await post("activate", one);
+    expect((await post("activate", two)).status).toBe(409);
+    expect((await other.post("/v1/machines/release", { api_key: apiKey, ...one })).status).toBe(200);
+    await until(async () => (await post("activate", two)).status === 200);
+    expect((await post("activate", one)).status).toBe(409);
+    const [machine] = await listMachines(service.database, { filter: { licenseUuid, state: "active" } });
+    const actor = { kind: "command", name: "root" } as const;
+    await releaseByOperator(service.database, parseId("mch", machine?.id ?? "") ?? "", {
+      actor,
+      now: new Date(),
+    });
+    await until(async () => (await post("activate", one)).status === 200);
   });
 
   test("counts activations and releases for the key", async () => {

@@ -149,7 +149,7 @@ describe("A fingerprint", () => {
 /** Returns an answer without the parts that differ between any two answers. */
 function toComparable({ status, headers, body }: JsonResponse) {
   const { "x-request-id": _, date: __, "retry-after": wait, ...rest } = Object.fromEntries(headers);
-  // The seat in the way ends in almost five minutes.
+  // Each machine that waits has a moment of its own to ask again.
   return { status, body, headers: rest, waits: wait !== undefined };
 }
 

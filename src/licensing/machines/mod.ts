@@ -29,3 +29,4 @@ export { MACHINE_NOT_ACTIVE, releaseMachine } from "./release_machine.ts";
 export { createHeartbeats, type Heartbeats, type RenewedSeat } from "./renew_seats.ts";
 export { restoreMachines } from "./restore_machines.ts";
 export { holdPlace, keepPlace } from "./signed_places.ts";
+export { createWaitingMachines } from "./waiting_machines.ts";

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 OFFLINE_SECONDS = 7 * 86_400  # how long a place that does not end by itself may be used without an answer
 CHECK_SECONDS = 3_600  # between two heartbeats of such a place
-FULL_SECONDS = 300  # the longest wait for a place, because others may release theirs early
+FULL_SECONDS = 30  # the wait for a place if the answer names none
 CLOCK_TOLERANCE = 300
 TIMEOUT_SECONDS = 10  # the service answers within 5
 NAP_SECONDS = 15  # a sleeping computer stops timers, so the loop looks at the clock this often
@@ -59,7 +59,7 @@ def decide(state: State, request: str, answer: Answer | None, sent_at: int, now:
     if status == 404 and request == "heartbeat":
         return lost, "activate", 0
     if status == 409 and request != "release":
-        return lost, "activate", min(retry_after(answer) or FULL_SECONDS, FULL_SECONDS)
+        return lost, "activate", retry_after(answer) or FULL_SECONDS
     if status in (0, 408, 425, 429) or status >= 500:
         failed = dataclasses.replace(state, seen=seen, failures=min(state.failures + 1, 99))
         usual = 60 if status == 429 else min(2 ** state.failures, 60)

@@ -8,7 +8,7 @@
 
 offline_seconds=604800 # how long a place that does not end by itself may be used without an answer: 7 days
 check_seconds=3600     # between two heartbeats of such a place
-full_seconds=300       # the longest wait for a place, because others may release theirs early
+full_seconds=30        # the wait for a place if the answer names none
 clock_tolerance=300
 timeout_seconds=10 # the service answers within 5
 nap_seconds=15     # a sleeping computer stops timers, so the loop looks at the clock this often
@@ -53,7 +53,7 @@ decide() { # decide REQUEST SENT_AT NOW: reads the answer; sets the state, next 
       fi
       ;;
     heartbeat:404) lose activate 0 ;;
-    activate:409 | heartbeat:409) lose activate "$(minimum "${again:-$full_seconds}" "$full_seconds")" ;;
+    activate:409 | heartbeat:409) lose activate "${again:-$full_seconds}" ;;
     *:000 | *:408 | *:425 | *:429 | *:5??)
       [ "$failures" -ge 99 ] || failures=$((failures + 1))
       next=$1 wait=${again:-$usual}

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const OFFLINE_SECONDS = 7 * 86_400; // how long a place that does not end by itself may be used without an answer
 const CHECK_SECONDS = 3_600; // between two heartbeats of such a place
-const FULL_SECONDS = 300; // the longest wait for a place, because others may release theirs early
+const FULL_SECONDS = 30; // the wait for a place if the answer names none
 const CLOCK_TOLERANCE_SECONDS = 300;
 const TIMEOUT_MS = 10_000; // the service answers within 5 s
 const NAP_SECONDS = 15; // a sleeping computer stops timers, so the loop looks at the clock this often
@@ -67,8 +67,7 @@ export function decide(
     return [{ ...held, until }, "heartbeat", Math.max(6, Math.floor((until - now) / 3))];
   }
   if (status === 404 && request === "heartbeat") return [lost, "activate", 0];
-  if (status === 409 && request !== "release")
-    return [lost, "activate", Math.min(retryAfter(answer) || FULL_SECONDS, FULL_SECONDS)];
+  if (status === 409 && request !== "release") return [lost, "activate", retryAfter(answer) || FULL_SECONDS];
   if ([0, 408, 425, 429].includes(status) || status >= 500) {
     const usual = status === 429 ? 60 : Math.min(2 ** state.failures, 60);
     const failures = Math.min(state.failures + 1, 99);
