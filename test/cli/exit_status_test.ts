@@ -2,11 +2,12 @@
  * Runs `serve` with each fault of the table in the manual (`claviger guide troubleshooting`), and compares its exit status
  * with the table.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   chownSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -255,6 +256,17 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
         const folder = mkdtempSync(join(line.folder, "foreign-"));
         chownSync(folder, 65_534, 65_534);
         return start({ CLAVIGER_DATA_DIR: folder });
+      },
+    },
+    {
+      says: "the user has no entry in /etc/passwd",
+      async ends() {
+        const folder = join(line.folder, "nameless");
+        using user = spyOn(process, "getuid");
+        user.mockReturnValue(123_456);
+        const ended = await start({ CLAVIGER_DATA_DIR: folder });
+        expect(existsSync(folder)).toBe(false);
+        return ended;
       },
     },
     {

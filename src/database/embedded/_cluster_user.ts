@@ -27,7 +27,7 @@ const USER_NAME = "claviger";
  * Finds the user to run the cluster as; undefined means the user of this process.
  *
  * For root in a data folder that belongs to root, this is the owner of the cluster in it, otherwise the system user
- * `claviger`, which is created if it is missing.
+ * `claviger`, which is created if it is missing. Refuses another user who could not make a cluster.
  */
 export function findClusterUser(
   layout: Layout,
@@ -36,12 +36,23 @@ export function findClusterUser(
   const cluster = existsSync(layout.cluster) ? statSync(layout.cluster) : undefined;
   const own = process.getuid?.();
   if (own !== 0) {
-    if (cluster === undefined || cluster.uid === own) return undefined;
+    if (cluster === undefined) return refuseNameless(own, folders);
+    if (cluster.uid === own) return undefined;
     const why = `it belongs to user ${nameOfUser(cluster.uid)}; give it back to the owner of the data folder with chown -hR`;
     return refuse("INVALID_REQUEST", `Cannot use the database in ${layout.cluster}: ${why}`);
   }
   if (cluster !== undefined && cluster.uid !== 0) return { uid: cluster.uid, gid: cluster.gid };
   return findUser(folders) ?? createUser(folders);
+}
+
+/** Refuses a user without an entry in passwd: `initdb` looks for the name of its user. A cluster that is made needs none. */
+function refuseNameless(uid: number | undefined, folders: readonly string[]): Refusal | undefined {
+  if (uid === undefined || findSystemUser(uid, folders) !== undefined) return undefined;
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot make a database as user ${uid}: the user has no entry in /etc/passwd, which PostgreSQL needs for it; add one, or ` +
+      'start as a user who has one: see "Another user" in `claviger guide containers`',
+  );
 }
 
 function findUser(folders: readonly string[]): ClusterUser | Refusal | undefined {

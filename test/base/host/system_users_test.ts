@@ -1,6 +1,15 @@
 /** How users are found by `getent`. Each test has its own folder with scripts in place of this host's tools. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { existsSystemGroup, findSystemUser, findTool } from "../../../src/base/host/system_users.ts";
@@ -113,4 +122,25 @@ describe.skipIf(!isRoot("findClusterUser()"))("findClusterUser(), as root in a f
     const silent = clusterUser();
     expect(isRefusal(silent) && silent.sentence).toContain(`${folder}/useradd ended with 1`);
   });
+});
+
+test("findClusterUser() refuses a user without an entry only where a database has to be made", () => {
+  standIn("getent", DYNAMIC);
+  const layout = layoutOf(join(folder, "data"));
+  const asUser = (uid: number) => {
+    using user = spyOn(process, "getuid");
+    user.mockReturnValue(uid);
+    return findClusterUser(layout, [folder]);
+  };
+  expect(asUser(65_046)).toBeUndefined();
+  expect(asUser(1_500)).toMatchObject({
+    code: "INVALID_REQUEST",
+    sentence: expect.stringContaining(
+      "Cannot make a database as user 1500: the user has no entry in /etc/passwd",
+    ),
+  });
+  mkdirSync(layout.cluster, { recursive: true });
+  const uid = process.getuid?.() || 1_500;
+  chownSync(layout.cluster, uid, process.getgid?.() ?? uid);
+  expect(asUser(uid)).toBeUndefined();
 });
