@@ -8,10 +8,8 @@ import { join } from "node:path";
 import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { findFreePort } from "../support/find_free_port.ts";
-import { haproxy, shownConfig } from "../support/haproxy.ts";
+import { haproxy, shownConfig, startBalancer } from "../support/haproxy.ts";
 import { startTestService, type TestService } from "../support/service.ts";
-import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
 
 if (haproxy === null) console.warn("No haproxy on this machine: three replicas behind it are not tried");
@@ -39,8 +37,7 @@ test.skipIf(haproxy === null)("HAProxy accepts the configuration for three hosts
 describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
   let database: TestDatabase;
   let replicas: TestService[];
-  let balancer: Bun.Subprocess;
-  let url: string;
+  let balancer: Awaited<ReturnType<typeof startBalancer>>;
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -53,23 +50,13 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
       await startTestService(options),
     ];
 
-    const port = await findFreePort();
-    url = `http://127.0.0.1:${port}`;
-    const shown = shownConfig("haproxy");
-    const text = ["8091", "8092", "8093"].reduce(
-      (moved, each, index) => moved.replace(each, new URL(replicas[index]?.url ?? "").port),
-      shown.replace("127.0.0.1:8000", `127.0.0.1:${port}`),
+    balancer = await startBalancer(
+      folder,
+      replicas.map(({ url }) => Number(new URL(url).port)),
     );
-    writeFileSync(join(folder, "haproxy.cfg"), text);
-    balancer = Bun.spawn([haproxy ?? "", "-f", join(folder, "haproxy.cfg")], {
-      stdout: "ignore",
-      stderr: "ignore",
-    });
-    await until(async () => (await fetch(`${url}/api/health`).catch(() => undefined))?.status === 200);
   });
   afterAll(async () => {
-    balancer.kill();
-    await balancer.exited;
+    await balancer.close();
     for (const replica of replicas) await replica.close();
     await database.close();
   });
@@ -99,17 +86,17 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
 
   test("admit together exactly the limit of a key that the header names", async () => {
     const headers = { "X-API-Key": await issue() };
-    await expectAdmitted(LIMIT, () => fetch(`${url}/v1/auth/validate`, { method: "POST", headers }));
+    await expectAdmitted(LIMIT, () => fetch(`${balancer.url}/v1/auth/validate`, { method: "POST", headers }));
   });
 
   test("admit together exactly the limit of a key that the body names", async () => {
     const body = JSON.stringify({ api_key: await issue() });
-    await expectAdmitted(LIMIT, () => fetch(`${url}/v1/auth/validate`, { method: "POST", body }));
+    await expectAdmitted(LIMIT, () => fetch(`${balancer.url}/v1/auth/validate`, { method: "POST", body }));
   });
 
   test("admit together exactly the limit of a key that the address names", async () => {
     const apiKey = await issue();
-    await expectAdmitted(60, () => fetch(`${url}/v1/models/list?api_key=${apiKey}`));
+    await expectAdmitted(60, () => fetch(`${balancer.url}/v1/models/list?api_key=${apiKey}`));
   });
 
   test("share the keys among all three", async () => {
@@ -118,7 +105,7 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
     const before = answered();
     for (let each = 0; each < 40; each++) {
       const headers = { "X-API-Key": await issue() };
-      const { status } = await fetch(`${url}/v1/auth/validate`, { method: "POST", headers });
+      const { status } = await fetch(`${balancer.url}/v1/auth/validate`, { method: "POST", headers });
       // 503: as above.
       expect([200, 503]).toContain(status);
     }

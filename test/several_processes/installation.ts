@@ -28,13 +28,20 @@ export interface Installation {
   /** For a session of a test. */
   readonly address: EmbeddedAddress;
   /** Starts a process with more settings, of this or another version, and waits until it serves. */
-  serve(settings?: Readonly<Record<string, string>>, program?: readonly string[]): Promise<Replica>;
+  serve(settings?: Readonly<Record<string, string>>, how?: ServeHow): Promise<Replica>;
   /** Runs a command on the database, as an operator does while the processes serve. */
   run(args: readonly string[]): Promise<Ended>;
   /** Ends PostgreSQL with that signal and waits until a new PostgreSQL answers. */
   restart(signal: "SIGINT" | "SIGQUIT"): Promise<void>;
   /** Ends everything. */
   close(): Promise<void>;
+}
+
+interface ServeHow {
+  /** By default this source. */
+  readonly program?: readonly string[];
+  /** By default a port that the system chooses. */
+  readonly port?: number;
 }
 
 export interface Replica extends Pick<ServiceProcess, "pid" | "url"> {
@@ -54,7 +61,10 @@ export async function createInstallation(): Promise<Installation> {
   const commandLine = createCommandLine();
   const kills: Replica["kill"][] = [];
 
-  async function serve(settings: Readonly<Record<string, string>> = {}, program = SOURCE): Promise<Replica> {
+  async function serve(
+    settings: Readonly<Record<string, string>> = {},
+    { program = SOURCE, port = 0 }: ServeHow = {},
+  ): Promise<Replica> {
     const gate = await startPulseGate(server.address);
     const env = {
       // Each process would count them by itself.
@@ -63,7 +73,7 @@ export async function createInstallation(): Promise<Installation> {
       CLAVIGER_DATA_DIR: folder,
       ...settings,
     };
-    const serving = spawnService(toServeCommand(program), { cwd: folder, env });
+    const serving = spawnService(toServeCommand(program, ["--port", String(port)]), { cwd: folder, env });
     const kill = async (signal: NodeJS.Signals) => {
       await serving.stop(signal);
       await gate.close();
