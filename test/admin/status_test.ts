@@ -61,6 +61,7 @@ describe("GET /status", () => {
     let examinations = 0;
     const counting = await startAdmin({
       on,
+      clock: createTestClock(undefined, { stands: true }),
       admin: {
         examine: async () => {
           if (++examinations === 3) throw new Error("It cannot be examined");

@@ -18,7 +18,7 @@ import {
   revokeToken,
   setRole,
 } from "../../src/operators/mod.ts";
-import { startAdmin, type TestToken } from "../support/admin.ts";
+import { startAdmin } from "../support/admin.ts";
 import { objectOf, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
 import { testBytes } from "../support/hosted.ts";
 import { ACTOR } from "../support/issue.ts";
@@ -63,10 +63,11 @@ interface Begun {
 /** Begins an upload that announces a length, by a new token or by a session. The caller sends the bytes. */
 async function begin(
   path: string,
-  { on = admin, length = BYTES.length, sha256 = SHA256, token = {} as TestToken | string, cookie = "" } = {},
+  { on = admin, length = BYTES.length, sha256 = SHA256, token = "", cookie = "" } = {},
 ): Promise<Begun> {
-  const bearer = async () => (typeof token === "string" ? token : await on.token(token));
-  const sender = cookie ? { cookie, origin: on.url } : { authorization: `Bearer ${await bearer()}` };
+  const sender = cookie
+    ? { cookie, origin: on.url }
+    : { authorization: `Bearer ${token || (await on.token())}` };
   const headers = { "X-Checksum-SHA256": sha256, ...sender, "Content-Length": length };
   const sent = request(`${on.url}/${cookie ? "console" : "admin/v1"}${path}`, { method: "PUT", headers });
   begun.push(sent);
@@ -81,19 +82,37 @@ async function begin(
   return { sent, answer };
 }
 
-/** Begins an upload and waits until its first bytes are on the disk. */
-async function beginOnDisk(
-  path: string,
-  options: { sha256?: string; token?: string; cookie?: string } = {},
+/**
+ * Begins an upload and waits until its first bytes are on the disk. Begins anew after a 503, since on a busy machine the
+ * database may answer too late.
+ */
+async function untilOnDisk(
+  start: () => Promise<Begun>,
+  first = BYTES.subarray(0, 1_000_000),
 ): Promise<Begun> {
   const before = unfinished().length;
-  const upload = await begin(path, options);
-  upload.sent.write(BYTES.subarray(0, 1_000_000));
-  await until(() => unfinished().length === before + 1, {
-    what: "the upload is in progress",
-  });
-  return upload;
+  for (;;) {
+    const upload = await start();
+    upload.sent.write(first);
+    let refused: string | undefined;
+    upload.answer.then(
+      ({ status, body }) => {
+        refused = status === 503 ? "late" : `${status} ${body.error}`;
+      },
+      (error) => {
+        refused = String(error);
+      },
+    );
+    await until(() => refused ?? unfinished().length === before + 1, { what: "the upload is in progress" });
+    if (refused === undefined) return upload;
+    if (refused !== "late") throw new Error(`The upload was refused: ${refused}`);
+  }
 }
+
+const beginOnDisk = (
+  path: string,
+  options: { sha256?: string; token?: string; cookie?: string } = {},
+): Promise<Begun> => untilOnDisk(() => begin(path, options));
 
 /** Begins the upload of a file that no other test uploads, by a session, or with a token of its own. */
 async function beginUnique({ cookie = "", on = admin } = {}) {
@@ -101,15 +120,8 @@ async function beginUnique({ cookie = "", on = admin } = {}) {
   const token = `ci-${name}`;
   const bytes = Buffer.concat([BYTES, Buffer.from(name)]);
   const sha256 = hash("sha256", bytes);
-  const upload = await begin(fileOf(name), {
-    on,
-    cookie,
-    length: bytes.length,
-    sha256,
-    token: { name: token },
-  });
-  upload.sent.write(bytes.subarray(0, 1_000_000));
-  await until(() => unfinished().length === 1, { what: "the upload is in progress" });
+  const options = { on, cookie, length: bytes.length, sha256, token: await on.token({ name: token }) };
+  const upload = await untilOnDisk(() => begin(fileOf(name), options), bytes.subarray(0, 1_000_000));
   const finish = () => {
     upload.sent.end(bytes.subarray(1_000_000));
     return upload.answer;

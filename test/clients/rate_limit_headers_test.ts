@@ -4,7 +4,7 @@ import { parseTrustedProxies } from "../../src/base/rate_limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { issueBeside, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
-import { type JsonResponse, limitsOf, startTestService } from "../support/service.ts";
+import { createStandingClock, type JsonResponse, limitsOf, startTestService } from "../support/service.ts";
 import { useForAll, useTestService } from "../support/use.ts";
 
 const LIMIT = 3;
@@ -14,7 +14,8 @@ const LIMITS = limitsOf(LIMIT);
 const service = useForAll(async () => {
   const parsed = parseTrustedProxies("127.0.0.1, 10.0.0.0/8");
   if (!parsed.ok) throw new Error(parsed.error);
-  return await startTestService({ config: { limits: LIMITS, trustedProxies: parsed.proxies } });
+  const clock = createStandingClock();
+  return await startTestService({ clock, config: { limits: LIMITS, trustedProxies: parsed.proxies } });
 });
 
 let addresses = 0;
@@ -39,7 +40,7 @@ function hasLimitHeaders({ headers }: JsonResponse) {
 }
 
 describe("By default", () => {
-  const standard = useTestService({ limits: "default" });
+  const standard = useTestService({ limits: "default", clock: createStandingClock() });
 
   for (const endpoint of ALL) {
     test(`${endpoint.title} accepts ${endpoint.perMinute} requests a minute`, async () => {

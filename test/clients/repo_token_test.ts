@@ -4,12 +4,13 @@ import { expectRefusal } from "../support/answers.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
+import { createStandingClock } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
 
 const BOTH = [ENDPOINTS.getRepoToken, ENDPOINTS.postRepoToken];
 const actor = { kind: "command", name: "test" } as const;
 
-const service = useTestService();
+const service = useTestService({ clock: createStandingClock() });
 
 afterEach(() => clearInstallerToken(service.database, { actor, now: service.clock.now() }));
 

@@ -5,7 +5,7 @@ import type { Clock } from "../../src/base/clock.ts";
 import { createLog } from "../../src/base/log.ts";
 import { openProvider, type ProviderSettings } from "../../src/operators/identity/mod.ts";
 import { startAdmin, type TestAdmin } from "./admin.ts";
-import { createTestClock } from "./clock.ts";
+import { createTestClock, type TestClock } from "./clock.ts";
 import { findFreePort } from "./find_free_port.ts";
 import { orThrow } from "./issue.ts";
 import { testFolder } from "./postgres.ts";
@@ -75,11 +75,13 @@ export function settingsFor(adminUrl: string, issuer: string): ProviderSettings 
 /** Starts a console whose operators log in at a provider, by default at that of {@linkcode startIdentityProvider}. */
 export async function startConsoleWithProvider<Provider extends Startable = TestProvider>(
   start: (adminUrl: string, clock: Clock) => Promise<Provider> = startIdentityProvider as never,
-  { host = "127.0.0.1" }: { readonly host?: string } = {},
+  {
+    host = "127.0.0.1",
+    clock = createTestClock(),
+  }: { readonly host?: string; readonly clock?: TestClock } = {},
 ): Promise<ConsoleWithProvider<Provider>> {
   const port = await findFreePort();
   const adminUrl = `http://${host}:${port}`;
-  const clock = createTestClock();
   const provider = await start(adminUrl, clock);
   const logLines: string[] = [];
   const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });

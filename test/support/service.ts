@@ -88,6 +88,12 @@ export function limitsOf(perMinute: number): Config["limits"] {
 /** True if the service under test is `dist/claviger.mjs`, in a process of its own on Node. */
 export const ON_NODE = process.env.TEST_PLATFORM === "node";
 
+/**
+ * Makes a clock that only the test moves, so that a busy machine does not change what a window counts. It runs on Node,
+ * where the service has a clock of its own.
+ */
+export const createStandingClock = (): TestClock => createTestClock(undefined, { stands: !ON_NODE });
+
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const testDatabase = options.on ?? (await createTestDatabase());
   const clock = options.clock ?? createTestClock();

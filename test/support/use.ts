@@ -49,11 +49,17 @@ export function useAdmin(...options: Parameters<typeof startAdmin>) {
   return useForAll(() => startAdmin(...options));
 }
 
+/**
+ * The first database of a bare `bun test` starts PostgreSQL and migrates it, which takes longer than a test may take on a
+ * busy machine. After the limit Bun would also kill that PostgreSQL, and all later files would fail.
+ */
+const MAKING_LIMIT_MS = 120_000;
+
 const openedForFile: Closable[] = [];
 const openedForTest: Closable[] = [];
 
 interface Hooks {
-  readonly before: (run: () => Promise<void>) => void;
+  readonly before: (run: () => Promise<void>, limitMs: number) => void;
   readonly after: (run: () => Promise<void>) => void;
   /** What these hooks have made and not closed yet. */
   readonly opened: Closable[];
@@ -69,7 +75,7 @@ function useBetween<Thing extends Closable>(
     opened.push(made);
     // Getters stay getters: the lines of a log are read when a test asks for them.
     Object.defineProperties(thing, Object.getOwnPropertyDescriptors(made));
-  });
+  }, MAKING_LIMIT_MS);
   // Each hook closes the newest thing, because Bun runs them in the order of the calls, and a service has to be closed
   // before its database.
   after(async () => await opened.pop()?.close());

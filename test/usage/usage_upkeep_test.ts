@@ -72,7 +72,8 @@ describe("createUsageUpkeep()", () => {
   });
 
   test("keeps changes to counts for one minute", async () => {
-    await insertChange("59 seconds");
+    // A busy machine may need many seconds for the next lines.
+    await insertChange("20 seconds");
     await insertChange("61 seconds");
     await upkeep.runAll();
     expect(await count("usage_changes")).toBe(1);

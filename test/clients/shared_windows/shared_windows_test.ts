@@ -51,7 +51,7 @@ async function setSecond(second: number): Promise<void> {
   await server.database.query((sql) => sql`update fake.clock set second = ${BEGAN + second}::numeric`);
 }
 
-const clock = createTestClock();
+const clock = createTestClock(undefined, { stands: true });
 
 /** Makes the windows of one process, of one endpoint. */
 function openProcess(limit = LIMIT): KeyWindows {

@@ -7,6 +7,7 @@ import { openProvider } from "../../../src/operators/identity/mod.ts";
 import { listOperators, listSessions } from "../../../src/operators/mod.ts";
 import { createConsoleClient } from "../../admin/console_client.ts";
 import { startAdmin } from "../../support/admin.ts";
+import { createTestClock } from "../../support/clock.ts";
 import { dumpText } from "../../support/dump.ts";
 import { type Forgery, startForgingProvider } from "../../support/forging_provider.ts";
 import { CLIENT, settingsFor, startConsoleWithProvider } from "../../support/identity_provider.ts";
@@ -18,7 +19,9 @@ const MINUTE_MS = 60_000;
 const NOT_LOGGED_IN = "Example Staff did not log you in: ";
 const NOT_VALID = "its answer is not valid for this login; try it again";
 
-const admin = useForAll(() => startConsoleWithProvider(startForgingProvider));
+// Stands, because several tests compare seconds.
+const clock = createTestClock(undefined, { stands: true });
+const admin = useForAll(() => startConsoleWithProvider(startForgingProvider, { clock }));
 const client = createConsoleClient(admin);
 let codes = 0;
 

@@ -10,7 +10,7 @@ const database = useDatabase();
 let clock: TestClock;
 beforeEach(async () => {
   await database.query((sql) => sql`truncate activity_hours, activity_days`);
-  clock = createTestClock("2026-11-22T09:30:00Z");
+  clock = createTestClock("2026-11-22T09:30:00Z", { stands: true });
 });
 /** After every test, the days are the sums of the hours. */
 afterEach(async () => {
