@@ -26,9 +26,12 @@ export type ClientCode =
   | "INVALID_LINK"
   | "LICENSE_REQUIRED"
   | "NOT_FOUND"
+  | "PRECONDITION_FAILED"
   | "PAYLOAD_TOO_LARGE"
   | "RANGE_NOT_SATISFIABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
+  /** The client keeps its body back until a `100 Continue` that the runtime does not send. */
+  | "EXPECTATION_FAILED"
   /** The cause can pass by itself: a client is to try again, and `serve` is to be started again. */
   | "SERVICE_UNAVAILABLE"
   /** Licenses of the tier are not signed for use without a network. */

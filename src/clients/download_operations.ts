@@ -9,7 +9,7 @@ const file = {
     "15 minutes. A refusal counts each time. By default one key may have 128 downloads in progress, and 16 " +
     "while three quarters of all places for downloads are taken.",
   isLink: true,
-  codes: [...WITH_GOOD_KEY, "INVALID_LINK", "NOT_FOUND", "LICENSE_REQUIRED"],
+  codes: [...WITH_GOOD_KEY, "INVALID_LINK", "NOT_FOUND", "LICENSE_REQUIRED", "PRECONDITION_FAILED"],
   parameters: [
     ...parameters("path", {
       name: ["The model's name", "motor_imagery_4class_v1"],
@@ -22,6 +22,7 @@ const file = {
       signature: "Part of a signed address: its signature",
     }),
     ...parameters("header", {
+      "If-Match": "Tags of which one must be the tag of the file: otherwise nothing is sent",
       "If-None-Match": "Tags that the client has: the file is not sent if its tag is among them",
     }),
   ],

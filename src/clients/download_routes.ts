@@ -20,7 +20,7 @@ import type { LookUpOptions } from "../database/mod.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
 import { type FileProblem, type FoundVersion, type HostedFile, isHosted, toFileName } from "../models/mod.ts";
-import { type Eventually, isKnown, readQuery } from "../wire/mod.ts";
+import { checkTag, type Eventually, readQuery } from "../wire/mod.ts";
 import { isRangeWanted, parseRange } from "./byte_ranges.ts";
 import type { CountOnce } from "./count_request.ts";
 import { LINK_SECONDS, readLink } from "./download_link.ts";
@@ -196,7 +196,9 @@ async function choose(
   const { request } = exchange;
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };
-  if (isKnown(request.headers.get("if-none-match"), etag)) return { status: 304, body: "", headers };
+  const checked = checkTag(request.headers, etag);
+  if (isRefusal(checked)) return checked;
+  if (checked === "known") return { status: 304, body: "", headers };
   // A range is defined for GET only.
   const isPart = request.method === "GET" && isRangeWanted(request.headers.get("if-range"), etag);
   const range = isPart ? parseRange(request.headers.get("range"), file.sizeBytes) : "all";

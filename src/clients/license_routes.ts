@@ -4,7 +4,7 @@ import { toTimestamp } from "../base/calendar.ts";
 import { isRefusal } from "../base/refusal.ts";
 import { parsedField } from "../base/rule.ts";
 import { NONCE, NOT_OFFLINE, SIGNED_FINGERPRINT } from "../licensing/signed_licenses/mod.ts";
-import { isKnown, parseFields } from "../wire/mod.ts";
+import { checkTag, parseFields } from "../wire/mod.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import {
@@ -78,7 +78,7 @@ export const PUBLIC_KEYS: Operations = withHead(
     description: "The signing key, its successor, and older keys whose licenses may still be in use.",
     success: { schema: "PublicKeys", description: "A JWK set", headers: ["ETag"] },
     others: [{ status: 304, description: "The keys have not changed", headers: ["ETag"] }],
-    codes: ["SERVICE_UNAVAILABLE"],
+    codes: ["PRECONDITION_FAILED", "SERVICE_UNAVAILABLE"],
   },
   "The headers alone",
 );
@@ -90,7 +90,9 @@ const MAX_AGE_SECONDS = 3_600;
 export function publicKeys({ publishedKeys }: HandlerDeps): Handler {
   return async ({ request }) => {
     const { body, etag } = await publishedKeys();
-    const status = isKnown(request.headers.get("if-none-match"), etag) ? 304 : 200;
+    const checked = checkTag(request.headers, etag);
+    if (isRefusal(checked)) return checked;
+    const status = checked === "known" ? 304 : 200;
     return { status, body, headers: { ETag: etag, "Cache-Control": `max-age=${MAX_AGE_SECONDS}` } };
   };
 }

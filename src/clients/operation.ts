@@ -25,7 +25,11 @@ export const WITH_KEY: readonly ClientCode[] = [
   "SERVICE_UNAVAILABLE",
 ];
 export const WITH_GOOD_KEY: readonly ClientCode[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
-export const WITH_BODY: readonly ClientCode[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
+export const WITH_BODY: readonly ClientCode[] = [
+  "PAYLOAD_TOO_LARGE",
+  "UNSUPPORTED_MEDIA_TYPE",
+  "EXPECTATION_FAILED",
+];
 
 /** Returns the body of a request, by the name of its schema. */
 export function jsonBody(schema: string, example: Json) {

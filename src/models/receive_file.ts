@@ -106,6 +106,7 @@ export function createUploads({ clock, uploadMaxGb, ...place }: UploadOptions) {
         if (isRefusal(stored)) return stored;
         return (await listWithFile(database, upload, clock.now())) ?? (await checkVersion(database, upload));
       } catch (error) {
+        if (isRefusal(error)) return error;
         if (hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")) return NO_ROOM;
         if (!(error instanceof BucketFailure)) throw error;
         return refuse("SERVICE_UNAVAILABLE", `Cannot upload file: ${error.message}`);
@@ -129,7 +130,9 @@ async function* readUntilEnd(
       if (isTooSlow({ bytes, tookMs: clock.monotonicMs() - beganMs })) return;
       yield chunk;
     }
-  } catch {}
+  } catch (error) {
+    if (isRefusal(error)) throw error;
+  }
 }
 
 /** Tells whether so many bytes in this time are too few, or the time is too long for any file. */

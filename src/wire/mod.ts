@@ -7,7 +7,7 @@
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
 export { conditionFor, meaningOfCode, sentenceOfCode } from "./code_meanings.ts";
 export { discardBody } from "./discard_body.ts";
-export { isKnown, tagOf } from "./entity_tag.ts";
+export { checkTag, tagOf } from "./entity_tag.ts";
 export {
   CLIENT_CODES,
   FAILURE_CODES,

@@ -74,6 +74,7 @@ async function readChunks({ body }: Request): Promise<unknown> {
 
 /** Returns the refusal for an error that occurred while the body was read. */
 export function toBodyRefusal(error: unknown): Refusal {
+  if (isRefusal(error)) return error;
   return error instanceof SyntaxError ? NOT_JSON : INCOMPLETE;
 }
 

@@ -52,6 +52,8 @@ describe("GET /admin/v1/openapi.json", () => {
       headers: { "If-None-Match": '"other"' },
     });
     expect(other.body).toEqual(first.body);
+    const refused = await admin.call("GET", "/openapi.json", { token, headers: { "If-Match": '"other"' } });
+    expect([refused.status, refused.body.code]).toEqual([412, "PRECONDITION_FAILED"]);
   });
 
   test("needs a token", async () => {
@@ -234,6 +236,7 @@ describe("renderDocument()", () => {
       "409",
       "413",
       "415",
+      "417",
       "421",
       "422",
       "429",

@@ -221,6 +221,18 @@ describe("PUT /models/NAME/VERSION/file", () => {
     });
   });
 
+  test("refuses If-Match, because a version has no file whose tag it could name, and takes nothing", async () => {
+    const name = newName();
+    await awaitFile(admin, name);
+    for (const tag of ['"x"', `"${SHA256}"`, "*"]) {
+      const refused = await put(fileOf(name), { headers: { ...checksum, "If-Match": tag } });
+      expect(codeOf(refused)).toBe("412 PRECONDITION_FAILED");
+    }
+    const { body } = await admin.call("GET", `/models/${name}`);
+    expect(body.versions).toMatchObject([{ version: "1.0.0", awaits_file: true }]);
+    expect((await put(fileOf(name))).status).toBe(200);
+  });
+
   test("takes the SHA-256 also from Digest, and refuses two that differ", async () => {
     const digest = (bytes: Uint8Array) => `sha-256=${createHash("sha256").update(bytes).digest("base64")}`;
     const name = await awaitFile(admin);

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { isRangeWanted, parseRange } from "../../src/clients/byte_ranges.ts";
-import { isKnown } from "../../src/wire/mod.ts";
+import { checkTag } from "../../src/wire/mod.ts";
 
 const ranges: readonly (readonly [header: string | null, expected: ReturnType<typeof parseRange>])[] = [
   [null, "all"],
@@ -64,8 +65,21 @@ test("isRangeWanted() accepts only the same strong tag", () => {
   }
 });
 
-test("isKnown() accepts any tag of the list, weak tags too, and *", () => {
-  for (const known of ['"x"', 'W/"x"', '"y", "x"', '"y",W/"x"', "*"])
-    expect(isKnown(known, '"x"')).toBe(true);
-  for (const other of [null, "", '"y"', "x", '"x']) expect(isKnown(other, '"x"')).toBe(false);
+test("checkTag() knows any tag in If-None-Match, weak tags too, and *", () => {
+  const check = (tags: string) => checkTag(new Headers({ "If-None-Match": tags }), '"x"');
+  for (const known of ['"x"', 'W/"x"', '"y", "x"', '"y",W/"x"', "*"]) expect(check(known)).toBe("known");
+  for (const other of ["", '"y"', "x", '"x', '"W/x"']) expect(check(other)).toBe("wanted");
+  expect(checkTag(new Headers(), '"x"')).toBe("wanted");
+});
+
+test("checkTag() refuses an If-Match without the same strong tag and without *, before If-None-Match", () => {
+  const check = (tags: string, more = {}) => checkTag(new Headers({ "If-Match": tags, ...more }), '"x"');
+  for (const own of ['"x"', '"y", "x"', 'W/"x","x"', "*"]) {
+    expect(check(own)).toBe("wanted");
+    expect(check(own, { "If-None-Match": '"x"' })).toBe("known");
+  }
+  for (const other of ["", '"y"', 'W/"x"', "x", '"x']) {
+    expect(isRefusal(check(other))).toBe(true);
+    expect(isRefusal(check(other, { "If-None-Match": '"x"' }))).toBe(true);
+  }
 });

@@ -164,6 +164,36 @@ describe("GET /v1/models/download, repeated", () => {
     }
     expectWhole(await get({ "If-None-Match": '"x"' }));
   });
+
+  test("answers 412 to If-Match without the file's tag, before every other condition", async () => {
+    for (const method of ["GET", "HEAD"]) {
+      for (const more of [
+        {},
+        { Range: "bytes=5-9" },
+        { Range: `bytes=${SIZE}-` },
+        { Range: "bytes=5-9", "If-Range": etag },
+        { "If-None-Match": etag },
+      ]) {
+        for (const other of ['"x"', `W/${etag}`]) {
+          const got = await get({ ...more, "If-Match": other }, method);
+          expect({ more, status: got.status }).toEqual({ more, status: 412 });
+          expect(got.bytes.length > 0).toBe(method === "GET");
+        }
+      }
+    }
+    const refused = await service.get(url.slice(service.url.length), { "If-Match": '"x"' });
+    expectRefusal(refused, 412, "PRECONDITION_FAILED");
+  });
+
+  test("sends what the other conditions ask for if If-Match has the file's tag", async () => {
+    for (const own of [etag, `"x", ${etag}`, "*"]) {
+      expectWhole(await get({ "If-Match": own }));
+      const part = await get({ "If-Match": own, Range: "bytes=5-9", "If-Range": etag });
+      expect(part.status).toBe(206);
+      expectBytes(part, 5, 10);
+      expect((await get({ "If-Match": own, "If-None-Match": etag })).status).toBe(304);
+    }
+  });
 });
 
 describe("GET /v1/models/download of a large file", () => {

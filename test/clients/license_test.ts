@@ -176,6 +176,8 @@ describe("GET /.well-known/jwks.json", () => {
     expect(known.headers.get("cache-control")).toBe("max-age=3600");
     const other = await fetch(service.url + JWKS, { headers: { "If-None-Match": '"other"' } });
     expect(other.status).toBe(200);
+    expect((await fetch(service.url + JWKS, { headers: { "If-Match": etag } })).status).toBe(200);
+    expectRefusal(await service.get(JWKS, { "If-Match": '"other"' }), 412, "PRECONDITION_FAILED");
     expectRefusal(await service.send(JWKS, { method: "POST", body: "{}" }), 405, "METHOD_NOT_ALLOWED");
   });
 

@@ -114,6 +114,13 @@ describe("GET /openapi.json", () => {
     }
   });
 
+  test("answers 412 to If-Match with another tag", async () => {
+    const etag = (await get()).headers.get("etag") ?? "";
+    expect((await get({ headers: { "If-Match": etag } })).status).toBe(200);
+    const refused = await get({ headers: { "If-Match": '"other"', "If-None-Match": etag } });
+    expect([refused.status, await refused.json()]).toMatchObject([412, { code: "PRECONDITION_FAILED" }]);
+  });
+
   test("HEAD has the headers of GET and no body", async () => {
     const [whole, head] = [await get(), await get({ method: "HEAD" })];
     expect([head.status, await head.text()]).toEqual([200, ""]);

@@ -57,6 +57,7 @@ const oddText = oneOf(
 const ownHeaders = [
   "Authorization",
   "Idempotency-Key",
+  "If-Match",
   "If-None-Match",
   "Accept",
   "X-Forwarded-For",

@@ -171,7 +171,10 @@ const mutation = oneOf<Mutation>(
     8,
     oneOf(
       [12, oddHeader],
-      [2, anyHeader(["X-API-Key", "Range", "Idempotency-Key", "If-None-Match", "X-Forwarded-For"])],
+      [
+        2,
+        anyHeader(["X-API-Key", "Range", "Idempotency-Key", "If-Match", "If-None-Match", "X-Forwarded-For"]),
+      ],
     ),
   ],
   [

@@ -12,6 +12,9 @@ export interface RawOptions {
   readonly answers?: number;
   /** True if the answers have no body in spite of their length: for HEAD. */
   readonly bodiless?: boolean;
+  /** Sent after the bytes, each after the pause. */
+  readonly parts?: readonly string[];
+  readonly pauseMs?: number;
 }
 
 const DEADLINE_MS = 10_000;
@@ -23,14 +26,15 @@ const DEADLINE_MS = 10_000;
 export function sendRaw(
   url: string,
   bytes: string | Uint8Array,
-  { answers = 1, bodiless = false }: RawOptions = {},
+  { answers = 1, bodiless = false, parts = [], pauseMs = 0 }: RawOptions = {},
 ): Promise<RawAnswer[]> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     let received = "";
     const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    const timers = parts.map((part, at) => setTimeout(() => socket.write(part), (at + 1) * pauseMs));
     const settle = (finish: () => void) => {
-      clearTimeout(timer);
+      for (const each of [timer, ...timers]) clearTimeout(each);
       socket.destroy();
       finish();
     };

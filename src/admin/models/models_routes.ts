@@ -158,7 +158,7 @@ export const MODEL_ROUTES = [
       schema: v.object({ ...VERSION, size_bytes: count(1), checksum: MODEL.entries.checksum }),
       description: "The version has this file",
     },
-    codes: ["CONFLICT"],
+    codes: ["CONFLICT", "PRECONDITION_FAILED"],
     run: (options, { query: { file_name: fileName }, ...call }) => takeFile(options, { ...call, fileName }),
   }),
 

@@ -30,6 +30,12 @@ const WRONG_HEADERS = refuse(
     "hexadecimal digits, or Digest sha-256= and its SHA-256 in base64",
 );
 
+/** A version without a file has no tag that `If-Match` could name, and a file never changes. */
+const CONDITIONAL = refuse(
+  "PRECONDITION_FAILED",
+  "Cannot upload file: leave out the header If-Match; a version gets a file once",
+);
+
 const TOO_LARGE_FOR_PAGE = refuse(
   "PAYLOAD_TOO_LARGE",
   `Cannot upload file: the console takes at most ${BROWSER_MAX_GB} GB; send a larger file with a token, as the page of the model shows`,
@@ -45,6 +51,7 @@ export async function takeFile(
 ): Promise<object | Refusal> {
   const encoded = refuseEncoded(headers);
   if (encoded !== undefined) return encoded;
+  if (headers.has("if-match")) return CONDITIONAL;
   const sizeBytes = Number(headers.get("content-length") ?? 0);
   const sha256 = readChecksum(headers);
   if (!(sizeBytes > 0) || body === null || sha256 === undefined) return WRONG_HEADERS;

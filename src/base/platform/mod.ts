@@ -4,6 +4,8 @@
  */
 import type { PostgresOrigin } from "../version.ts";
 
+export { BODY_NOT_SENT } from "./body_not_sent.ts";
+
 /** Answers one request. */
 export type Answer = (request: Request, peer: Peer) => Response | Promise<Response>;
 

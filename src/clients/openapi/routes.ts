@@ -1,5 +1,6 @@
 /** The handler of the OpenAPI document. It needs no key and has no limit. */
-import { isKnown, tagOf } from "../../wire/mod.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { checkTag, tagOf } from "../../wire/mod.ts";
 import type { Handler } from "../handler.ts";
 import { type Operations, withHead } from "../operation.ts";
 import { type DescribedRoute, type DocumentOptions, renderDocument } from "./document.ts";
@@ -12,7 +13,7 @@ export const DOCUMENT: Operations = withHead(
     description: "The document changes with the version of the service and with its settings.",
     success: { schema: "OpenApi", description: "The document", headers: ["ETag"] },
     others: [{ status: 304, description: "`If-None-Match` names the document's tag", headers: ["ETag"] }],
-    codes: [],
+    codes: ["PRECONDITION_FAILED"],
   },
   "The document exists",
 );
@@ -24,7 +25,7 @@ export function openApiDocument(options: DocumentOptions, routes: readonly Descr
   // Clients may cache it but must ask at every use: it changes with the executable and its settings.
   const headers = { ETag: etag, "Cache-Control": "no-cache" };
   return ({ request }) => {
-    const status = isKnown(request.headers.get("if-none-match"), etag) ? 304 : 200;
-    return { status, body, headers };
+    const checked = checkTag(request.headers, etag);
+    return isRefusal(checked) ? checked : { status: checked === "known" ? 304 : 200, body, headers };
   };
 }

@@ -3,10 +3,11 @@
  * `document_facts.ts` has the other facts of the document.
  */
 import * as v from "valibot";
+import { isRefusal } from "../../../base/refusal.ts";
 import type { Brand } from "../../../licensing/mod.ts";
 import {
+  checkTag,
   type DescribedOperation,
-  isKnown,
   type Json,
   renderOpenApi,
   renderSchemas,
@@ -28,13 +29,15 @@ export const getOpenApi = route("GET /openapi.json", "any", {
     headers: ["ETag"],
   },
   others: [{ status: 304, description: "`If-None-Match` names the tag", headers: ["ETag"] }],
+  codes: ["PRECONDITION_FAILED"],
   async run({ apiDocument }, { request }) {
     const body = apiDocument();
     const etag = tagOf(body);
-    const isCurrent = isKnown(request.headers.get("if-none-match"), etag);
+    const checked = checkTag(request.headers, etag);
+    if (isRefusal(checked)) return checked;
     // Programs may cache it, but must revalidate it at every use.
     const headers = { ETag: etag, "Cache-Control": "no-cache" };
-    return isCurrent
+    return checked === "known"
       ? new Response(null, { status: 304, headers })
       : new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
   },

@@ -16,6 +16,7 @@ import type { Route } from "./route.ts";
 export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
   METHOD_NOT_ALLOWED: conditionFor("METHOD_NOT_ALLOWED"),
   UNSUPPORTED_MEDIA_TYPE: conditionFor("UNSUPPORTED_MEDIA_TYPE"),
+  EXPECTATION_FAILED: conditionFor("EXPECTATION_FAILED"),
   RATE_LIMIT_EXCEEDED: conditionFor("RATE_LIMIT_EXCEEDED"),
   SERVER_ERROR: conditionFor("SERVER_ERROR"),
   INVALID_REQUEST: "A parameter, a header or a field is wrong; `details` names each wrong field",
@@ -25,6 +26,7 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
     "The token may not do this with that tier, mode, limit or expiry, or not from this address; or a page of another " +
     "website sent the request",
   KEY_NOT_FOUND: "There is no such key, or none that the token may see",
+  PRECONDITION_FAILED: `${conditionFor("PRECONDITION_FAILED")}, or stands in an upload`,
   PAYLOAD_TOO_LARGE: `${conditionFor("PAYLOAD_TOO_LARGE")}; the file of a model has more than \`CLAVIGER_UPLOAD_MAX_GB\``,
   SERVICE_UNAVAILABLE: `${sentenceOfCode("SERVICE_UNAVAILABLE")}, or the disk has no room for the file of a model`,
   NOT_FOUND: "There is no such license, account or model, or none that the token may see",
@@ -47,7 +49,7 @@ const EVERYWHERE: readonly Code[] = [
   "SERVER_ERROR",
   "SERVICE_UNAVAILABLE",
 ];
-const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
+const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "EXPECTATION_FAILED"];
 
 /** Returns the codes that an operation may answer. */
 export function codesOf({ method, scope, operation }: Route): readonly Code[] {

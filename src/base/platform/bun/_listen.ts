@@ -11,6 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
+import { answerWaiting, mayWait } from "./_expect.ts";
 import { createGarbageCollection } from "./_garbage.ts";
 import { admitAccepted, refuseNewConnections, steerToSecond } from "./_listening_socket.ts";
 
@@ -94,7 +95,7 @@ function serve(options: ListenOptions, countRequest: () => void): BunServer {
     idleTimeout: idleTimeoutSeconds,
     fetch(request) {
       countRequest();
-      return answer(request, peer);
+      return mayWait(request) ? answerWaiting(request, peer, answer) : answer(request, peer);
     },
     // Also called when Bun cannot open the file of a response.
     error: lastResort,
