@@ -96,6 +96,12 @@ export function wordField<const Word extends string>(words: readonly Word[]) {
   return v.picklist(words, `must be ${oneOf(words).expects}`);
 }
 
+/** Returns what is wrong with a field, without its name. The library has no such text for a missing or unknown field. */
+export function whyWrong({ type, expected, message }: v.BaseIssue<unknown>): string {
+  if (type !== "object" && type !== "strict_object") return message;
+  return expected === "never" ? "is not known" : "is required";
+}
+
 /** Describes a check of our own in JSON Schema, for the OpenAPI documents. */
 export function inJsonSchema<Input>(keywords: Keywords) {
   return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });

@@ -38,9 +38,9 @@ export function createDownloadLinks({
     signer.id,
   ];
   return {
-    /** Returns the address of a file for a key; "" if the public address of the service is not set. */
-    linkTo(file: ListedFile, { uuid }: KeyRecord): string {
-      if (publicUrl === undefined) return "";
+    /** Returns the address of a file for a key; undefined if the public address of the service is not set. */
+    linkTo(file: ListedFile, { uuid }: KeyRecord): string | undefined {
+      if (publicUrl === undefined) return undefined;
       const id = toId("key", uuid);
       const expires = String(nowSeconds() + LINK_SECONDS);
       const signature = signer.sign(fieldsOf(file, id, expires));

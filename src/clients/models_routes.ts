@@ -4,7 +4,7 @@ import { isStorableText } from "../database/mod.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
 import type { Brand } from "../licensing/mod.ts";
 import { createClientLists, type ListedFile } from "../models/mod.ts";
-import { readQuery } from "../wire/mod.ts";
+import { readQuery, SENT_TWICE } from "../wire/mod.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { type EndpointOperation, parameters, WITH_GOOD_KEY } from "./operation.ts";
 
@@ -44,16 +44,21 @@ export function modelsListOperation({ modelTypes: [modelType = ""] }: Brand): En
   };
 }
 
+const FILTERS = ["paradigm", "type"] as const;
+
 /** Creates the handler that lists the models that a key may load. */
 export function modelsList({ authenticator, database, clock, links, publicUrl, log }: HandlerDeps): Handler {
   const lists = createClientLists(database, clock);
   let isWarned = publicUrl !== undefined;
 
-  function linkFor(file: ListedFile, record: KeyRecord): string {
+  function linkFor(file: ListedFile, record: KeyRecord): string | undefined {
     if (!isWarned) {
-      log.warn("Hosted models are listed without a download address: set CLAVIGER_PUBLIC_URL and restart", {
-        model: file.name,
-      });
+      log.warn(
+        "Hosted models are left out of the list, because they have no download address: set CLAVIGER_PUBLIC_URL and restart",
+        {
+          model: file.name,
+        },
+      );
       isWarned = true;
     }
     return links.linkTo(file, record);
@@ -67,12 +72,12 @@ export function modelsList({ authenticator, database, clock, links, publicUrl, l
       if (isStorableText(name) && isStorableText(value)) continue;
       return refuse("INVALID_REQUEST", "The query must not hold NUL or bytes that are not UTF-8");
     }
-    // An empty filter counts as no filter. Of a repeated parameter the last value counts, as in JSON.
-    const filterBy = (name: string) => query.getAll(name).at(-1) || undefined;
-    const models = await lists.listFor(
-      { ...record, paradigm: filterBy("paradigm"), type: filterBy("type") },
-      (file) => linkFor(file, record),
-    );
+    // Otherwise one of its values would be ignored.
+    const repeated = FILTERS.find((name) => query.getAll(name).length > 1);
+    if (repeated !== undefined) return refuse("INVALID_REQUEST", `${repeated} ${SENT_TWICE}`);
+    // An empty filter counts as no filter.
+    const [paradigm, type] = FILTERS.map((name) => query.get(name) || undefined);
+    const models = await lists.listFor({ ...record, paradigm, type }, (file) => linkFor(file, record));
     return { status: 200, body: `{"models":[${models.join(",")}],"total":${models.length}}` };
   };
 }

@@ -103,17 +103,19 @@ export function createClientLists(database: Database, clock: Clock) {
   return {
     /**
      * Lists the models that a key of that tier and account may download: public models and the account's own, in byte
-     * order of their names. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file.
+     * order of their names. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file; a
+     * file without an address is left out, because no client could download it.
      * Each element is the JSON of a record of the contract, "Model record". Throws {@linkcode DatabaseUnavailable} if too
      * many other lists wait, or if the list has waited for half a second.
      */
-    async listFor(query: ModelQuery, linkTo: (file: ListedFile) => string): Promise<string[]> {
+    async listFor(query: ModelQuery, linkTo: (file: ListedFile) => string | undefined): Promise<string[]> {
       const rows = await read(query);
       // A large answer takes a millisecond: between two of them other requests come first.
       turn = turn.then(() => new Promise((resolve) => setImmediate(resolve)));
       await turn;
-      return rows.map(({ json, ...row }) => {
+      return rows.flatMap(({ json, ...row }) => {
         const downloadUrl = row.downloadUrl ?? linkTo({ ...row, sha256: row.checksum });
+        if (downloadUrl === undefined) return [];
         const fields = renderFields(FOR_CLIENTS, { ...row, downloadUrl, metadata: {} });
         return `${JSON.stringify(fields).slice(0, -1)},"metadata":${json}}`;
       });

@@ -35,4 +35,4 @@ export {
   toJsonObject,
 } from "./read_body.ts";
 export { isOptionalText, optionalText, parseFields } from "./request_fields.ts";
-export { pathOf, readQuery, targetOf } from "./target.ts";
+export { pathOf, readQuery, SENT_TWICE, targetOf } from "./target.ts";

@@ -1,7 +1,7 @@
 /** Schemas for the fields of requests, with the limits that the contract sets. */
 import * as v from "valibot";
 import { type Refusal, refuse } from "../base/refusal.ts";
-import { inJsonSchema } from "../base/rule.ts";
+import { inJsonSchema, whyWrong } from "../base/rule.ts";
 import { isStorableText } from "../database/mod.ts";
 
 /** Returns the schema of an optional text with at most `maxCharacters`; null counts as absent. */
@@ -35,5 +35,5 @@ export function parseFields<Schema extends v.GenericSchema>(
   const parsed = v.safeParse(schema, fields, { abortEarly: true });
   if (parsed.success) return parsed.output;
   const [issue] = parsed.issues;
-  return refuse("INVALID_REQUEST", `${v.getDotPath(issue)} ${issue.message}`);
+  return refuse("INVALID_REQUEST", `${v.getDotPath(issue)} ${whyWrong(issue)}`);
 }

@@ -19,6 +19,9 @@ export function pathOf({ url }: Request): string {
   return end === -1 ? target : target.slice(0, end);
 }
 
+/** What is wrong with a parameter that a query has twice: one of its values would be ignored. */
+export const SENT_TWICE = "may be sent only once";
+
 /** Returns the parameters of the query; bytes that are not UTF-8 become U+FFFD. */
 export function readQuery({ url }: Request): URLSearchParams {
   const begin = url.indexOf("?");

@@ -394,6 +394,21 @@ describe("PUT /models/NAME/VERSION/file", () => {
     await expectNothing(name);
   });
 
+  test("refuses a name of the file that is sent twice or is none, by token and by session", async () => {
+    const name = newName();
+    await awaitFile(admin, name);
+    const { cookie } = await operators.logIn();
+    for (const query of ["file_name=a&file_name=b", "file_name=..%2Fa", "colour=red"]) {
+      const path = `${fileOf(name)}?${query}`;
+      expect(codeOf(await put(path))).toBe("400 INVALID_REQUEST");
+      const sent = await operators.send(path, { method: "PUT", cookie, file: "weights", headers: checksum });
+      expect({ query, status: sent.status, text: sent.text }).toEqual({
+        ...{ query, status: 400 },
+        text: expect.stringContaining("INVALID_REQUEST"),
+      });
+    }
+  });
+
   test("refuses a file of more than 1 GB by session, before it reads it, also where larger files may be uploaded", async () => {
     const large = await startAdmin({
       on: admin.testDatabase,

@@ -46,6 +46,22 @@ async function whileMachinesFail({ database }: Pick<TestService, "database">, wo
   }
 }
 
+for (const action of ["activate", "heartbeat", "release"]) {
+  test(`POST /v1/machines/${action} says what is wrong with the fingerprint, also if there is none`, async () => {
+    const { post } = await issueWith({ maxMachines: 1, seatMinutes: null });
+    for (const [fields, error] of [
+      [{}, "fingerprint is required"],
+      [{ fingerprint: null }, "fingerprint must be 8 to 200 printable ASCII characters"],
+      [{ fingerprint: 7 }, "fingerprint must be 8 to 200 printable ASCII characters"],
+      [{ fingerprint: "short" }, "fingerprint must be 8 to 200 printable ASCII characters"],
+    ] as const) {
+      const refused = await post(action, fields);
+      expectRefusal(refused, 400, "INVALID_REQUEST");
+      expect(refused.body.error).toBe(error);
+    }
+  });
+}
+
 describe("POST /v1/machines/activate", () => {
   test("answers with the machine, its end and the places", async () => {
     const { post } = await issueWith({ maxMachines: 3, seatMinutes: 30 });

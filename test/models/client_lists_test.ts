@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 
 const listFor = (paradigm?: string) =>
-  lists.listFor({ tier: "free", accountUuid: ACCOUNT, paradigm }, () => "");
+  lists.listFor({ tier: "free", accountUuid: ACCOUNT, paradigm }, () => "https://h/");
 
 async function metadata(): Promise<unknown[]> {
   return (await listFor()).map((record) => JSON.parse(record).metadata);

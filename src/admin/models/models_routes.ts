@@ -24,7 +24,7 @@ import { REASON, TIER_FIELD } from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { modelFor, modelVersionFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
-import { takeFile, UPLOAD_HEADERS, UPLOAD_PATH } from "./upload.tsx";
+import { takeFile, UPLOAD_HEADERS, UPLOAD_PATH, UPLOAD_QUERY } from "./upload.tsx";
 
 function modelNumber(rule: NumberRule) {
   const { maximum, ...others } = rule.keywords;
@@ -151,7 +151,7 @@ export const MODEL_ROUTES = [
       "Upload the file of a version that was added without an address; the list then shows this version",
     description: "An interrupted upload leaves nothing, and each upload can be repeated.",
     path: UPLOAD_PATH,
-    query: v.strictObject({ file_name: v.optional(parsedField(MODEL_RULES.fileName)) }),
+    query: UPLOAD_QUERY,
     headers: UPLOAD_HEADERS,
     file: "The bytes of the file, not encoded",
     success: {

@@ -1,10 +1,13 @@
 /** @jsxImportSource hono/jsx */
 /** How the API and the page of a model take the file of a version that waits for it. */
 
+import * as v from "valibot";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { parsedField } from "../../base/rule.ts";
 import { isSha256, MODEL_RULES, NO_PUBLIC_URL, type Upload } from "../../models/mod.ts";
 import { refuseEncoded } from "../../wire/mod.ts";
 import { answerRefusal } from "../frame/answer.ts";
+import { parseSent, toQuery } from "../frame/api/parse_sent.ts";
 import { modelVersionFor } from "../frame/api/path_ids.ts";
 import { Field } from "../frame/console/components/form.tsx";
 import { Copyable, Notice } from "../frame/console/components/layout.tsx";
@@ -17,6 +20,7 @@ import { uploadCommand } from "./add_command.ts";
 const BROWSER_MAX_GB = 1;
 
 export const UPLOAD_PATH = modelVersionFor("upload file");
+export const UPLOAD_QUERY = v.strictObject({ file_name: v.optional(parsedField(MODEL_RULES.fileName)) });
 /** The headers of an upload, for the OpenAPI document. */
 export const UPLOAD_HEADERS = [
   { name: "Content-Length", required: true, description: "The size of the file in bytes" },
@@ -79,11 +83,13 @@ export const UPLOAD: ConsoleRoute = {
   async answer({ options, params, query, actor, right }, c) {
     const of = UPLOAD_PATH.read(params);
     if (isRefusal(of)) return answerRefusal(c, of);
-    const fileName = MODEL_RULES.fileName.parse(query.get("file_name") ?? "");
+    const sent = toQuery(query);
+    const named = isRefusal(sent) ? sent : parseSent(UPLOAD_QUERY, sent, "query");
+    if (isRefusal(named)) return answerRefusal(c, named);
     const request = c.req.raw;
     if (Number(request.headers.get("content-length")) > BROWSER_MAX_GB * 1e9)
       return answerRefusal(c, TOO_LARGE_FOR_PAGE);
-    const taken = await takeFile(options, { ...of, fileName, request, actor, right });
+    const taken = await takeFile(options, { ...of, fileName: named.file_name, request, actor, right });
     return isRefusal(taken) ? answerRefusal(c, taken) : c.json(taken);
   },
 };

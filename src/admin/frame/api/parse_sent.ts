@@ -1,8 +1,9 @@
 /** Checks the fields that a request sent, for the API and for the lists of the console. Unknown fields are refused. */
 import * as v from "valibot";
 import { type Refusal, refuse, type WrongField } from "../../../base/refusal.ts";
+import { whyWrong } from "../../../base/rule.ts";
 import { redactKeys } from "../../../base/secrets/mod.ts";
-import type { JsonObject } from "../../../wire/mod.ts";
+import { type JsonObject, SENT_TWICE } from "../../../wire/mod.ts";
 
 /** A schema of the fields of a query or a body. */
 export type Fields =
@@ -23,17 +24,11 @@ export function parseSent<Schema extends Fields>(
   const parsed = v.safeParse(schema, sent);
   if (parsed.success) return parsed.output;
   const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => {
-    const why = redactKeys(whyOf(issue).slice(0, MAX_ERROR_LENGTH));
+    const why = redactKeys(whyWrong(issue).slice(0, MAX_ERROR_LENGTH));
     const field = v.getDotPath(issue);
     return field === null ? { field: place, error: why } : toWrongField(field, why);
   });
   return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
-}
-
-/** Returns what is wrong with a field. The library has no message for a missing or unknown field. */
-function whyOf({ type, expected, message }: v.BaseIssue<unknown>): string {
-  if (type !== "strict_object") return message;
-  return expected === "never" ? "is not known" : "is required";
 }
 
 function toWrongField(name: string, why: string): WrongField {
@@ -47,7 +42,7 @@ export function toQuery(parameters: URLSearchParams): JsonObject | Refusal {
   const query: Record<string, string> = Object.create(null);
   for (const [name, value] of parameters) {
     if (name in query) {
-      const wrong = toWrongField(name, "may be sent only once");
+      const wrong = toWrongField(name, SENT_TWICE);
       return refuse("INVALID_REQUEST", `Cannot read the query: ${wrong.error}`, { fields: [wrong] });
     }
     query[name] = value;
