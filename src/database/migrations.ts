@@ -40,6 +40,8 @@ interface AppliedMigration {
 interface MigrationStatus {
   readonly applied: readonly AppliedMigration[];
   readonly pending: readonly Migration[];
+  /** True if a process migrates the database now. */
+  readonly isRunning?: boolean;
   /** Why this program must not touch the database; undefined when it may. */
   readonly refusal?: Refusal;
 }
@@ -156,13 +158,18 @@ export async function migrationStatus(
   if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
   const found = await findTable(session.sql);
   if (isRefusal(found)) return { applied: [], pending: migrations, refusal: found };
-  return compare(found === "ours" ? await listApplied(session.sql) : [], migrations);
+  // Before the list: a migration that ends meanwhile leaves nothing pending.
+  const isRunning = await isLockTaken(session.sql);
+  return { ...compare(found === "ours" ? await listApplied(session.sql) : [], migrations), isRunning };
 }
 
 /** Refuses a database that does not have exactly this schema. For one-shot commands, which do not migrate. */
 export function checkSchema(status: MigrationStatus): Refusal | undefined {
   if (status.refusal !== undefined) return status.refusal;
   if (status.pending.length === 0) return undefined;
+  if (status.isRunning) {
+    return refuse("SERVICE_UNAVAILABLE", "The database is being migrated: try again when that is done");
+  }
   const have = status.applied.at(-1)?.number ?? 0;
   const want = have + status.pending.length;
   return refuse(
@@ -203,6 +210,17 @@ async function takeLock(session: DatabaseSession, deadlineMs: number): Promise<b
     if (performance.now() > until) return false;
     await sleep(100);
   }
+}
+
+/** Tells whether a process has the lock: each one has it only while it migrates. */
+async function isLockTaken(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ taken: boolean }[]>`
+    select exists (
+      select from pg_locks
+       where locktype = 'advisory' and granted and objsubid = 1
+         and (classid::bigint << 32) + objid::bigint = ${LOCK_NUMBER}::bigint
+         and database = (select oid from pg_database where datname = current_database())) as taken`;
+  return row?.taken ?? false;
 }
 
 async function listApplied(sql: Sql): Promise<AppliedMigration[]> {

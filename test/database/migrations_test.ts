@@ -311,6 +311,21 @@ describe("checkSchema()", () => {
     );
   });
 
+  test("checkSchema() says that the database is being migrated while a process does so", async () => {
+    const check = async () => checkSchema(await migrationStatus(server.address, [FIRST, SECOND]));
+    for (const applied of [[], [FIRST]]) {
+      await migrate(server.address, applied);
+      const other = openSession(server.address, { statementTimeoutMs: 1_000 });
+      await other.sql`select pg_advisory_lock(4127551889)`;
+      expect(await check()).toMatchObject({
+        code: "SERVICE_UNAVAILABLE",
+        sentence: "The database is being migrated: try again when that is done",
+      });
+      await other.close();
+      await until(async () => (await check())?.code === "INVALID_REQUEST");
+    }
+  });
+
   test("checkSchema() refuses a newer schema like migrate(), and accepts the same schema", async () => {
     await migrate(server.address, [FIRST, SECOND]);
     expect(checkSchema(await migrationStatus(server.address, [FIRST]))?.sentence).toContain("knows only 1");
