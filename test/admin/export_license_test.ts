@@ -113,10 +113,12 @@ describe("POST /admin/v1/keys/{id}/license", () => {
     const { status, body } = await exportOf(key, { days: 3_650, fingerprint: "workstation-7" });
     expect(status).toBe(201);
     expect(body.machine_id).toMatch(/^mch_[0-9a-f]{32}$/);
-    expect(body.warning).toBe(`The machine keeps its place until ${body.expires_at}, also if it is released`);
+    expect(body.warning).toBe(
+      `The machine keeps its place until ${body.expires_at}, also if it is released: check its fingerprint`,
+    );
     const full = await exportOf(key, { days: 1, fingerprint: "workstation-8" });
     expect({ status: full.status, code: full.body.code }).toEqual({ status: 409, code: "CONFLICT" });
-    expect(full.body.error).toContain(`the next one until ${body.expires_at}; release a machine`);
+    expect(full.body.error).toContain(`the next one until ${body.expires_at}; release an active machine, `);
   });
 
   test("a restricted token signs for a year at most", async () => {

@@ -77,6 +77,19 @@ describe("claviger machines release", () => {
     expect(row).toMatchObject({ reason: "lost", after: { machine: first, state: "released" } });
   });
 
+  test("refuses a machine whose place only a signed license holds, says until when, and changes nothing", async () => {
+    const key = await issue();
+    await line.json(["keys", "machines", key.id, "--max-machines", "1"]);
+    const signed = await line.json(["licenses", "export", key.id, "--fingerprint", "mistyped-7"]);
+    for (const more of [["--dry-run"], []]) {
+      expect(refusalOf(await release(signed.machine_id, more))).toBe(
+        `Cannot release ${signed.machine_id}: it is not active, and a license that was signed for it keeps its place until ` +
+          `${signed.expires_at}; if another machine needs a place, give the license more`,
+      );
+    }
+    expect(await line.json(["machines", "show", signed.machine_id])).toMatchObject({ state: "offline" });
+  });
+
   test("refuses a machine without a place, and an unknown one", async () => {
     const { first } = await withTwo();
     await release(first);

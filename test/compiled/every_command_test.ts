@@ -41,8 +41,10 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
       readonly input?: string;
       readonly dataDir?: string;
       readonly env?: Readonly<Record<string, string>>;
+      /** A part of the sentence with which the command has to refuse. */
+      readonly refusal?: string;
     }
-    const run = async (line: string, { input, dataDir = "home/data", env: own }: Run = {}) => {
+    const run = async (line: string, { input, dataDir = "home/data", env: own, refusal }: Run = {}) => {
       const place = ["--json", "--data-dir", dataDir, "--env-file", "empty.env"];
       const args = [...line.split(" "), ...place];
       const name = names.find((each) => `${line} `.startsWith(`${each} `)) ?? "";
@@ -64,8 +66,12 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
           expect(ofRoot.err).toEndWith(`run \`sudo -u nobody ${typed.join(" ")}\`\n`);
       }
       const ended = await users.run(NOBODY, args, given);
-      expect({ line, ...ended }).toMatchObject({ line, status: 0, err: "" });
       done.add(name);
+      if (refusal !== undefined) {
+        expect({ line, ...ended }).toMatchObject({ line, status: 1, err: expect.stringContaining(refusal) });
+        return undefined;
+      }
+      expect({ line, ...ended }).toMatchObject({ line, status: 0, err: "" });
       return JSON.parse(ended.out);
     };
     const key = { sha256: "0b".repeat(32), mode: "live", email: "x@example.org", tier: "free" };
@@ -98,7 +104,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run(`licenses export ${id} --days 14 --fingerprint workstation-7`);
     const [machine] = await run("machines list");
     await run(`machines show ${machine.id}`);
-    await run(`machines release ${machine.id}`);
+    await run(`machines release ${machine.id}`, { refusal: "it is not active" });
     await run("licenses public-keys");
     await run("licenses rotate-signing-key");
     const successor = await run(`keys rotate ${id} --overlap 1h`);

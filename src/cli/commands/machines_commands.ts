@@ -16,7 +16,7 @@ import { databaseCommand, group } from "../command.ts";
 import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, REASON } from "../options.ts";
 import { required } from "../parameter.ts";
-import { orRefuse } from "../run.ts";
+import { CommandRefused, orRefuse } from "../run.ts";
 
 const { limit, after } = listOptions("mch");
 
@@ -71,26 +71,37 @@ const release = databaseCommand({
   arguments: MACHINE_ID,
   options: { ...CONFIRMATION, ...REASON },
   async run({ id: uuid, dryRun }, { database, actor, now, print, confirm }) {
-    const { id, state, email, name } = orRefuse(await findReleasable(database, uuid));
+    const { id, state, email, name, takenUntil } = orRefuse(await findReleasable(database, uuid));
+    if (state === "offline") refuseOffline(id, takenUntil);
     const named = `${id}${name === null ? "" : ` (${name})`} of ${email}`;
     if (dryRun) return print.line(`Would release ${named}: it is ${state}`, { id, state, dry_run: true });
     await confirm(
       `Release ${named}? It is ${state}, and its program gets no place until it is activated again.`,
     );
     const released = orRefuse(await releaseByOperator(database, uuid, { actor, now }));
+    if (!released.isChanged) refuseOffline(id, released.takenUntil);
     const until = released.takenUntil && toTimestamp(released.takenUntil);
     const outcome =
       until === null
         ? "its place is free"
         : `a license was signed for it, so its place stays taken until ${until}`;
-    print.line(`${released.isChanged ? "Released" : "Nothing changed:"} ${id}: ${outcome}`, {
+    print.line(`Released ${id}: ${outcome}`, {
       id,
       state: released.state,
       taken_until: until,
-      changed: released.isChanged,
+      changed: true,
     });
   },
 });
+
+/** Nothing would change, and the operator would wait for the place. */
+function refuseOffline(id: string, takenUntil: Date | null): never {
+  const until = takenUntil && toTimestamp(takenUntil);
+  throw new CommandRefused(
+    `Cannot release ${id}: it is not active, and a license that was signed for it keeps its place until ${until}; ` +
+      "if another machine needs a place, give the license more",
+  );
+}
 
 export const machines = group("machines", "list the machines of licenses, and release them", [
   list,

@@ -19,7 +19,8 @@ export function renderExport(signed: SignedLicense) {
   const { license, claims, kid } = signed;
   const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
   const warning =
-    claims.machine_id && `The machine keeps its place until ${expiresAt}, also if it is released`;
+    claims.machine_id &&
+    `The machine keeps its place until ${expiresAt}, also if it is released: check its fingerprint`;
   return {
     license,
     file: renderLicenseFile(signed),

@@ -203,9 +203,16 @@ function refuseExport(
     return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
   }
   if (!row.isPlaceRefused) return undefined;
-  const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;
+  const [next, only] =
+    row.roomAt === null
+      ? ["", ""]
+      : [
+          `, the next one until ${toTimestamp(row.roomAt)}`,
+          "; the place of a signed license ends only with it",
+        ];
   const taken = `${row.placesTaken} of ${row.maxMachines} places for machines are taken${next}`;
-  return refuse("CONFLICT", `Cannot ${what}: ${taken}; release a machine, or give the license more places`);
+  const help = `release an active machine, or give the license more places${only}`;
+  return refuse("CONFLICT", `Cannot ${what}: ${taken}; ${help}`);
 }
 
 type LicenseClaims = ReturnType<typeof toClaims>;

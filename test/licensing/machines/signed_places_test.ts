@@ -276,13 +276,13 @@ describe("LicenseSigner.export() for a license that counts machines", () => {
     const locked = expectRefused(await exportFor(license, "two"));
     expect(locked.code).toBe("CONFLICT");
     expect(locked.sentence).toBe(
-      "Cannot export license: 1 of 1 places for machines are taken; release a machine, or give the license more places",
+      "Cannot export license: 1 of 1 places for machines are taken; release an active machine, or give the license more places",
     );
     expect(await countNoted(license)).toBe(0);
     await exportFor(license, "one");
     await release(license, "one");
     expect(expectRefused(await exportFor(license, "two")).sentence).toMatch(
-      /: 1 of 1 places for machines are taken, the next one until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; release/,
+      /: 1 of 1 places for machines are taken, the next one until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; release an active machine, .*; the place of a signed license ends only with it$/,
     );
   });
 
