@@ -4,14 +4,16 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, extname, join } from "node:path";
+import SDK from "../../src/cli/guide/sdk.md" with { type: "text" };
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { createCommandLine } from "./command_line.ts";
 import {
   createInstaller,
   LANGUAGES,
+  type Language,
   MACHINE_ID,
   MODULES,
   refusal,
@@ -27,6 +29,36 @@ setDefaultTimeout(120_000);
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 const folder = useFolder();
 const createClient = createInstaller(folder, KEY);
+
+/** The names of the languages of code blocks on the page. */
+const BLOCKS = { Python: "python", TypeScript: "ts", shell: "sh" } as const;
+
+/** Runs the example of the section "In a program", as its reader would: a file beside the module, with an own address. */
+async function runExample({ name, command, module }: Language, url: string) {
+  const home = mkdtempSync(join(folder, "example-"));
+  copyFileSync(module, join(home, basename(module)));
+  const kind = name.split(" ")[0] as keyof typeof BLOCKS;
+  const [, section = ""] = SDK.split("## In a program\n");
+  const [, example = ""] = new RegExp(`^\`\`\`${BLOCKS[kind]}\\n(.*?)^\`\`\`$`, "ms").exec(section) ?? [];
+  const stateFile = join(home, "license.json");
+  const own = example
+    .replace("https://licenses.example.org", url)
+    .replace("/var/lib/app/license.json", stateFile);
+  const before = { Python: `api_key = "${KEY}"\n`, TypeScript: `const apiKey = "${KEY}";\n`, shell: "" };
+  const after = { Python: "", TypeScript: "", shell: "kill $!\n" };
+  const program = join(home, `program${extname(module)}`);
+  writeFileSync(program, before[kind] + own + after[kind]);
+  const env = {
+    PATH: process.env.PATH ?? "",
+    ...{ LICENSE_URL: url, LICENSE_KEY: KEY, LICENSE_STATE: stateFile },
+  };
+  const options = { cwd: home, env, stdout: "pipe", stderr: "pipe", timeout: 100_000 } as const;
+  const child = Bun.spawn([...command, program], options);
+  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  const ended = { status: await child.exited, out };
+  const state = JSON.parse(readFileSync(stateFile, "utf8"));
+  return { ended, err, state };
+}
 
 function pathsOf({ requests }: ScriptedServer): string[] {
   return requests.map(({ path }) => path.replace("/v1/machines/", ""));
@@ -44,7 +76,7 @@ describe("a client of the page `sdk`", () => {
       first.client.kill("SIGKILL");
       await first.reading;
       expect(first.lines.map(withoutTimes)).toEqual([
-        "activate: no answer; may not work; activate in 1 s",
+        "activate: no answer: WHY; may not work; activate in 1 s",
         "activate: 409 MACHINE_LIMIT_REACHED; may not work; activate in 1 s",
         expect.stringMatching(/^activate: 200; may work until TIME; heartbeat in [12]\d\d s$/),
       ]);
@@ -69,10 +101,12 @@ describe("a client of the page `sdk`", () => {
         status: 1,
         lines: [
           "heartbeat: 503 SERVICE_UNAVAILABLE; may work until TIME; heartbeat in 1 s",
-          expect.stringMatching(/^heartbeat: no answer( \(200\))?; may work until TIME; heartbeat in 2 s$/),
+          expect.stringMatching(
+            /^heartbeat: no answer(: WHY| \(200\)); may work until TIME; heartbeat in 2 s$/,
+          ),
           "heartbeat: 404 MACHINE_NOT_FOUND; may not work; activate in 0 s",
           expect.stringMatching(/^activate: 200; may (work until TIME|not work); heartbeat in 6 s$/),
-          "heartbeat: 401 INVALID_KEY; may not work; stop",
+          "heartbeat: 401 INVALID_KEY; may not work; stop: A sentence",
         ],
       });
       expect(pathsOf(server)).toEqual([
@@ -95,7 +129,7 @@ describe("a client of the page `sdk`", () => {
       offline.kill("SIGTERM");
       await reading;
       expect(lines.map(withoutTimes)).toEqual([
-        "heartbeat: no answer; may work until TIME; heartbeat in 1 s",
+        "heartbeat: no answer: WHY; may work until TIME; heartbeat in 1 s",
       ]);
 
       const write = (fields: object) =>
@@ -163,6 +197,59 @@ describe("a client of the page `sdk`", () => {
       };
       expect(await client.run("help")).toEqual(usage);
       expect(await createClient(language, server.url, { LICENSE_KEY: "" }).run("status")).toEqual(usage);
+    });
+
+    test.concurrent(`says in one line why it cannot begin, and sends nothing: ${language.name}`, async () => {
+      using server = await startScriptedServer();
+      const host = new URL(server.url).host;
+      for (const url of [host, `ftp://${host}`, "http://"]) {
+        expect({ url, ...(await createClient(language, url).run("run")) }).toEqual({
+          ...{ url, status: 2, out: "" },
+          lines: [expect.stringMatching(/^Wrong LICENSE_URL: .* https:\/\/ or http:\/\/$/)],
+        });
+      }
+      const stateFile = join(folder, "missing", "state.json");
+      expect(await createClient(language, server.url, { LICENSE_STATE: stateFile }).run("run")).toEqual({
+        ...{ status: 1, out: "" },
+        lines: [expect.stringContaining(`cannot write ${stateFile}`)],
+      });
+      expect(server.requests).toEqual([]);
+    });
+
+    test.concurrent(`runs the example of the guide, which waits for the first answer: ${language.name}`, async () => {
+      using server = await startScriptedServer();
+      server.answerWith(seat(600), seat(600));
+      const { ended, state } = await runExample(language, server.url);
+      expect(ended).toEqual({ status: 0, out: "Licensed\n" });
+      expect(state).toMatchObject({ machine_id: MACHINE_ID });
+      expect(pathsOf(server)[0]).toBe("activate");
+    });
+
+    test.concurrent(`runs the example of the guide, which says that it has no place: ${language.name}`, async () => {
+      using server = await startScriptedServer();
+      server.answerWith(refusal(401, "INVALID_KEY"));
+      const { ended, err } = await runExample(language, server.url);
+      expect(ended.out + err).toContain("Every seat is taken, the key is refused, or");
+      expect(ended.out).not.toContain("Licensed");
+    });
+  }
+
+  for (const language of LANGUAGES.filter(({ name }) => name.startsWith("shell"))) {
+    test.concurrent(`is a module for a script under set -eu, also without a state file: ${language.name}`, async () => {
+      using server = await startScriptedServer();
+      server.answerWith("close", seat(600));
+      const client = createClient(language, server.url);
+      const script = `set -eu
+        . ${join(MODULES, "claviger_client.sh")}
+        open_state
+        if may_work; then echo early; fi
+        try_often activate
+        open_state && may_work && echo "may work"
+        rm "$LICENSE_STATE"
+        open_state && if may_work; then echo late; fi
+        echo end`;
+      const { status, out } = await client.runArguments(["-c", script]);
+      expect({ status, out }).toEqual({ status: 0, out: "may work\nend\n" });
     });
   }
 
@@ -274,7 +361,7 @@ test("The client in shell shows the key in no list of processes", async () => {
   const bin = mkdtempSync(join(folder, "bin-"));
   writeFileSync(
     join(bin, "curl"),
-    `#!/bin/sh\necho "$@" >> ${bin}/arguments\nenv >> ${bin}/environment\ncat >&2\n`,
+    `#!/bin/sh\necho "$@" >> ${bin}/arguments\nenv >> ${bin}/environment\ncat > ${bin}/sent\n`,
   );
   chmodSync(join(bin, "curl"), 0o755);
   const shell = { name: "sh", command: ["sh"], module: join(MODULES, "claviger_client.sh") };
@@ -283,7 +370,8 @@ test("The client in shell shows the key in no list of processes", async () => {
   await until(() => lines.some((line) => line.startsWith("activate:")));
   running.kill();
   await reading;
-  expect(lines.join("\n")).toContain(KEY);
+  expect(readFileSync(join(bin, "sent"), "utf8")).toContain(KEY);
+  expect(lines.join("\n")).not.toContain(KEY);
   expect(readFileSync(join(bin, "arguments"), "utf8")).not.toContain(KEY);
   expect(readFileSync(client.stateFile, "utf8")).not.toContain(KEY);
 });

@@ -73,7 +73,7 @@ describe.each(LANGUAGES)("a client of the page `sdk`: $name", (language) => {
     expect((await uncounted.post("/v1/auth/revoke")).status).toBe(200);
     expect(await client.run("run")).toMatchObject({
       status: 1,
-      lines: ["heartbeat: 401 INVALID_KEY; may not work; stop"],
+      lines: ["heartbeat: 401 INVALID_KEY; may not work; stop: The API key is invalid or inactive"],
     });
     expect((await client.run("status")).status).toBe(1);
   });

@@ -2,7 +2,7 @@
 Takes a place for this machine, and keeps it by heartbeats. Needs Python 3.9, and no package.
 `claviger guide sdk` has the rules. `decide` contains them, and the test vectors are for `decide`.
 
-As a module: start `client.run` in a thread, and ask `client.may_work()` at every use.
+As a module: call `client.activate()`, start `client.run` in a thread, and ask `client.may_work()` at every use.
 As a command: claviger_client.py activate | run | status | release
 Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT and LICENSE_NAME.
 """
@@ -79,11 +79,15 @@ def code_of(answer: Answer) -> str:
     code = answer.body.get("code")
     return code if isinstance(code, str) and re.fullmatch("[A-Z_]{1,64}", code) else ""
 
-def describe(request: str, answer: Answer | None) -> str:
+def describe(request: str, answer: Answer | None, cause: str) -> str:
     if answer is None:
-        return "no answer"
+        return f"no answer: {cause}"
     is_ours = is_genuine(request, answer)
     return f"{answer.status} {code_of(answer)}".strip() if is_ours else f"no answer ({answer.status})"
+
+def to_line(text: object) -> str:
+    """One line of at most 300 printable characters, for the log."""
+    return re.sub("[^ -~]", "", str(text))[:300]
 
 def seconds_left(answer: Answer, sent_at: int) -> int | None:
     """The time until the seat ends, by the clock of the service; None if it does not end by itself."""
@@ -133,10 +137,16 @@ def pause(seconds: float, stopped: threading.Event) -> None:
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     redirect_request = lambda *_: None  # the key is for one address only
 
+def log_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
 class Client:
-    def __init__(self, url: str, api_key: str, state_file: str, fingerprint: str = "", name: str = "", log=print):
+    def __init__(self, url: str, api_key: str, state_file: str, fingerprint: str = "", name: str = "", log=log_line):
+        if not re.match("https?://[^/]", url):
+            raise ValueError("the address of the service must begin with https:// or http://")
         self.url, self.api_key, self.state_file, self.name, self.log = url, api_key, state_file, name, log
         self.answer: Answer | None = None
+        self.cause = ""  # why there was no answer
         saved = self.read()
         # A random fingerprint is stored before it is used: otherwise every start would take a new place.
         fingerprint = fingerprint or find_fingerprint() or saved.fingerprint or secrets.token_hex(32)
@@ -183,7 +193,9 @@ class Client:
         except OSError as error:
             self.log(f"cannot write {self.state_file}: {error}")
         then = following if following in ("stop", "done") else f"{following} in {seconds} s"
-        self.log(f"{request}: {describe(request, self.answer)}; {self.describe()}; {then}")
+        if following == "stop" and self.answer is not None:
+            then = f"stop: {to_line(self.answer.body.get('error', ''))}"
+        self.log(f"{request}: {describe(request, self.answer, self.cause)}; {self.describe()}; {then}")
         return following, seconds
 
     def describe(self) -> str:
@@ -204,7 +216,8 @@ class Client:
             with response:
                 headers = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(response.status, headers, to_fields(response.read(MAX_ANSWER_BYTES)))
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            self.cause = to_line(getattr(error, "reason", "") or error) or type(error).__name__
             return None
 
     def read(self) -> State:
@@ -233,7 +246,14 @@ def main(command: str) -> int:
         print("Usage: claviger_client.py activate | run | status | release\n"
               "Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE", file=sys.stderr)
         return 2
-    client = Client(url, key, file, *more, log=lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        client = Client(url, key, file, *more)
+    except ValueError as error:
+        print(f"Wrong LICENSE_URL: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"cannot write {file}: {error.strerror}", file=sys.stderr)
+        return 1
     if command == "run":
         return client.run() or 1
     if command == "status":

@@ -2,7 +2,8 @@
 # Takes a place for this machine, and keeps it by heartbeats. Needs a POSIX shell, curl, and sha256sum or shasum.
 # `claviger guide sdk` has the rules. `decide` contains them, and the test vectors are for `decide`.
 #
-# As a module: `. ./claviger_client.sh` in a script with another name, then `open_state`, and `may_work` at every use.
+# As a module: `. ./claviger_client.sh` in a script with another name, then `open_state && may_work` at every use, which
+# read the state file. Works under `set -eu`.
 # As a command: claviger_client.sh activate | run | status | release
 # Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT and LICENSE_NAME.
 
@@ -19,9 +20,11 @@ nap_seconds=15     # a sleeping computer stops timers, so the loop looks at the 
 #   until        until when the program may work without another answer; 0 without a place
 #   seen         the latest time that was seen
 #   failures     how many requests in a row got no useful answer
-# Those of an answer: status, headers, body. Those of a decision: next (a request, done or stop) and wait.
+# Those of an answer: status, headers, body, and cause (why there is none). Those of a decision: next (a request, done or
+# stop) and wait.
 
-may_work() { # may_work NOW: a clock that was set back does not make a place last longer
+may_work() { # may_work [NOW]: a clock that was set back does not make a place last longer
+  set -- "${1:-$(date +%s)}"
   [ "$1" -lt "$until" ] && [ "$1" -ge $((seen - clock_tolerance)) ]
 }
 
@@ -123,7 +126,7 @@ parse_date() { # parse_date "Fri, 15 Jan 2027 08:00:00 GMT": Unix seconds; 0 if 
 
 find_fingerprint() { # the hashed id of this machine, as systemd asks for it to be used; nothing if there is none
   for file in /etc/machine-id /var/lib/dbus/machine-id; do
-    id=$(cat "$file" 2> /dev/null)
+    id=$(cat "$file" 2> /dev/null) || id=
     [ ${#id} -ne 32 ] || { hash "claviger $id" && return; }
   done
 }
@@ -135,7 +138,11 @@ hash() {
 }
 
 open_state() { # reads the state, if it is of this address, key and fingerprint
-  body=$(cat "$LICENSE_STATE" 2> /dev/null)
+  case $LICENSE_URL in
+    https://?* | http://?*) ;;
+    *) echo "Wrong LICENSE_URL: the address of the service must begin with https:// or http://" >&2; return 2 ;;
+  esac
+  body=$(cat "$LICENSE_STATE" 2> /dev/null) || body=
   fingerprint=${LICENSE_FINGERPRINT:-$(find_fingerprint)}
   fingerprint=${fingerprint:-$(text fingerprint)}
   # A random fingerprint is stored before it is used: otherwise every start would take a new place.
@@ -156,15 +163,17 @@ write_state() { # writes a new file first, so that a crash leaves the old state 
     umask 077
     printf '{"owner":"%s","fingerprint":%s,"machine_id":%s,"until":%s,"seen":%s,"failures":%s}' \
       "$owner" "$(quote "$fingerprint")" "$id" "$until" "$seen" "$failures" > "$LICENSE_STATE.$$"
-  ) && mv -- "$LICENSE_STATE.$$" "$LICENSE_STATE"
+  ) 2> /dev/null && mv -- "$LICENSE_STATE.$$" "$LICENSE_STATE" && return
+  echo "cannot write $LICENSE_STATE" >&2
+  return 1
 }
 
 send() { # send REQUEST FIELDS: sets the answer. No list of processes shows the key, because it is no argument.
   answer=$(
     printf '{"api_key":%s,"fingerprint":%s%s}' "$(quote "$LICENSE_KEY")" "$(quote "$fingerprint")" "$2" |
-      curl -q -s -i --suppress-connect-headers --max-time "$timeout_seconds" --max-filesize 65536 \
-        -H 'Content-Type: application/json' --data-binary @- "${LICENSE_URL%/}/v1/machines/$1"
-  ) || answer=
+      curl -q -sS -i --suppress-connect-headers --max-time "$timeout_seconds" --max-filesize 65536 \
+        -H 'Content-Type: application/json' --data-binary @- "${LICENSE_URL%/}/v1/machines/$1" 2>&1
+  ) || { cause=$(printf '%s\n' "$answer" | sed -n 's/^curl: ([0-9]*) //p' | to_line) && answer=; }
   answer=$(printf '%s\n' "$answer" | tr -d '\r')
   headers=$(printf '%s\n' "$answer" | sed '/^$/,$d')
   body=$(printf '%s\n' "$answer" | sed '1,/^$/d')
@@ -180,8 +189,8 @@ step() { # step REQUEST: sends a request, decides, and says so
   send "$1" "$more"
   now=$(date +%s)
   decide "$1" "$sent_at" "$now"
-  write_state || echo "cannot write $LICENSE_STATE" >&2
-  case $next in stop | done) then=$next ;; *) then="$next in $wait s" ;; esac
+  write_state || :
+  case $next in stop) then="stop: $(text error | to_line)" ;; done) then=$next ;; *) then="$next in $wait s" ;; esac
   echo "$1: $(describe_answer "$1"); $(describe); $then" >&2
 }
 
@@ -192,8 +201,10 @@ describe() {
 # The option -r is for BSD and macOS.
 to_text() { date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ 2> /dev/null || date -u -r "$1" +%Y-%m-%dT%H:%M:%SZ; }
 describe_answer() { # describe_answer REQUEST
-  if is_genuine "$1"; then echo "$status $(code)" | sed 's/ $//'; else echo "no answer ($status)" | sed 's/ (000)//'; fi
+  if is_genuine "$1"; then echo "$status $(code)" | sed 's/ $//'; return; fi
+  if [ "$status" = 000 ]; then echo "no answer: $cause"; else echo "no answer ($status)"; fi
 }
+to_line() { tr -cd '\40-\176' | cut -c 1-300; } # one line of printable characters, for the log
 
 pause() { # pause SECONDS: by the local clock, which goes on while the computer sleeps
   # A tenth more at most, so that not all clients come back at the same moment.
@@ -227,7 +238,7 @@ try_often() { # try_often REQUEST: sends it four times at most; does not wait fo
 main() {
   case "$# ${1-}" in "1 activate" | "1 run" | "1 status" | "1 release") ;; *) usage ;; esac
   if [ -z "${LICENSE_URL-}" ] || [ -z "${LICENSE_KEY-}" ] || [ -z "${LICENSE_STATE-}" ]; then usage; fi
-  open_state || exit 1
+  open_state || exit $?
   case $1 in
     activate) try_often activate && may_work "$(date +%s)" ;;
     run) run; return 1 ;;

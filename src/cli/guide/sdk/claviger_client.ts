@@ -1,13 +1,15 @@
 /**
- * Takes a place for this machine, and keeps it by heartbeats. Needs Node 24 or Bun, and no package.
+ * Takes a place for this machine, and keeps it by heartbeats. Needs Node 22.18 or Bun, and no package.
  * `claviger guide sdk` has the rules. `decide` contains them, and the test vectors are for `decide`.
- * As a module: call `client.run()` without waiting for it, and ask `client.mayWork()` at every use.
+ * As a module: wait for `client.activate()`, call `client.run()` without waiting for it, and ask `client.mayWork()` at
+ * every use. The loop does not keep the program alive.
  * As a command: claviger_client.ts activate | run | status | release
  * Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT and LICENSE_NAME.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 const OFFLINE_SECONDS = 7 * 86_400; // how long a place that does not end by itself may be used without an answer
 const CHECK_SECONDS = 3_600; // between two heartbeats of such a place
@@ -87,11 +89,17 @@ function isGenuine(request: Request, answer: Answer): boolean {
 const codeOf = ({ body: { code } }: Answer) =>
   typeof code === "string" && /^[A-Z_]{1,64}$/.test(code) ? code : "";
 
-function describe(request: Request, answer: Answer | null): string {
-  if (answer === null) return "no answer";
+function describe(request: Request, answer: Answer | null, cause: string): string {
+  if (answer === null) return `no answer: ${cause}`;
   if (!isGenuine(request, answer)) return `no answer (${answer.status})`;
   return `${answer.status} ${codeOf(answer)}`.trim();
 }
+
+/** One line of at most 300 printable characters, for the log. */
+const toLine = (text: unknown) =>
+  String(text)
+    .replace(/[^ -~]/g, "")
+    .slice(0, 300);
 
 /** Unix seconds; 0 if the text is not a time. */
 const parseTime = (text: unknown) => Math.floor(Date.parse(String(text)) / 1_000) || 0;
@@ -127,13 +135,16 @@ function toFields(text: string): Record<string, unknown> {
 }
 
 /** Waits by the local clock, which goes on while the computer sleeps, and no longer if the clock is set back. */
-export async function pause(seconds: number, signal?: AbortSignal): Promise<void> {
+export async function pause(
+  seconds: number,
+  { signal, ref = true }: { readonly signal?: AbortSignal | undefined; readonly ref?: boolean } = {},
+): Promise<void> {
   const whole = seconds * (1 + Math.random() / 10); // so that not all clients come back at the same moment
   const began = Date.now() / 1_000;
   const passed = () => Date.now() / 1_000 - began;
   const isWaiting = () => passed() < whole && passed() > -CLOCK_TOLERANCE_SECONDS && !signal?.aborted;
   for (let left = whole; left > 0 && isWaiting(); left -= NAP_SECONDS)
-    await sleep(Math.min(NAP_SECONDS, left) * 1_000, undefined, { signal }).catch(() => {});
+    await sleep(Math.min(NAP_SECONDS, left) * 1_000, undefined, { signal, ref }).catch(() => {});
 }
 
 export interface ClientOptions {
@@ -145,13 +156,18 @@ export interface ClientOptions {
   readonly log?: (line: string) => void;
 }
 
+const logLine = (line: string) => void process.stderr.write(`${line}\n`);
+
 export class Client {
   state: State;
   answer: Answer | null = null;
-  readonly #options: ClientOptions;
+  #cause = ""; // why there was no answer
+  readonly #options: ClientOptions & Required<Pick<ClientOptions, "log">>;
 
   constructor(options: ClientOptions) {
-    this.#options = options;
+    if (!/^https?:\/\/[^/]/.test(options.url))
+      throw new TypeError("the address of the service must begin with https:// or http://");
+    this.#options = { log: logLine, ...options };
     const saved = toFields(readText(options.stateFile)) as Partial<State>;
     // A random fingerprint is stored before it is used: otherwise every start would take a new place.
     const known = options.fingerprint || findFingerprint() || saved.fingerprint;
@@ -167,13 +183,16 @@ export class Client {
   readonly activate = () => this.#tryOften("activate").then(() => this.mayWork());
   readonly release = () => this.#tryOften("release").then((next) => next === "done");
 
-  /** Keeps the place until the service refuses the key, or until the signal. Stop it before `release`. */
+  /**
+   * Keeps the place until the service refuses the key, or until the signal. Stop it before `release`. It does not keep the
+   * program alive.
+   */
   async run(signal?: AbortSignal): Promise<void> {
     let next: Next = firstRequest(this.state);
     while (next !== "stop" && next !== "done" && !signal?.aborted) {
       const [following, waitSeconds] = await this.#step(next);
       next = following;
-      await pause(waitSeconds, signal);
+      await pause(waitSeconds, { signal, ref: false });
     }
   }
 
@@ -199,10 +218,13 @@ export class Client {
     try {
       this.#write();
     } catch (error) {
-      this.#options.log?.(`cannot write ${this.#options.stateFile}: ${error}`);
+      this.#options.log(`cannot write ${this.#options.stateFile}: ${error}`);
     }
     const then = next === "stop" || next === "done" ? next : `${next} in ${wait} s`;
-    this.#options.log?.(`${request}: ${describe(request, this.answer)}; ${this.describe()}; ${then}`);
+    const why = next === "stop" ? `: ${toLine(this.answer?.body.error ?? "")}` : "";
+    this.#options.log(
+      `${request}: ${describe(request, this.answer, this.#cause)}; ${this.describe()}; ${then}${why}`,
+    );
     return [next, wait];
   }
 
@@ -217,7 +239,10 @@ export class Client {
       const response = await fetch(`${url.replace(/\/$/, "")}/v1/machines/${request}`, options);
       const headers = Object.fromEntries(response.headers);
       return { status: response.status, headers, body: toFields(await response.text()) };
-    } catch {
+    } catch (error) {
+      const { cause = error } = error as { cause?: unknown };
+      const { message = "", code = error } = cause as { message?: string; code?: unknown };
+      this.#cause = toLine(message || code);
       return null;
     }
   }
@@ -233,19 +258,33 @@ export class Client {
 async function main(command: string): Promise<boolean> {
   const { LICENSE_URL: url, LICENSE_KEY: apiKey, LICENSE_STATE: stateFile } = process.env;
   const { LICENSE_FINGERPRINT: fingerprint = "", LICENSE_NAME: name = "" } = process.env;
-  const log = (line: string) => void process.stderr.write(`${line}\n`);
   if (!/^(activate|run|status|release)$/.test(command) || !url || !apiKey || !stateFile) {
-    log("Usage: claviger_client.ts activate | run | status | release");
-    log("Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE");
+    logLine("Usage: claviger_client.ts activate | run | status | release");
+    logLine("Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE");
     process.exit(2);
   }
-  const client = new Client({ url, apiKey, stateFile, fingerprint, name, log });
+  let client: Client;
+  try {
+    client = new Client({ url, apiKey, stateFile, fingerprint, name });
+  } catch (error) {
+    const isUrl = error instanceof TypeError;
+    logLine(isUrl ? `Wrong LICENSE_URL: ${error.message}` : `cannot write ${stateFile}: ${error}`);
+    process.exit(isUrl ? 2 : 1);
+  }
   if (command === "activate") return await client.activate();
   if (command === "release") return await client.release();
-  if (command === "run") return await client.run().then(() => false);
+  if (command === "run") {
+    const awake = setInterval(() => {}, 3_600_000);
+    await client.run();
+    clearInterval(awake);
+    return false;
+  }
   const machine = `machine ${client.state.machine_id ?? "none"}\nfingerprint ${client.state.fingerprint}`;
   process.stdout.write(`${client.describe()}\n${machine}\n`);
   return client.mayWork();
 }
 
-if (import.meta.main) process.exitCode = (await main(process.argv[2] ?? "")) ? 0 : 1;
+/** Node has `import.meta.main` since 24.2. */
+const [, program = ""] = process.argv;
+const isProgram = existsSync(program) && realpathSync(program) === fileURLToPath(import.meta.url);
+if (isProgram) process.exitCode = (await main(process.argv[2] ?? "")) ? 0 : 1;
