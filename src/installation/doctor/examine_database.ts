@@ -81,11 +81,7 @@ export async function examineBriefly(context: ServerContext): Promise<Finding[]>
   const found: FoundCauses = new Map();
   const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);
   const server = await examineServer(context, found);
-  return [
-    ...disk,
-    ...server,
-    ...(await examine(context, BRIEF_CHECKS, found)),
-  ];
+  return [...disk, ...server, ...(await examine(context, BRIEF_CHECKS, found))];
 }
 
 async function examineTokens({ database, clock }: DatabaseContext): Promise<CheckResult> {

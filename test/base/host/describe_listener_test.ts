@@ -27,15 +27,18 @@ test("describeListener() finds nobody at a free port", async () => {
   expect(describeListener(await findFreePort())).toBeUndefined();
 });
 
-test.skipIf(!asRoot)("describeListener() names the user of a process that this user may not look into", async () => {
-  const program = `
+test.skipIf(!asRoot)(
+  "describeListener() names the user of a process that this user may not look into",
+  async () => {
+    const program = `
     const server = require("node:net").createServer();
     server.listen(0, "127.0.0.1", () => console.log(server.address().port));`;
-  const other = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
-  const { value } = await other.stdout.getReader().read();
-  const port = Number(new TextDecoder().decode(value));
-  asNobody(() => expect(describeListener(port)).toBe("a process of user root"));
-  expect(describeListener(port)).toEndWith(`(process ${other.pid})`);
-  other.kill();
-  await other.exited;
-});
+    const other = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
+    const { value } = await other.stdout.getReader().read();
+    const port = Number(new TextDecoder().decode(value));
+    asNobody(() => expect(describeListener(port)).toBe("a process of user root"));
+    expect(describeListener(port)).toEndWith(`(process ${other.pid})`);
+    other.kill();
+    await other.exited;
+  },
+);
