@@ -36,7 +36,7 @@ const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
   INVALID_REQUEST: "or the body is not a JSON object, or the request carries two different keys",
   INVALID_LINK: "list the models again for a new one",
   LICENSE_REQUIRED: "the error names it",
-  MACHINE_LIMIT_REACHED: "`Retry-After` says when the next one can become free by itself",
+  MACHINE_LIMIT_REACHED: "`Retry-After` says when to ask again",
   METHOD_NOT_ALLOWED: "`Allow` lists those that it takes",
   UNSUPPORTED_MEDIA_TYPE: "leave out `Content-Encoding`",
   EXPECTATION_FAILED: "leave out `Expect`, or write `100-continue` in lower case",
