@@ -318,7 +318,7 @@ describe("a command", () => {
   };
   const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));
   /** The options of commands that are no conditions. */
-  const OTHERS = ["data-dir", "env-file", "json", "csv", "bom"];
+  const OTHERS = ["data-dir", "env-file", "json", "csv", "bom", "wide"];
   const optionsOf = (path: string) =>
     leaves
       .find((leaf) => leaf.path === `claviger ${path}`)

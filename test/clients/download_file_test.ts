@@ -89,14 +89,6 @@ describe("GET /v1/models/download, whole", () => {
       }
     }
   });
-
-  test("answers with an empty body for an empty file", async () => {
-    await addHostedModel(service, { name: "empty" }, new Uint8Array());
-    const response = await fetch(await linkTo(service, key.apiKey, "empty"));
-    expect(response.status).toBe(200);
-    expect(response.headers.get("content-length")).toBe("0");
-    expect(await response.text()).toBe("");
-  });
 });
 
 // `download_byte_ranges_test.ts` shows how every form of Range is read.

@@ -250,7 +250,7 @@ describe("GET /metrics", () => {
       const response = await fetch(`${urlOf(other)}/metrics`);
       expect(await response.text()).toContain('claviger_upkeep_failures_total{task="partitions"} 1\n');
       expect(other.logLines.filter((line) => line.includes("month's partition"))).toEqual([
-        expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout"'),
+        expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout'),
       ]);
     });
     await on.close();

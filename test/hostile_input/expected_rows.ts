@@ -42,12 +42,13 @@ interface Entry {
 
 /**
  * The tables without a digest. `compare()` counts the rows of `audit`, `claims` and `machines`, and adds up those of
- * `usage` and `signed_licenses`. `usage_changes` holds messages to other processes for a minute. A refused request may
- * change `refusals` and `too_many_requests` alone. The service writes the others by itself every minute.
+ * `usage` and `signed_licenses`. `usage_changes` holds messages to other processes for a minute, and an accepted
+ * event adds to `event_texts` and `installation_texts`. A refused request may change `refusals` and `too_many_requests`
+ * alone. The service writes the others by itself every minute.
  */
 const ACCOUNTED = [
   ...["audit", "claims", "usage", "signed_licenses", "machines", "usage_changes", "refusals"],
-  "too_many_requests",
+  ...["event_texts", "installation_texts", "too_many_requests"],
   ...["processes", "activity_hours", "activity_days", "usage_days", "usage_days_progress"],
 ];
 
