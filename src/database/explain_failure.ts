@@ -20,7 +20,6 @@ export interface FailureCause {
 /** Why no server can be reached. */
 const UNREACHABLE: Reasons = {
   ...NETWORK_REASONS,
-  ECONNRESET: "it closed the connection; if it has no TLS, leave sslmode out of DATABASE_URL",
   // The driver also gives this code for a refused connection, after the pool has noticed it.
   CONNECTION_CLOSED: "nothing listens there, or it closed the connection",
   CONNECTION_ENDED: "it closed the connection",
@@ -35,6 +34,7 @@ const UNREACHABLE: Reasons = {
 
 /** The remedies for codes for which it is not enough to check that the server runs. */
 const REMEDIES: Reasons = {
+  ECONNRESET: "check that it runs, and leave sslmode out of DATABASE_URL if it has no TLS",
   ENOTFOUND: "correct the host in DATABASE_URL",
   EAI_AGAIN: "check that this machine can look up names, and the host in DATABASE_URL",
   ...whenNotTrusted("name the authority's certificate with sslrootcert=FILE in DATABASE_URL"),
@@ -92,10 +92,11 @@ export function explainFailure(
   // Of a socket that is missing. Other errors have this code because of other files.
   const reason = code === "ENOENT" && isUnavailable ? UNREACHABLE.ECONNREFUSED : UNREACHABLE[code];
   if (reason === undefined && !isUnavailable) return undefined;
-  const running = isInside ? "check that it runs" : "check that it runs and that DATABASE_URL is right";
   return {
     why: reason ?? code,
-    remedy: REMEDIES[code] ?? running,
+    remedy: isInside
+      ? "check that it runs"
+      : (REMEDIES[code] ?? "check that it runs and that DATABASE_URL is right"),
     isRefused: false,
     needsPerson: NEEDS_PERSON.test(code),
   };
