@@ -4,6 +4,7 @@ import { findNearest, findSetting } from "../../installation/config/mod.ts";
 import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
+import ofOffline from "../guide/offline_vectors.json" with { type: "json" };
 import { findGuidePage, PAGES } from "../guide/pages.ts";
 import { renderGuidePage } from "../guide/render_guide_page.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
@@ -11,7 +12,7 @@ import python from "../guide/sdk/claviger_client.py" with { type: "text" };
 import shell from "../guide/sdk/claviger_client.sh" with { type: "text" };
 // @ts-expect-error: as a text it has a default export, which it has not as a module.
 import typescript from "../guide/sdk/claviger_client.ts" with { type: "text" };
-import vectors from "../guide/sdk/vectors.json" with { type: "json" };
+import ofSdk from "../guide/sdk/vectors.json" with { type: "json" };
 import type { Invocation } from "../invocation.ts";
 import { flag, option } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
@@ -19,6 +20,9 @@ import { WrongUsage } from "../run.ts";
 /** The languages of the clients that pages of the manual print, and the names of their code blocks on the page `offline`. */
 const BLOCKS = { python: "python", typescript: "ts", shell: "sh" } as const;
 const MODULES: Readonly<Record<ClientLanguage, string>> = { python, typescript, shell };
+
+/** The test vectors, by the names of their pages. */
+const VECTORS: Readonly<Record<string, object>> = { offline: ofOffline, sdk: ofSdk };
 
 type ClientLanguage = keyof typeof BLOCKS;
 const CLIENT_LANGUAGES = Object.keys(BLOCKS) as ClientLanguage[];
@@ -40,7 +44,7 @@ export const guide = command({
       as: "language",
       conflicts: ["man", "grafana", "alerts"],
     }),
-    vectors: flag("print test vectors for clients; only for the page sdk", {
+    vectors: flag("print test vectors for clients; only for the pages offline and sdk", {
       conflicts: ["man", "grafana", "alerts", "client"],
     }),
   },
@@ -50,7 +54,8 @@ export const guide = command({
       if (text === undefined) throw new WrongUsage(NO_CLIENT);
       invocation.out(text);
     } else if (isForVectors) {
-      if (page !== "sdk") throw new WrongUsage(NO_VECTORS);
+      const vectors = VECTORS[page ?? ""];
+      if (vectors === undefined) throw new WrongUsage(NO_VECTORS);
       invocation.out(`${JSON.stringify(vectors, null, 2)}\n`);
     } else if (grafana || isForAlerts) {
       if (page !== "monitoring") throw new WrongUsage(WRONG_PAGE);
@@ -65,7 +70,8 @@ const WRONG_PAGE = "Cannot print the file: --grafana and --alerts are options of
 const NO_CLIENT =
   "Cannot print the client: --client is an option of `claviger guide offline` and `claviger guide sdk`";
 
-const NO_VECTORS = "Cannot print the test vectors: --vectors is an option of `claviger guide sdk`";
+const NO_VECTORS =
+  "Cannot print the test vectors: --vectors is an option of `claviger guide offline` and `claviger guide sdk`";
 
 /** The list of pages as a page. */
 const LIST = `# Manual
