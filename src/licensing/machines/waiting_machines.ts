@@ -57,7 +57,8 @@ export function createWaitingMachines(clock: Clock, activationsAMinute: number) 
     const askAtMs = findMoment(machine, nowMs);
     machines.set(machine.hash, { ...waiting, askAtMs });
     const { code, sentence, machines: places } = waiting.refusal;
-    const retryAfterSeconds = Math.ceil((askAtMs - nowMs) / 1_000);
+    // The clock has fractions, and their sums are not exact.
+    const retryAfterSeconds = Math.max(1, Math.ceil(Math.round(askAtMs - nowMs) / 1_000));
     return new Refusal(code, sentence, { ...(places && { machines: places }), retryAfterSeconds });
   }
 
