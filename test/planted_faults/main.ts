@@ -117,13 +117,14 @@ async function plantWaiting(folder: string, red: ReadonlySet<string>): Promise<v
   }
 }
 
-/** Runs these tests with a fault. A test that only hung runs once more, because the machine may be busy. */
+/** Runs these tests with a fault. If only a test that hung or a crash shows it, they run once more: the machine may be busy. */
 async function runWith(fault: PlantedFault, folder: string, files: readonly string[]): Promise<TestRun> {
   const remove = plant(fault, folder);
   const flags = ["--bail", `--parallel=${FILES_AT_ONCE}`];
   try {
     const first = await run(folder, files, { flags });
-    return first.outcome === "hung" ? await run(folder, files, { flags }) : first;
+    const isDoubtful = first.outcome === "hung" || first.outcome === "crashed";
+    return isDoubtful ? await run(folder, files, { flags }) : first;
   } finally {
     remove();
   }
