@@ -334,9 +334,11 @@ describe("readConfig() and a certificate that the settings name", () => {
   const names = ["claviger-tls-cert", "claviger-tls-key"] as const;
   mkdirSync(copies);
   beforeEach(() => {
-    for (const path of [certFile, keyFile, ...names.map((name) => join(copies, name))])
+    for (const path of [certFile, keyFile, ...names.map((name) => join(copies, name))]) {
+      // An earlier test may have closed it.
+      rmSync(path, { force: true });
       writeFileSync(path, "");
-    chmodSync(keyFile, 0o644);
+    }
   });
   const named = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
   const passedOn = {
