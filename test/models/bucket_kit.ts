@@ -32,7 +32,7 @@ export async function startBucketStage(config: Partial<Config> = {}): Promise<Bu
   const service = await startHostingService({ config: { modelsBucket: bucket, ...config } });
   const { apiKey } = await service.issue({ tier: "enterprise" });
   const elsewhere = { ...service, dataDir: join(service.dataDir, "elsewhere"), modelsBucket: bucket };
-  mkdirSync(elsewhere.dataDir);
+  mkdirSync(elsewhere.dataDir, 0o700);
   async function close(): Promise<void> {
     await service.close();
     await server.close();
