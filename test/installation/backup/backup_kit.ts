@@ -206,6 +206,14 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
+      with texts as (
+        insert into event_texts (license_id, day, bytes) select license_id, '2026-11-20', 512 from keys
+        on conflict do nothing
+      )
+      insert into installation_texts (part, day, bytes) values (3, '2026-11-20', 512)`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into usage_changes (writer, month, license_ids, used)
       values (gen_random_uuid(), '2026-11-01', '{}', '{}')`,
   );

@@ -97,11 +97,14 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
   }
 
   async function client(index: number) {
-    const fingerprint = `machine-${index}`;
+    let fingerprint = `machine-${index}`;
+    let tries = 0;
     await Bun.sleep(random.between(0, 2_000));
     while (!isStopped) {
       if ((await send("activate", fingerprint)) !== 200) {
         await Bun.sleep(random.between(300, 2_500));
+        // One that waits is refused from memory, by another clock than that of this database.
+        fingerprint = `machine-${index}-${++tries}`;
         continue;
       }
       let status: number | undefined = 200;
