@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { builtPostgres } from "../../src/base/platform/bun/pack_postgres.ts";
 import { BUILT_POSTGRES } from "../../src/base/version.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import type { ServiceProcess } from "../support/service_process.ts";
 import { until } from "../support/until.ts";
 import { builtExecutable, createPlace, longPath, type Place, postmasterOf } from "./executable.ts";
@@ -63,7 +64,8 @@ describe.skipIf(!isBuilt)("the executable", () => {
   });
 
   test("serves a demo from an empty folder, whose curl lines answer as they stand", async () => {
-    service = await serve(["--demo"]);
+    // Models have an address only at a port that is known before the start.
+    service = await serve(["--demo", "--port", String(await findFreePort())]);
     const out = await until(() => /To log in .*\n {2}.*\n\n$/.test(service.out()) && service.out());
     for (const [key] of out.matchAll(KEY)) keys.add(key);
     expect(keys.size).toBe(8);
