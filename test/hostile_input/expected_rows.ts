@@ -248,6 +248,8 @@ async function readState(database: Database): Promise<State> {
 
 /** The columns of a key without its last use, and without the state "revoked", which is compared separately. */
 const COMPARED_COLUMNS: Readonly<Record<string, string>> = {
+  // A release of a full license changes its mark, by which other processes learn that a place is free.
+  licenses: "(to_jsonb(licenses) - 'changed_xid')::text",
   keys: `
     concat_ws(',', id, license_id, encode(hash, 'hex'), hint, mode, state = 'suspended',
               own_expires_at, replaced_by, created_at)`.trim(),
