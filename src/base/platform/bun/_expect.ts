@@ -1,13 +1,14 @@
 /**
  * Answers clients that wait for `100 Continue`. Bun 1.4.5 sends it only for `Expect: 100-continue` in lower case, and has
  * no other way to send it. A client with another spelling, as some Java libraries have, sends its body after a pause, or
- * never. So a body that has not begun to come after a second fails with a refusal, and the connection is closed: the
+ * never. So a body that has not begun to come after two seconds fails with a refusal, and the connection is closed: the
  * rest of the request may still come.
  */
 import { BODY_NOT_SENT } from "../body_not_sent.ts";
 import type { Answer, Peer } from "../mod.ts";
 
-const LATE_MS = 1_000;
+/** Longer than the second after which common clients, such as curl, send their body anyway. */
+const LATE_MS = 2_000;
 
 /** Tells whether a client may wait for a `100 Continue` that Bun does not send. The header is read in about 50 ns. */
 export function mayWait({ headers }: Request): boolean {
@@ -31,7 +32,7 @@ export async function answerWaiting(request: Request, peer: Peer, answer: Answer
   return response;
 }
 
-/** Returns the body as a stream that fails if no byte has come after a second. */
+/** Returns the body as a stream that fails if no byte has come after two seconds. */
 function failLate(sent: ReadableStream<Uint8Array>) {
   const reader = sent.getReader();
   let hasBegun = false;
