@@ -1,7 +1,7 @@
 /**
- * Reads `sslmode`, `sslrootcert` and `channel_binding` of `DATABASE_URL`, which protect the connection to an external database. The
- * names are libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html). Without `sslmode` the connection is not
- * encrypted.
+ * Reads `sslmode`, `sslrootcert` and `channel_binding` of `DATABASE_URL`, which protect the connection to an external
+ * database. The names are libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html). Without `sslmode` the connection is
+ * not encrypted.
  */
 import { refuseParameters } from "./database_parameters.ts";
 import type { DatabaseUrl } from "./database_url.ts";

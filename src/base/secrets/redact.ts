@@ -29,17 +29,17 @@ const KEY_LIKE = new RegExp(
 /** The same for a browser: the pattern of a field for texts that do not look like a key. */
 export const NO_KEY_PATTERN = `(?!.*_(${KEY_KINDS})_[0-9a-fA-F]{${KEY_LIKE_DIGITS}})(?!.*[0-9a-fA-F]{${DIGITS_ALONE}}).*`;
 
+/** The digits of a whole key alone, or a few more: 40 digits and 56 or more are checksums. */
+const DIGITS_OF_KEY = "(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])";
+
 /**
- * The same for events, but of bare digits only runs of 48 to 55, the length of a key's digits or a little more:
- * 40 digits and 56 or more are checksums. The second pattern quickly tells whether a text can contain a key.
+ * The same for events, but of bare digits only {@linkcode DIGITS_OF_KEY}. The second pattern quickly tells whether a text
+ * can contain a key.
  */
-const KEY_IN_EVENT = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])/gi;
+const KEY_IN_EVENT = new RegExp(`[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|${DIGITS_OF_KEY}`, "gi");
 const ANY_KEY_IN_EVENT = /_(?:live|test)_[0-9a-f]{8}|[0-9a-f]{48}/i;
 
-const KEY_IN_NAME = new RegExp(
-  `_(?:${KEY_KINDS})_[0-9a-f]{16}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])`,
-  "i",
-);
+const KEY_IN_NAME = new RegExp(`_(?:${KEY_KINDS})_[0-9a-f]{16}|${DIGITS_OF_KEY}`, "i");
 
 /** Query parameters whose values may be shown. */
 const SHOWN_PARAMETERS: ReadonlySet<string> = new Set(["paradigm", "type"]);
