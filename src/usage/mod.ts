@@ -4,13 +4,14 @@
  * `usage_days_progress`.
  */
 
-export { findTextsLeftOut, findTextsToday, type TextBounds, type TextsToday } from "./_text_room.ts";
+export type { TextBounds } from "./_text_room.ts";
 export { commitEvents, type Grant } from "./commit_events.ts";
 export { countUse, restartCount } from "./count_use.ts";
 export { findErasedMonth } from "./erase_texts.ts";
 export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 export { digestEvent } from "./event_digest.ts";
 export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";
+export { findTextsLeftOut, findTextsToday, type TextsToday } from "./find_texts.ts";
 export { deleteUsage, importedUsageCte } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export {
