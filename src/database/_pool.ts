@@ -23,8 +23,7 @@ import postgres from "postgres";
 import { codeOf } from "../base/system_error.ts";
 import type { Servers } from "./_servers.ts";
 import { tlsOf } from "./_tls.ts";
-import type { DatabaseAddress } from "./database_url.ts";
-import { parseDatabaseUrl } from "./database_url.ts";
+import { type DatabaseAddress, isInsideAddress, parseDatabaseUrl } from "./database_url.ts";
 import type { Sql } from "./sql.ts";
 
 export type Pool = ReturnType<typeof openPool>;
@@ -92,7 +91,7 @@ export function openPool(address: DatabaseAddress, options: PoolOptions) {
   }
 
   const driverOptions = { ...toDriverOptions(address, options), socket: dial };
-  const url = "url" in address ? parseDatabaseUrl(address.url) : undefined;
+  const url = isInsideAddress(address) ? undefined : parseDatabaseUrl(address.url);
   const tls = url && tlsOf(url);
   const sql: Sql = tls ? postgres(tls.href, { ...driverOptions, ssl: tls.ssl }) : postgres(driverOptions);
   return {
@@ -137,9 +136,12 @@ type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<number> }>
 
 function toDriverOptions(address: DatabaseAddress, options: PoolOptions): DriverOptions {
   return {
-    ...("url" in address
-      ? {}
-      : { path: address.socketPath, user: address.user, database: address.database, ssl: false }),
+    ...(isInsideAddress(address) && {
+      path: address.socketPath,
+      user: address.user,
+      database: address.database,
+      ssl: false,
+    }),
     max: options.maxConnections,
     // At most one statement waits behind another on a connection. Otherwise several would wait behind a slow one, even
     // when another connection gets free.

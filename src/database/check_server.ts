@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { openSession } from "./database_session.ts";
-import type { DatabaseAddress } from "./database_url.ts";
+import { type DatabaseAddress, isInsideAddress } from "./database_url.ts";
 import type { Sql } from "./sql.ts";
 
 /** The oldest PostgreSQL version that can run all statements. */
@@ -32,7 +32,7 @@ export async function checkVersion(sql: Sql): Promise<Refusal | undefined> {
  * gives each transaction another session. Needs a second connection, except for the PostgreSQL inside, which it trusts.
  */
 export async function tryServer(address: DatabaseAddress, sql: Sql): Promise<Refusal | undefined> {
-  if (!("url" in address)) return undefined;
+  if (isInsideAddress(address)) return undefined;
   if (await losesSession(address, sql)) {
     return cannot(
       "a pooler in transaction mode answers, which gives each transaction another session; name the server itself " +

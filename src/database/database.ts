@@ -18,7 +18,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Log } from "../base/log.ts";
 import { openPool, type Pool } from "./_pool.ts";
 import { wasNotSent } from "./_servers.ts";
-import { type DatabaseAddress, serversOf } from "./database_url.ts";
+import { type DatabaseAddress, isInsideAddress, serversOf } from "./database_url.ts";
 import { DatabaseUnavailable, isLost, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
@@ -93,7 +93,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
   const servers = serversOf(address);
-  const isInside = !("url" in address);
+  const isInside = isInsideAddress(address);
   const poolOptions = {
     servers,
     maxConnections,

@@ -4,7 +4,7 @@
  */
 import { openPool } from "./_pool.ts";
 import { wasNotSent } from "./_servers.ts";
-import { type DatabaseAddress, serversOf } from "./database_url.ts";
+import { type DatabaseAddress, isInsideAddress, serversOf } from "./database_url.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
@@ -32,7 +32,7 @@ export function openSession(
   lost.catch(() => {});
   let isConnecting = false;
   const servers = serversOf(address);
-  const isInside = !("url" in address);
+  const isInside = isInsideAddress(address);
   const pool = openPool(address, {
     servers,
     maxConnections: 1,

@@ -10,9 +10,18 @@ import { createServers, type Servers } from "./_servers.ts";
  * The address of a database: a `postgres://` address, or the socket of the PostgreSQL inside. `servers` remembers for
  * all users of the address which server is the primary; without it each of them finds the primary for itself.
  */
-export type DatabaseAddress =
-  | { readonly url: string; readonly servers?: Servers }
-  | { readonly socketPath: string; readonly user: string; readonly database: string };
+export type DatabaseAddress = { readonly url: string; readonly servers?: Servers } | InsideAddress;
+
+interface InsideAddress {
+  readonly socketPath: string;
+  readonly user: string;
+  readonly database: string;
+}
+
+/** Tells whether an address is that of the PostgreSQL inside. */
+export function isInsideAddress(address: DatabaseAddress): address is InsideAddress {
+  return "socketPath" in address;
+}
 
 interface ServerAddress {
   /** A name or an IP address; an IPv6 address without brackets. */
@@ -57,7 +66,7 @@ export function toDatabaseAddress(url: string): DatabaseAddress {
 
 /** Returns the memory of an address; a new one if the address has none. */
 export function serversOf(address: DatabaseAddress): Servers {
-  if (!("url" in address)) return createServers([{ path: address.socketPath }]);
+  if (isInsideAddress(address)) return createServers([{ path: address.socketPath }]);
   return address.servers ?? createServers(listServers(address.url));
 }
 
