@@ -3,14 +3,8 @@
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { codeOf, FILE_REASONS, type Reasons, reasonOf } from "../base/system_error.ts";
 import { refuseDamaged } from "../database/embedded/mod.ts";
-import { causeOf, damageOf, explainFailure, nameOfDatabase } from "../database/mod.ts";
+import { explainFailure, nameOfDatabase } from "../database/mod.ts";
 import type { Config } from "../installation/config/mod.ts";
-
-/**
- * The codes with which the PostgreSQL inside refuses a connection because of its data: its user, its database or its
- * catalogue is damaged. There only damaged data causes these codes.
- */
-const DAMAGED_INSIDE = /^(XX000|22023|28000|3D000|58P01)$/;
 
 /**
  * Refuses for an error of the database or of its connection, never with a password. Returns undefined for any other
@@ -20,14 +14,8 @@ export function refuseDatabaseFailure(error: unknown, { databaseUrl, dataDir }: 
   const isInside = databaseUrl === undefined;
   const failure = explainFailure(error, { isInside });
   if (failure === undefined) return undefined;
-  const { why, remedy, isRefused, needsPerson } = failure;
-  if (isInside) {
-    const cause = causeOf(error);
-    const isFatal = cause instanceof Error && "severity" in cause && cause.severity === "FATAL";
-    const isDamaged = isFatal && DAMAGED_INSIDE.test(codeOf(cause) ?? "");
-    const damage = damageOf(error) ?? (isDamaged ? cause.message : undefined);
-    if (damage !== undefined) return refuseDamaged(dataDir, damage);
-  }
+  const { why, remedy, isRefused, needsPerson, damage } = failure;
+  if (isInside && damage !== undefined) return refuseDamaged(dataDir, damage);
   const where = isInside ? `in ${dataDir}` : `at ${nameOfDatabase(databaseUrl)}`;
   const what = isRefused ? `The database ${where} refused` : `Cannot reach the database ${where}`;
   return refuse(

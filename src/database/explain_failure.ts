@@ -6,7 +6,7 @@ import postgres from "postgres";
 import { codeOf, NETWORK_REASONS, type Reasons, reasonOf, whenNotTrusted } from "../base/system_error.ts";
 import { causeOf, DatabaseUnavailable, damageOf } from "./errors.ts";
 
-export interface FailureCause {
+interface FailureCause {
   /** A phrase, without a password. */
   readonly why: string;
   /** What to do, as a phrase; undefined if the code alone does not tell. */
@@ -15,6 +15,13 @@ export interface FailureCause {
   readonly isRefused: boolean;
   /** Whether only a person can end the cause. */
   readonly needsPerson: boolean;
+  /** What the server said if its data is damaged. */
+  readonly damage: string | undefined;
+}
+
+interface ExplainOptions {
+  /** Whether it is the PostgreSQL inside, which has no DATABASE_URL. By default the error says so. */
+  readonly isInside?: boolean;
 }
 
 /** Why no server can be reached. */
@@ -32,8 +39,17 @@ const UNREACHABLE: Reasons = {
   NOT_PRIMARY: "only a read-only standby answers, and the primary is needed",
 };
 
-/** The remedies for codes for which it is not enough to check that the server runs. */
+/** What to do on the server. Other servers than the PostgreSQL inside have {@linkcode REMEDIES_OF_ADDRESS}, too. */
 const REMEDIES: Reasons = {
+  "55000": "allow them by `alter database … allow_connections true`",
+  "25006": "check default_transaction_read_only of the database and its user",
+  "53300": "raise the server's max_connections, or close some of its connections",
+  "53100": "free some space on the server's disk",
+  "57P03": "wait until it has started",
+};
+
+/** What to do about the address of a server, its certificate or its users. */
+const REMEDIES_OF_ADDRESS: Reasons = {
   ECONNRESET: "check that it runs, and leave sslmode out of DATABASE_URL if it has no TLS",
   ENOTFOUND: "correct the host in DATABASE_URL",
   EAI_AGAIN: "check that this machine can look up names, and the host in DATABASE_URL",
@@ -46,13 +62,8 @@ const REMEDIES: Reasons = {
   "28P01": "check the user and the password in DATABASE_URL",
   "28000": "check the user in DATABASE_URL and the server's pg_hba.conf",
   "3D000": "create it, or correct its name in DATABASE_URL",
-  "55000": "allow them by `alter database … allow_connections true`",
-  "25006": "check default_transaction_read_only of the database and its user",
   "42501":
     "the user of DATABASE_URL must own the database, or must have the right to create in its schema public",
-  "53300": "raise the server's max_connections, or close some of its connections",
-  "53100": "free some space on the server's disk",
-  "57P03": "wait until it has started",
 };
 
 const DAMAGED = "its data is damaged: check its disk, and restore a backup";
@@ -60,34 +71,24 @@ const DAMAGED = "its data is damaged: check its disk, and restore a backup";
 /** The codes by which a server refuses a parameter of the address: as `FATAL`, when it connects. */
 const WRONG_PARAMETER = /^(42601|42704|22023)$/;
 
+/**
+ * The codes with which the PostgreSQL inside refuses a connection because its user, its database or its catalogue is
+ * damaged. Another server has them for other causes, too.
+ */
+const DAMAGED_INSIDE = /^(XX000|22023|28000|3D000|58P01)$/;
+
 /** The codes of faults that only a person can repair: a refused login or right, a missing database, a certificate. */
 const NEEDS_PERSON = /^(28|3D|55000|42501|UNABLE_TO_|.*CERT)/;
 
-/**
- * Says why the database does not answer or refuses. Returns undefined for an error that comes from elsewhere. `isInside`
- * says that it is the PostgreSQL inside, which has no DATABASE_URL.
- */
+/** Says why the database does not answer or refuses. Returns undefined for an error that comes from elsewhere. */
 export function explainFailure(
   error: unknown,
-  { isInside = error instanceof DatabaseUnavailable && error.isInside }: { readonly isInside?: boolean } = {},
+  { isInside = error instanceof DatabaseUnavailable && error.isInside }: ExplainOptions = {},
 ): FailureCause | undefined {
   const cause = causeOf(error);
+  if (cause instanceof postgres.PostgresError) return explainRefusal(cause, isInside);
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
-  if (cause instanceof postgres.PostgresError) {
-    const isWrongParameter = WRONG_PARAMETER.test(code) && cause.severity === "FATAL";
-    const isDamaged = damageOf(error) !== undefined;
-    return {
-      why: `${cause.message} (${code})`,
-      remedy: isWrongParameter
-        ? "check the parameters in DATABASE_URL, such as options="
-        : isDamaged
-          ? DAMAGED
-          : REMEDIES[code],
-      isRefused: true,
-      needsPerson: isWrongParameter || isDamaged || NEEDS_PERSON.test(code),
-    };
-  }
   const isUnavailable = error instanceof DatabaseUnavailable;
   // Of a socket that is missing. Other errors have this code because of other files.
   const reason = code === "ENOENT" && isUnavailable ? UNREACHABLE.ECONNREFUSED : UNREACHABLE[code];
@@ -96,9 +97,30 @@ export function explainFailure(
     why: reason ?? code,
     remedy: isInside
       ? "check that it runs"
-      : (REMEDIES[code] ?? "check that it runs and that DATABASE_URL is right"),
+      : (REMEDIES_OF_ADDRESS[code] ?? "check that it runs and that DATABASE_URL is right"),
     isRefused: false,
     needsPerson: NEEDS_PERSON.test(code),
+    damage: undefined,
+  };
+}
+
+function explainRefusal(error: postgres.PostgresError, isInside: boolean): FailureCause {
+  const { code, message } = error;
+  const isFatal = error.severity === "FATAL";
+  const isDamagedInside = isInside && isFatal && DAMAGED_INSIDE.test(code);
+  const damage = damageOf(error) ?? (isDamagedInside ? message : undefined);
+  const isWrongParameter = !isInside && isFatal && WRONG_PARAMETER.test(code);
+  return {
+    why: `${message} (${code})`,
+    remedy:
+      damage !== undefined
+        ? DAMAGED
+        : isWrongParameter
+          ? "check the parameters in DATABASE_URL, such as options="
+          : (REMEDIES[code] ?? (isInside ? undefined : REMEDIES_OF_ADDRESS[code])),
+    isRefused: true,
+    needsPerson: damage !== undefined || isWrongParameter || NEEDS_PERSON.test(code),
+    damage,
   };
 }
 

@@ -17,10 +17,8 @@ export {
 } from "./database_url.ts";
 export { tryDisk } from "./disk_trial.ts";
 export {
-  causeOf,
   constraintOf,
   DatabaseUnavailable,
-  damageOf,
   isDataError,
   isLockTimeout,
   isStopped,

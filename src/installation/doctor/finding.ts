@@ -1,7 +1,7 @@
 import { readRegularFile } from "../../base/read_regular_file.ts";
 import { hasCode, reasonOf } from "../../base/system_error.ts";
 import { REPLACE_DATA } from "../../database/embedded/mod.ts";
-import { damageOf, explainFailure, refusedWrite } from "../../database/mod.ts";
+import { explainFailure, refusedWrite } from "../../database/mod.ts";
 import type { Unseen } from "../config/mod.ts";
 
 /** `skip` means that this user cannot see enough to decide. */
@@ -95,7 +95,7 @@ export async function examine<Context>(
       findings.push({ name, ...(await look(context)) });
     } catch (error) {
       const finding = explain(error);
-      const cause = damageOf(error) === undefined ? finding.message : DAMAGE;
+      const cause = explainFailure(error)?.damage === undefined ? finding.message : DAMAGE;
       const first = found.get(cause);
       findings.push({ name, ...(first === undefined ? finding : skipFor(first)) });
       if (first === undefined) found.set(cause, name);
@@ -107,11 +107,13 @@ export async function examine<Context>(
 function explain(error: unknown): CheckResult {
   if (hasCode(error, "EACCES"))
     return skip(`cannot be seen by this user: ${reasonOf(error)}`, "let the service's user read it");
-  const damage = damageOf(error);
+  const {
+    why = reasonOf(error),
+    remedy = "remove this cause, then run `claviger doctor` again",
+    damage,
+  } = explainFailure(error) ?? {};
   if (damage !== undefined) return fail(`the data is damaged: ${damage}`, RESTORE);
   const refusal = refusedWrite(error);
   if (refusal !== undefined) return fail(`cannot be checked: ${refusal.message}`, FREE_SPACE);
-  const { why = reasonOf(error), remedy = "remove this cause, then run `claviger doctor` again" } =
-    explainFailure(error) ?? {};
   return fail(`cannot be checked: ${why}`, remedy);
 }
