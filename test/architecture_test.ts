@@ -79,7 +79,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   clients: ["clients/shared_windows", "wire", ...THINGS, ...GROUND],
   "clients/shared_windows": GROUND,
   admin: ["installation/doctor", "wire", "base/text", ...THINGS, ...GROUND],
-  installation: ["installation/config", "database", "base/tls", "base/secrets"],
+  installation: ["installation/config", "database", "base/host", "base/tls", "base/secrets"],
   "installation/config": [
     "licensing",
     "models/bucket",

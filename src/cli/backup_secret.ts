@@ -1,6 +1,6 @@
 /** Finds the root secret for a backup, and plans which secret an installation has after a restore. */
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { pathInData } from "../base/host/mod.ts";
 import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../base/secrets/mod.ts";
 import type { ProvenBackup } from "../installation/backup/mod.ts";
 import type { Config, GivenSecret } from "../installation/config/mod.ts";
@@ -60,7 +60,7 @@ export function planSecret(
   const wrong = present === undefined ? "" : `; the secret of ${present.source} is another one`;
   const where =
     config.databaseUrl === undefined
-      ? `put the right secret into ${join(config.dataDir, "secret")}, or name its file in CLAVIGER_SECRET_FILE`
+      ? `put the right secret into ${pathInData(config.dataDir, "secret")}, or name its file in CLAVIGER_SECRET_FILE`
       : "name the file of the right secret in CLAVIGER_SECRET_FILE";
   throw new CommandRefused(
     `Cannot restore ${name}: the backup has no secret, and its sealed data needs the secret of the ` +
@@ -71,7 +71,7 @@ export function planSecret(
 
 /** If this command has the secret and the data folder has none, tells the operator to give it to the service, too. */
 function adviseGiven({ secret, databaseUrl, dataDir }: Config): SecretPlan {
-  const path = join(dataDir, "secret");
+  const path = pathInData(dataDir, "secret");
   if (secret === undefined || databaseUrl !== undefined || existsSync(path)) return NOTHING_TO_DO;
   const advice =
     `This command used the secret of ${secret.source}, and ${dataDir} has none: give the service the same ` +

@@ -14,7 +14,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { pathInData } from "../base/host/mod.ts";
 import { quoteShellWord } from "../base/quote_shell_word.ts";
 import { readRegularFile } from "../base/read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
@@ -90,7 +90,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
 
 /** Closes the secret of the data folder to other users. Kubernetes opens it to the group of a volume (`fsGroup`). */
 function closeSecret({ config: { dataDir }, log }: InstallationOptions): void {
-  const path = join(dataDir, "secret");
+  const path = pathInData(dataDir, "secret");
   try {
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (!found?.isFile() || found.uid !== process.geteuid?.() || (found.mode & 0o077) === 0) return;
@@ -127,7 +127,7 @@ export function openSecrets(
         "`openssl rand -hex 32`, and keep it",
     );
   }
-  const path = join(config.dataDir, "secret");
+  const path = pathInData(config.dataDir, "secret");
   if (options.isSealed) {
     return refuse(
       "INVALID_REQUEST",
@@ -149,7 +149,7 @@ export function openSecrets(
 
 /** Writes a secret into a data folder that has none. */
 export function keepSecret(dataDir: string, text: string): void {
-  const path = join(dataDir, "secret");
+  const path = pathInData(dataDir, "secret");
   const draft = `${path}.new`;
   rmSync(draft, { force: true });
   writeFileSync(draft, text, { mode: 0o600, flag: "wx", flush: true });
@@ -169,7 +169,7 @@ export function keepSecret(dataDir: string, text: string): void {
 export function findSecret(config: Config): GivenSecret | Refusal | undefined {
   if (config.secret !== undefined) return config.secret;
   if (config.databaseUrl !== undefined) return undefined;
-  const source = join(config.dataDir, "secret");
+  const source = pathInData(config.dataDir, "secret");
   try {
     return { text: readRegularFile(source, SECRET_LIMIT_BYTES), source };
   } catch (error) {

@@ -6,8 +6,8 @@
  * which no later process with that number shares. A note of a process that has ended is ignored.
  */
 import { constants, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import * as v from "valibot";
+import { pathInData } from "../base/host/mod.ts";
 import { readRegularFile } from "../base/read_regular_file.ts";
 
 const NOTE_LIMIT_BYTES = 16 * 1024;
@@ -74,7 +74,7 @@ export function findPublicUrl({
 }
 
 function pathIn(dataDir: string): string {
-  return join(dataDir, "serving");
+  return pathInData(dataDir, "serving");
 }
 
 function readNote(path: string): Note | undefined {

@@ -5,6 +5,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
+import { pathInData } from "../base/host/mod.ts";
 import type { Sql } from "../database/mod.ts";
 import { type Bucket, type BucketSettings, openBucket } from "./bucket/mod.ts";
 import { listStored, locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
@@ -22,7 +23,7 @@ export interface ModelsPlace {
 
 /** Returns the folder of the model files. */
 export function modelsFolderOf({ dataDir, modelsDir }: ModelsPlace): string {
-  return modelsDir ?? join(dataDir, "models");
+  return modelsDir ?? pathInData(dataDir, "models");
 }
 
 /** Opens the bucket of the files; undefined if they are in the folder alone. Throws if its settings cannot be used. */

@@ -17,12 +17,11 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
+import { DATA_FOLDER_NAMES } from "./data_folder_names.ts";
 import { followPath } from "./path_owner.ts";
 import { nameOfUser } from "./system_users.ts";
 
 const OTHERS_WRITE = 0o022;
-/** A folder that holds one of these is a data folder. */
-const MARKS = ["lock", "postgres", "secret", "installation", "restoring", "serving", "models"];
 /** Where systemd keeps the folders of units with DynamicUser, closed to all but root. */
 const DYNAMIC_FOLDERS = "/var/lib/private";
 
@@ -123,7 +122,7 @@ export function closeDataFolder(dataDir: string, { begins = false } = {}): boole
     if (uid !== me || (mode & OTHERS_WRITE) === 0) return false;
     const names = readdirSync(dataDir);
     if (names.length === 0 && !begins) return false;
-    if (names.length > 0 && !names.some((name) => MARKS.includes(name))) {
+    if (names.length > 0 && !DATA_FOLDER_NAMES.some((name) => names.includes(name))) {
       const why = "other users can write to it, and what it holds is not an installation";
       return cannotWork(dataDir, why, OTHER_FOLDER);
     }

@@ -1,5 +1,5 @@
 /** `claviger restore`. */
-import { join } from "node:path";
+import { pathInData } from "../../base/host/mod.ts";
 import { counted } from "../../base/render_count.ts";
 import { announceRestore } from "../../database/embedded/mod.ts";
 import { migrations, nameOfDatabase } from "../../database/mod.ts";
@@ -113,7 +113,7 @@ async function load(
     const { disabledTokens } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
     const advice = [...plan.advice, ...adviseModels(proven, config), ...adviseTokens(disabledTokens)];
-    const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
+    const secret = plan.keep === undefined ? null : pathInData(config.dataDir, "secret");
     const name = file === "-" ? "standard input" : file;
     const restored = `Restored ${renderContents(sums)} from ${name}, ${renderOrigin({ head, sums })} (${seconds} s)`;
     const document = { file, seconds, secret_written_to: secret, next: advice, ...toBackupDocument(proven) };

@@ -1,6 +1,7 @@
 /** The paths inside a data folder. */
 import { mkdtempSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
+import { pathInData } from "../../base/host/mod.ts";
 
 export type Layout = Readonly<ReturnType<typeof layoutOf>>;
 
@@ -10,13 +11,13 @@ export function layoutOf(dataDir: string) {
   return {
     dataDir: folder,
     /** The lock file. The process that uses the folder locks it and writes its own name into it. */
-    lock: join(folder, "lock"),
+    lock: pathInData(folder, "lock"),
     /** PGDATA. It is created under another name and renamed when it is whole. */
-    cluster: join(folder, "postgres"),
+    cluster: pathInData(folder, "postgres"),
     /** Written once there is a cluster: from then on a folder without one has lost it. */
-    installation: join(folder, "installation"),
+    installation: pathInData(folder, "installation"),
     /** Written before a restore changes anything, and removed after its end. */
-    restoring: join(folder, "restoring"),
+    restoring: pathInData(folder, "restoring"),
   };
 }
 

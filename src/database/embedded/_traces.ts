@@ -7,20 +7,21 @@
  * unfinished folders say nothing.
  */
 import { lstatSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type DataFolderName, pathInData } from "../../base/host/mod.ts";
 import type { Platform } from "../../base/platform/mod.ts";
 import { syncPath } from "../../base/sync_path.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 
 /** A file or folder that only an installation leaves. */
-export type Trace = "installation" | "secret" | "models" | "serving";
+export type Trace = Extract<DataFolderName, "installation" | "secret" | "models" | "serving">;
 
 /** Finds the traces of an installation; throws if this user may not look for them. */
 export function findTraces({ dataDir }: Layout): Trace[] {
   const names: readonly Trace[] = ["installation", "secret", "serving"];
-  const found = names.filter((name) => isThere(join(dataDir, name)));
-  return hasFile(join(dataDir, "models")) ? [...found, "models"] : found;
+  const found = names.filter((name) => isThere(pathInData(dataDir, name)));
+  return hasFile(pathInData(dataDir, "models")) ? [...found, "models"] : found;
 }
 
 /** Tells whether something has this path. Throws if this user may not enter the folder: the answer is then unknown. */

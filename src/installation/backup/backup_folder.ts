@@ -13,7 +13,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
-import { isForeignPath } from "../../base/host/mod.ts";
+import { DATA_FOLDER_NAMES, isForeignPath } from "../../base/host/mod.ts";
 import type { Platform } from "../../base/platform/mod.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { syncPath } from "../../base/sync_path.ts";
@@ -53,8 +53,8 @@ interface Removed {
   readonly warnings: readonly string[];
 }
 
-/** A data folder has at least one of these, and model files that no backup names. */
-const OF_DATA_FOLDER = ["lock", "postgres", "secret"];
+/** A folder of backups has model files, too. */
+const OF_DATA_FOLDER = DATA_FOLDER_NAMES.filter((name) => name !== "models");
 
 /** Adds a backup to a folder, and then removes those that `keep` does not keep. */
 export async function addBackup(

@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
-import { describeListener, findSystemUser } from "../../base/host/mod.ts";
+import { describeListener, findSystemUser, pathInData } from "../../base/host/mod.ts";
 import { isLoopback, originOf, toReachedHost } from "../../base/listener_url.ts";
 import { isReadable } from "../../base/read_regular_file.ts";
 import { isRefusal } from "../../base/refusal.ts";
@@ -77,7 +77,7 @@ function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Check
       : ok(`${dataDir} does not exist, and is needed only for hosted model files`);
   }
   const { uid } = lstatSync(realpathSync(dataDir));
-  const secret = join(dataDir, "secret");
+  const secret = pathInData(dataDir, "secret");
   const secretMode = lstatSync(secret, { throwIfNoEntry: false })?.mode ?? 0;
   if ((secretMode & 0o077) !== 0) return fail(`other users may read ${secret}`, `chmod 600 ${secret}`);
   const mount = mountOf(realpathSync(dataDir));
@@ -208,7 +208,7 @@ async function examineService({ config, serving }: HostContext): Promise<CheckRe
     return ok(`healthy at ${url.origin}${doubt}`);
   }
   if (answer.httpStatus === undefined) {
-    return warn(`no service answers at ${url.origin}: ${answer.error}${inUse(at.port)}`, START);
+    return warn(`no service answers at ${url.origin}: ${answer.error}${renderHolder(at.port)}`, START);
   }
   return fail(`at ${url.origin}: ${answer.error}`, "see the service's log: `journalctl -u claviger`");
 }
@@ -227,7 +227,7 @@ async function examineAbsence(config: Config): Promise<CheckResult> {
   if (config.port === 0) return warn(none, START);
   const url = toHealthUrl(new URL(toUrl(config)));
   const { httpStatus, database } = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
-  const holder = inUse(config.port);
+  const holder = renderHolder(config.port);
   if (httpStatus === undefined) {
     return holder === "" ? warn(none, START) : warn(`${none}${holder}`, `${START}, with another --port`);
   }
@@ -235,8 +235,8 @@ async function examineAbsence(config: Config): Promise<CheckResult> {
   return warn(`${none}; at ${url.origin} ${other}${holder}`, `${START}, with another --port`);
 }
 
-/** Says who listens on a port, as the end of a finding; "" if nobody does, or the system does not tell. */
-function inUse(port: number): string {
+/** Says who listens on a port, as the end of a finding; "" if nobody is found. */
+function renderHolder(port: number): string {
   const holder = describeListener(port);
   return holder === undefined ? "" : `; port ${port} is in use by ${holder}`;
 }

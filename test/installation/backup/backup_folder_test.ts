@@ -277,12 +277,14 @@ describe("addBackup()", () => {
     expect(sentenceOf(await tryAdd({ folder: join(kit.folder, "link") }))).toContain(
       "is the data folder itself",
     );
-    const other = mkdtempSync(join(place, "other-"));
-    mkdirSync(join(other, "postgres"));
-    expect(sentenceOf(await tryAdd({ folder: other }))).toBe(
-      `Cannot back up: ${other} is a data folder; choose another folder`,
-    );
-    expect(readdirSync(other)).toEqual(["postgres"]);
+    for (const name of ["postgres", "serving"]) {
+      const other = mkdtempSync(join(place, "other-"));
+      mkdirSync(join(other, name));
+      expect(sentenceOf(await tryAdd({ folder: other }))).toBe(
+        `Cannot back up: ${other} is a data folder; choose another folder`,
+      );
+      expect(readdirSync(other)).toEqual([name]);
+    }
     writeFileSync(join(kit.folder, "file"), "");
     expect(sentenceOf(await tryAdd({ folder: join(kit.folder, "file/x") }))).toContain(
       "a part of that path is a file",
