@@ -1,28 +1,34 @@
 /**
- * The room for texts of events: what one license, and all licenses together, may store in a UTC day. `metadata`,
- * `error_message` and a long `model_name` are texts. An event beyond the room is stored and counted without them.
+ * The bounds on the texts of events that are stored in a UTC day: one for each license, and one for all licenses together.
+ * The texts of an event are its `metadata`, its `error_message`, and a `model_name` of more than 64 bytes. If they have no
+ * room, the event is stored and counted without them.
  *
- * A license stores the texts of its first events of the day, up to the first event whose texts do not fit; no later texts are
- * stored until the day ends. Its row is locked while a batch is added, so its bound is exact. The texts of the
- * installation are counted in parts, whose sum is read without a lock: batches that commit at the same moment can exceed that
- * bound, each by its own size. Sizes are those of the stored values, before PostgreSQL compresses them.
+ * The first event of a license whose texts do not fit ends the license's room: also smaller texts of later events are left
+ * out until the day ends. The row of the license is locked while a batch is added to it, so this bound is exact. The texts of
+ * all licenses are counted in parts, and their sum is read without a lock: batches that commit at the same moment can exceed
+ * that bound, each by its own size. A size is that of the stored value, before PostgreSQL compresses it.
  *
- * The parts of the statement lock rows in one order: `usage`, `event_texts`, `installation_texts`, `claims`. So two processes
- * never wait for each other.
+ * A row counts one day. The next batch of a later day begins the row anew. At midnight another process can begin the next day
+ * first: a batch that comes later, but belongs to the day before, is then added to the next day. A row whose day lies further
+ * ahead was written while a clock was wrong, so it is begun anew, too.
+ *
+ * The statement locks rows in one order: `usage`, `event_texts`, `installation_texts`, `claims`. So two processes never wait
+ * for each other.
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import type { UsageEvent } from "./event.ts";
 
-/** How many bytes of texts may be stored in a UTC day. */
+/** How many bytes of texts may be stored in a UTC day; 0 means none. */
 export interface TextBounds {
   readonly licenseBytes: number;
   readonly installationBytes: number;
 }
 
-/** A model name up to this size is no more than the rest of its row: it is always stored, and not counted. */
+/** A model name up to this size takes less than the rest of its row: it is always stored, and not counted. */
 const SHORT_NAME_BYTES = 64;
-const MOST_BYTES_A_CHARACTER = 3;
+/** Of a UTF-16 code unit in UTF-8. */
+const MOST_BYTES_A_UNIT = 3;
 
 /** Tells whether an event has texts that need room. Most events have none, and their commits are cheaper. */
 export function hasTexts({ metadata, errorMessage, modelName }: UsageEvent): boolean {
@@ -30,7 +36,7 @@ export function hasTexts({ metadata, errorMessage, modelName }: UsageEvent): boo
 }
 
 function isLong(name: string | null): boolean {
-  if (name === null || name.length * MOST_BYTES_A_CHARACTER <= SHORT_NAME_BYTES) return false;
+  if (name === null || name.length * MOST_BYTES_A_UNIT <= SHORT_NAME_BYTES) return false;
   return Buffer.byteLength(name) > SHORT_NAME_BYTES;
 }
 
@@ -45,15 +51,53 @@ export function textRoomCtes(
 ): Fragment {
   const at = sql`${new Date(receivedAtMs)}::timestamptz`;
   const day = dayOf(sql, receivedAtMs);
-  // A row of the next day is of another process, so this batch is late: it counts in that day. A day that lies further ahead
-  // is from a wrong clock.
-  const goesOn = (row: string) => sql.unsafe(`${row}.day between excluded.day and excluded.day + 1`);
-  const text = (bytes: number) => sql`${bytes}::bigint`;
+  /** The condition that a row counts the day of the batch, or the next one: then the batch is added to it. */
+  const isCurrent = (row: string) => sql.unsafe(`${row}.day between excluded.day and excluded.day + 1`);
+  const toBytes = (bytes: number) => sql`${bytes}::bigint`;
   return sql`
-      whole as (
-        select coalesce(sum(bytes), 0) < ${text(installationBytes)} as has_room
+      ${sizeCtes(sql)}
+      installation_room as (
+        select coalesce(sum(bytes), 0) < ${toBytes(installationBytes)} as has_room
           from installation_texts where ${isOfDay(sql, day)}
       ),
+      license_room as (
+        insert into event_texts as t (license_id, day, bytes, left_out_at)
+        select license_id, ${day}, case when has_room then batch_bytes else 0 end,
+               case when not has_room or batch_bytes > ${toBytes(licenseBytes)} then ${at} end
+          from (select distinct license_id, batch_bytes from texts) as texts cross join installation_room
+         order by license_id
+        on conflict (license_id) do update
+          set day = case when ${isCurrent("t")} then t.day else excluded.day end,
+              bytes = case when ${isCurrent("t")} then t.bytes else 0 end + excluded.bytes,
+              left_out_at = case
+                when ${isCurrent("t")} and t.left_out_at is not null then t.left_out_at
+                when excluded.left_out_at is not null
+                  or (${isCurrent("t")} and t.bytes + excluded.bytes > ${toBytes(licenseBytes)}) then ${at}
+              end
+        returning license_id, bytes as day_bytes
+      ),
+      left_out as (
+        select position
+          from texts join license_room using (license_id) cross join installation_room
+         where not has_room or day_bytes - batch_bytes + bytes_so_far > ${toBytes(licenseBytes)}
+      ),
+      installation_written as (
+        insert into installation_texts as i (part, day, bytes)
+        select pg_backend_pid() % 16, ${day}, sum(bytes)
+          from texts where position not in (select position from left_out)
+        having sum(bytes) > 0
+        on conflict (part) do update
+          set day = case when ${isCurrent("i")} then i.day else excluded.day end,
+              bytes = case when ${isCurrent("i")} then i.bytes else 0 end + excluded.bytes
+      ),
+      marked as (
+        select *, position in (select position from left_out) as truncated from accepted
+      ),`;
+}
+
+/** Returns the CTEs that measure the texts: `texts` has each accepted event with texts, its size and sums for its license. */
+function sizeCtes(sql: Sql): Fragment {
+  return sql`
       sized as (
         -- The tally comes first, so that the rows of usage are locked before those of event_texts.
         select position, license_id,
@@ -63,42 +107,9 @@ export function textRoomCtes(
       ),
       texts as (
         select position, license_id, bytes,
-               sum(bytes) over (partition by license_id order by position) as upto,
-               sum(bytes) over (partition by license_id) as of_batch
+               sum(bytes) over (partition by license_id order by position) as bytes_so_far,
+               sum(bytes) over (partition by license_id) as batch_bytes
           from sized where bytes > 0
-      ),
-      room as (
-        insert into event_texts as t (license_id, day, bytes, left_out_at)
-        select license_id, ${day}, case when has_room then of_batch else 0 end,
-               case when not has_room or of_batch > ${text(licenseBytes)} then ${at} end
-          from (select distinct license_id, of_batch from texts) as texts cross join whole
-         order by license_id
-        on conflict (license_id) do update
-          set day = case when ${goesOn("t")} then t.day else excluded.day end,
-              bytes = case when ${goesOn("t")} then t.bytes else 0 end + excluded.bytes,
-              left_out_at = case
-                when ${goesOn("t")} and t.left_out_at is not null then t.left_out_at
-                when excluded.left_out_at is not null
-                  or (${goesOn("t")} and t.bytes + excluded.bytes > ${text(licenseBytes)}) then ${at}
-              end
-        returning license_id, bytes as after
-      ),
-      left_out as (
-        select position
-          from texts join room using (license_id) cross join whole
-         where not has_room or after - of_batch + upto > ${text(licenseBytes)}
-      ),
-      installation as (
-        insert into installation_texts as i (part, day, bytes)
-        select pg_backend_pid() % 16, ${day}, sum(bytes)
-          from texts where position not in (select position from left_out)
-        having sum(bytes) > 0
-        on conflict (part) do update
-          set day = case when ${goesOn("i")} then i.day else excluded.day end,
-              bytes = case when ${goesOn("i")} then i.bytes else 0 end + excluded.bytes
-      ),
-      marked as (
-        select *, position in (select position from left_out) as truncated from accepted
       ),`;
 }
 
@@ -119,7 +130,7 @@ export function dayOf(sql: Sql, nowMs: number): Fragment {
   return sql`${new Date(nowMs - (nowMs % DAY_MS)).toISOString().slice(0, 10)}::date`;
 }
 
-/** Returns the condition that a row counts on the day, as SQL. */
+/** Returns the condition that a row counts the day, or the next one, which another process may have begun, as SQL. */
 export function isOfDay(sql: Sql, day: Fragment): Fragment {
   return sql`day between ${day} and ${day} + 1`;
 }
