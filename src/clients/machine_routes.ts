@@ -79,7 +79,7 @@ export function activate({ authenticator, database, nameMachine, clock, limits }
       actor: { kind: "http", name: address, address, request: exchange.id },
       now: clock.now(),
     });
-    if (isRefusal(activated)) return waiting.note(machine, activated, { record, askedMs });
+    if (isRefusal(activated)) return waiting.noteRefusal(machine, activated, { record, askedMs });
     const { most, used } = activated;
     return reply({ ...renderMachine(activated), machines: { limit: most, used } });
   };

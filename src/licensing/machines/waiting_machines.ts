@@ -1,27 +1,29 @@
 /**
  * The machines that wait for a place of a full license.
  *
- * A machine that was refused is refused again from memory, without the database, until a place can be free: until the first
- * place ends by itself, or until the license changes. A release changes it, and so do other limits (see
- * `0041_waits_and_texts.sql`): the cache then has another record of the key. A release in this process counts at once, one
- * in another process within a second, as every change does.
+ * A machine that was refused is refused again from memory, without the database, as long as no place can be free. A place can
+ * be free when the first place ends by itself, or when the license changes. New limits change the license, and so does the
+ * release of a machine (see `0041_waits_and_texts.sql`): then the cache has another record of the key. A release in this
+ * process counts at once, one in another process within a second, as every change does.
  *
- * Each machine gets its own moment to ask again, one after the other, so that together they ask half as often as the key may.
- * So a free place is found soon however many wait, and each of them asks the less often the more of them wait. Who gets
- * the place is chance: a machine that asks for the first time can be faster.
+ * Each machine gets its own moment to ask again. The moments of one license are so far apart that all its machines together
+ * ask half as often as its key may. So a free place is found equally soon, however many machines wait. The more machines
+ * wait, the longer each of them waits between two requests: ten seconds for a lone machine, and at most an hour. Chance
+ * decides which machine gets the place: one that asks for the first time can be faster.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
 import { Refusal } from "../../base/refusal.ts";
 import type { MachineName } from "./fingerprint.ts";
 
-/** A lone machine asks again after this time. */
+/** The wait of a lone machine, and the shortest wait. */
 const LEAST_WAIT_MS = 10_000;
 const MOST_WAIT_MS = 3_600_000;
-/** For a key without a limit. */
+/** For all machines of a license together; also for a key without a limit. */
 const MOST_ASKS_A_MINUTE = 600;
-/** Further machines are not refused from memory. */
+/** If more machines wait, those that asked longest ago are forgotten: the database refuses them again. */
 const MAX_MACHINES = 20_000;
+/** A license beyond it is forgotten: the next of its machines waits like a lone one. */
 const MAX_LICENSES = 10_000;
 
 interface Waiting {
@@ -34,11 +36,14 @@ interface Waiting {
   readonly askAtMs: number;
 }
 
-/** Creates the memory of a process. `activationsAMinute` is the limit of a key; 0 means none. */
+/**
+ * Creates the memory of a process. `activationsAMinute` is the most activations that one key may send in a minute; 0 means no
+ * limit.
+ */
 export function createWaitingMachines(clock: Clock, activationsAMinute: number) {
   const machines = new LRUCache<string, Waiting>({ max: MAX_MACHINES });
-  /** For each license, the latest moment that a machine has got. */
-  const lastAskMs = new LRUCache<string, number>({ max: MAX_LICENSES });
+  /** For each license, the latest moment that a machine has got, by the monotonic clock. */
+  const latestMomentMs = new LRUCache<string, number>({ max: MAX_LICENSES });
   const asksAMinute = Math.max(1, Math.min(activationsAMinute / 2 || MOST_ASKS_A_MINUTE, MOST_ASKS_A_MINUTE));
   const betweenMs = 60_000 / asksAMinute;
 
@@ -46,9 +51,9 @@ export function createWaitingMachines(clock: Clock, activationsAMinute: number) 
   function findMoment({ licenseUuid, hash }: MachineName, nowMs: number): number {
     const { askAtMs = 0 } = machines.get(hash) ?? {};
     if (askAtMs > nowMs) return askAtMs;
-    const last = lastAskMs.get(licenseUuid) ?? 0;
-    const next = Math.min(Math.max(nowMs + LEAST_WAIT_MS, last + betweenMs), nowMs + MOST_WAIT_MS);
-    lastAskMs.set(licenseUuid, next);
+    const latestMs = latestMomentMs.get(licenseUuid) ?? 0;
+    const next = Math.min(Math.max(nowMs + LEAST_WAIT_MS, latestMs + betweenMs), nowMs + MOST_WAIT_MS);
+    latestMomentMs.set(licenseUuid, next);
     return next;
   }
 
@@ -74,13 +79,13 @@ export function createWaitingMachines(clock: Clock, activationsAMinute: number) 
      * Remembers a machine that the database refused, and returns the refusal with the time to wait. `record` is the record
      * of its key, and `askedMs` the time by the monotonic clock, both from before the statement.
      */
-    note(
+    noteRefusal(
       machine: MachineName,
       refusal: Refusal,
       { record, askedMs }: { readonly record: object; readonly askedMs: number },
     ): Refusal {
       const roomInMs = (refusal.retryAfterSeconds ?? Number.POSITIVE_INFINITY) * 1_000;
-      // The database rounds the time up.
+      // The database rounds the time up to whole seconds.
       return refuse(machine, { refusal, record, fullUntilMs: askedMs + roomInMs - 1_000 });
     },
   };

@@ -21,7 +21,7 @@ function start(activationsAMinute = 60) {
       room === undefined
         ? FULL
         : refuse(FULL.code, FULL.sentence, { machines: { limit: 1, used: 1 }, retryAfterSeconds: room });
-    return waiting.note(machine(name), refusal, { record: of, askedMs: clock.monotonicMs() })
+    return waiting.noteRefusal(machine(name), refusal, { record: of, askedMs: clock.monotonicMs() })
       .retryAfterSeconds;
   };
   const fromMemory = (name: string, of: object = record) => waiting.findRefusal(machine(name), of);
@@ -103,6 +103,6 @@ describe("createWaitingMachines()", () => {
     const waits = Array.from({ length: 2_000 }, (_, index) => refuseBy(`${index}`) ?? 0);
     expect(Math.max(...waits)).toBe(3_600);
     const askedMs = clock.monotonicMs();
-    expect(waiting.note(machine("a", "other"), FULL, { record, askedMs }).retryAfterSeconds).toBe(10);
+    expect(waiting.noteRefusal(machine("a", "other"), FULL, { record, askedMs }).retryAfterSeconds).toBe(10);
   });
 });
