@@ -57,7 +57,7 @@ export {
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
 export { selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
-export { HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
+export { findKeyEnds, HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
 export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,

@@ -11,8 +11,10 @@ const PART_OF_KEY = new RegExp(
   "i",
 );
 
+/** What people write in place of the dots. */
+const ENDING = "end(?:ing|s) (?:in|with) ";
 const DIGITS = `[0-9a-f]{${HINT_DIGITS},${KEY_DIGITS}}`;
-const DOTS = "(?:…|\\.\\.\\.|end(?:ing|s) (?:in|with) )";
+const DOTS = `(?:…|\\.\\.\\.|${ENDING})`;
 
 /** The same in a sentence: with a prefix, or behind dots. Without a digit, letters behind dots are a word such as "face". */
 const PART_IN_SENTENCE = new RegExp(
@@ -22,9 +24,26 @@ const PART_IN_SENTENCE = new RegExp(
   "iu",
 );
 
-/** Returns the first key in a sentence, or what it gives of one, in the form that {@linkcode parseKeyParts} reads. */
+/** A text that has nothing else than the end of a key. */
+const ENDING_ALONE = new RegExp(`^${ENDING}[0-9a-f]+$`, "i");
+
+/** The last digits of a key as a word of a sentence. Without a digit, letters are a word such as "face". */
+const END_AS_WORD = new RegExp(`^(?=[a-f]*\\d)[0-9a-f]{${HINT_DIGITS}}$`, "i");
+const MOST_ENDS = 3;
+
+/**
+ * Returns the first key in a sentence, or what it gives of one, in the form that {@linkcode parseKeyParts} reads: for
+ * `ending in 6442` it returns `…6442`. Undefined if it gives nothing of a key.
+ */
 export function findKeyPart(sentence: string): string | undefined {
-  return PART_IN_SENTENCE.exec(sentence)?.[0].replace(/end\w+ \w+ /i, "…");
+  const part = ENDING_ALONE.test(sentence) ? sentence : PART_IN_SENTENCE.exec(sentence)?.[0];
+  return part?.replace(new RegExp(ENDING, "i"), "…");
+}
+
+/** Returns the first words of a sentence that can be the end of a key: up to three, and none for a single word. */
+export function findKeyEnds(sentence: string): string[] {
+  const words = sentence.split(/[\s.,;:!?()"']+/);
+  return words.length > 1 ? words.filter((word) => END_AS_WORD.test(word)).slice(0, MOST_ENDS) : [];
 }
 
 /** The digits of a key that a text gives. */

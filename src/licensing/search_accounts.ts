@@ -74,11 +74,11 @@ export async function searchAccounts(database: Database, given: string): Promise
 }
 
 /**
- * Returns the text that is searched for, without blanks and quotes around it; `ending in 6442` becomes `…6442`. Of a sentence
- * that has a key, or its start or end, only that is searched.
+ * Returns the text that is searched for, without blanks and quotes around it. If a sentence has a key, or the start or the end
+ * of one, only that is searched.
  */
 export function toSearched(given: string): string {
-  const text = given.replace(AROUND, "").replace(/^end(ing|s) (in|with) (?=[0-9a-f]+$)/i, "\u2026");
+  const text = given.replace(AROUND, "");
   return findKeyPart(text) ?? text;
 }
 

@@ -12,7 +12,7 @@ import { escapeControls } from "../../base/text/mod.ts";
 import { findKey, findKeysIn, hashApiKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
   findAccountNamed,
-  HINT_DIGITS,
+  findKeyEnds,
   listAccounts,
   parseKeyParts,
   SEARCH_TEXT,
@@ -39,8 +39,6 @@ import { MODELS } from "../models/models.tsx";
 
 /** A group of results has at most this many rows. */
 const MOST = 10;
-/** So many words of a sentence are searched as the end of a key. */
-const MOST_ENDS = 3;
 /** Stands for a secret of which no part is stored. It finds nothing. */
 const HIDDEN = "…";
 const WRONG = refuse("INVALID_REQUEST", `Nothing is shown: q must be ${SEARCH_TEXT.expects}`);
@@ -155,7 +153,7 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
   const isNear = named.length === 0 && start !== undefined && end !== undefined && !isEither;
   const near = isNear
     ? Object.entries({ start: `${start}…`, end: `…${end}` })
-    : findEndsIn(text).map((digits) => ["end", `…${digits}`] as const);
+    : findKeyEnds(text).map((digits) => ["end", `…${digits}`] as const);
   const place = ({ name }: Operator) => name.indexOf(text.toLowerCase());
   const found = operators.filter((each) => place(each) >= 0).toSorted((a, b) => place(a) - place(b));
   const [only, other] = [
@@ -167,7 +165,10 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
   return {
     isTooWide: search.isTooWide,
     keys: [...new Map([...named, ...ofAccounts].map((key) => [key.id, key])).values()],
-    /** Keys with only the start, or only the end, of a text that gives both and finds no key; keys with an end in a sentence. */
+    /**
+     * Keys that are only similar: if a text gives the start and the end of a key and finds none, keys with one of both;
+     * otherwise keys of which a word of the sentence can be the end.
+     */
     near: await Promise.all(
       near.map(async ([as, text]) => [as, text, await findKeys({ accountUuids: [], text })] as const),
     ),
@@ -177,13 +178,6 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
     /** The page of the only result. The keys of an account belong to its result. */
     only: other === undefined ? only : undefined,
   };
-}
-
-/** Returns the first words of a sentence that could be the end of a key. */
-function findEndsIn(sentence: string): string[] {
-  const words = sentence.split(/[\s.,;:!?()"']+/);
-  const ends = words.filter((word) => parseKeyParts(word)?.isEither && word.length === HINT_DIGITS);
-  return words.length > 1 ? ends.filter((word) => /\d/.test(word)).slice(0, MOST_ENDS) : [];
 }
 
 interface GroupProps<Row> {
