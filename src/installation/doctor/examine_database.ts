@@ -1,18 +1,17 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
 
 import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
-import { toId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { counted, renderCount } from "../../base/render_count.ts";
+import { counted } from "../../base/render_count.ts";
 import { opensCanary } from "../../base/secrets/mod.ts";
 import { listProcesses } from "../../database/processes/mod.ts";
 import { listSigningKeys, openSigningKey } from "../../licensing/signed_licenses/mod.ts";
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { isTooWide, listTokens } from "../../operators/mod.ts";
-import { findTextsLeftOut } from "../../usage/mod.ts";
 import { findLastBackup } from "../backup/mod.ts";
 import type { Config } from "../config/mod.ts";
 import { findPublicUrl, openSecrets } from "../mod.ts";
+import { eventTextsCheck } from "./examine_event_texts.ts";
 import { APP_REMEDY, examineDisk } from "./examine_host.ts";
 import { modelFilesCheck } from "./examine_model_files.ts";
 import { examineServer, listServerChecks, type ServerContext } from "./examine_server.ts";
@@ -202,31 +201,6 @@ const rateLimitsCheck: Check<Pick<ServerContext, "database">> = {
     return ok(`${alone} processes count alone: ${rule}`);
   },
 };
-
-/** Examines whether the texts of all events of the day were stored. */
-const eventTextsCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> = {
-  name: "event texts",
-  async examine({ config, database, clock }) {
-    const { bytes, count, leftOutAt, licenses } = await findTextsLeftOut(database, clock.now());
-    const stored = `${renderMegabytes(bytes)} stored today (UTC)`;
-    if (leftOutAt === null) return ok(`${stored}, none left out`);
-    const since = `since ${toTimestamp(leftOutAt)}`;
-    const { installationBytes, licenseBytes } = config.textBounds;
-    if (bytes >= installationBytes) {
-      return warn(
-        `${stored}, as much as the installation may; events are stored without texts ${since}`,
-        "raise CLAVIGER_EVENT_TEXT_MB_A_DAY_IN_ALL if the disk has room, or find the customer who sends them",
-      );
-    }
-    const names = licenses.map((uuid) => toId("lic", uuid)).join(", ");
-    return warn(
-      `left out ${since} for ${counted(count, "license")}, beyond ${renderMegabytes(licenseBytes)} of texts a day: ${names}${count > licenses.length ? ", …" : ""}`,
-      "ask the customer to send less, or raise CLAVIGER_EVENT_TEXT_MB_A_DAY if the disk has room",
-    );
-  },
-};
-
-const renderMegabytes = (bytes: number) => `${renderCount(Math.ceil(bytes / 1e5) / 10)} MB`;
 
 const BACKUP_REMEDY = "`claviger backup FOLDER/`; `claviger guide service` has a timer for every hour";
 
