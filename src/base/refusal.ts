@@ -30,7 +30,7 @@ export type ClientCode =
   | "PAYLOAD_TOO_LARGE"
   | "RANGE_NOT_SATISFIABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
-  /** The client keeps its body back until a `100 Continue` that the runtime does not send. */
+  /** The client sends its body only after a `100 Continue`, which the runtime does not send for its spelling of `Expect`. */
   | "EXPECTATION_FAILED"
   /** The cause can pass by itself: a client is to try again, and `serve` is to be started again. */
   | "SERVICE_UNAVAILABLE"

@@ -22,7 +22,7 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   UNSUPPORTED_MEDIA_TYPE: "the body is encoded",
   RANGE_NOT_SATISFIABLE: "the range lies beyond the file's end",
   EXPECTATION_FAILED:
-    "the client waits for a `100 Continue` that its `Expect` does not get, and has sent no body for two seconds",
+    "the request has an `Expect` other than `100-continue` in lower case, and its body did not come within two seconds",
   CLAIM_MISMATCH: "the `Idempotency-Key` was sent with another event",
   QUOTA_EXCEEDED: "the month's quota is used up",
   RATE_LIMIT_EXCEEDED: "there were too many requests within a minute",

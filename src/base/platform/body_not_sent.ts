@@ -1,8 +1,8 @@
 import { refuse } from "../refusal.ts";
 
 /**
- * The error of a body that its client keeps back, because it waits for a `100 Continue` that the runtime does not send.
- * Whatever reads a body passes this refusal on.
+ * The error with which a body fails if its client waits for a `100 Continue` that the runtime does not send. Code that reads a
+ * body returns this refusal as its own.
  */
 export const BODY_NOT_SENT = refuse(
   "EXPECTATION_FAILED",

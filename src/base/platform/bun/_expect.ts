@@ -1,8 +1,8 @@
 /**
- * Answers clients that wait for `100 Continue`. Bun 1.4.5 sends it only for `Expect: 100-continue` in lower case, and has
- * no other way to send it. A client with another spelling, as some Java libraries have, sends its body after a pause, or
- * never. So a body that has not begun to come after two seconds fails with a refusal, and the connection is closed: the
- * rest of the request may still come.
+ * Answers clients that wait for `100 Continue`. Bun 1.4.5 sends it only for `Expect: 100-continue` in lower case, and offers
+ * no function that sends it. A client with another spelling, as some Java libraries have, sends its body after a pause, or
+ * never. So a body of which no byte has come after two seconds fails with a refusal. Then the connection is closed, because
+ * its next bytes may be this body and not a request.
  */
 import { BODY_NOT_SENT } from "../body_not_sent.ts";
 import type { Answer, Peer } from "../mod.ts";
@@ -45,7 +45,7 @@ function failLate(sent: ReadableStream<Uint8Array>) {
       const { done, value } = await reader.read().finally(() => clearTimeout(timer));
       if (done) controller.close();
       else controller.enqueue(value);
-      // Not reached after the failure.
+      // After the failure the lines above throw, so a late body has not begun.
       hasBegun = true;
     },
   });
