@@ -70,36 +70,46 @@ export function readPerson(
   };
 }
 
-function readAccess(claims: Claims, { roles, groupsClaim }: ProviderSettings): ProvenPerson["access"] {
-  const given = [claims[groupsClaim]].flat().filter((group) => typeof group === "string");
-  const own = roles.filter(({ group }) => given.includes(group)).map(({ role }) => role);
-  const role = ROLES.findLast((each) => own.includes(each));
+function readAccess(claims: Claims, settings: ProviderSettings): ProvenPerson["access"] {
+  const { roles, groupsClaim } = settings;
+  const groups = [claims[groupsClaim]].flat().filter((group) => typeof group === "string");
+  const given = roles.filter(({ group }) => groups.includes(group)).map(({ role }) => role);
+  const role = ROLES.findLast((each) => given.includes(each));
   if (role !== undefined) return { role };
-  const groups = given.length === 0 ? undefined : given.slice(0, MOST_LOGGED).map(shorten).join(", ");
-  const because = (why: string, sent = counted(given.length, "group")) => ({
-    role: undefined,
-    why,
-    sent,
+  return {
+    role,
+    sent: counted(groups.length, "group"),
+    groups: groups.length === 0 ? undefined : groups.slice(0, MOST_LOGGED).map(shorten).join(", "),
+    ...explainNoRole(claims, { groups, settings }),
+  };
+}
+
+/** Says why none of the groups has a role. `sent` is there if no groups came. */
+function explainNoRole(
+  claims: Claims,
+  {
     groups,
-  });
+    settings: { roles, groupsClaim },
+  }: { readonly groups: readonly string[]; readonly settings: ProviderSettings },
+): Pick<NoRole, "why"> & Partial<Pick<NoRole, "sent">> {
   const none = `has you in none of the groups that may log in: ${roles.map(({ group }) => group).join(", ")}`;
   if (!hasClaim(claims, groupsClaim)) {
     if (leavesOut(claims, groupsClaim))
-      return because(
-        "does not send your groups, because there are too many of them: let it send only those that this service needs",
-        "too many groups for the token",
-      );
-    return because(`${none}; it sent no claim ${groupsClaim}`, `no claim ${groupsClaim}`);
+      return {
+        why: "does not send your groups, because there are too many of them: let it send only those that this service needs",
+        sent: "too many groups for the token",
+      };
+    return { why: `${none}; it sent no claim ${groupsClaim}`, sent: `no claim ${groupsClaim}` };
   }
   const lastPart = (group: string) => group.slice(group.lastIndexOf("/") + 1);
   for (const { group } of roles) {
-    const similar = given.find((each) => lastPart(each) === lastPart(group));
+    const similar = groups.find((each) => lastPart(each) === lastPart(group));
     if (similar !== undefined)
-      return because(
-        `sends the group ${shorten(similar)}, but CLAVIGER_OIDC_ROLES has ${group}: write it as the provider sends it`,
-      );
+      return {
+        why: `sends the group ${shorten(similar)}, but CLAVIGER_OIDC_ROLES has ${group}: write it as the provider sends it`,
+      };
   }
-  return because(none);
+  return { why: none };
 }
 
 /**
