@@ -40,19 +40,30 @@ export function oneYearAfter(now: Date): Date {
  * February 29 becomes February 28. A license that never expires stays so.
  */
 export function renewedByYear(expiresAt: Date, now: Date): Date {
-  const from = expiresAt > now ? expiresAt : now;
+  const from = toRenewFrom(expiresAt, now);
   const then = oneYearAfter(from);
   if (then.getUTCMonth() !== from.getUTCMonth()) then.setUTCDate(0);
-  return new Date(Math.min(then.getTime(), NEVER_EXPIRES.getTime()));
+  return atMostNever(then.getTime());
 }
 
-/** Returns the expiry of a license that is renewed by so many days, counted as in {@linkcode renewedByYear}. */
+/**
+ * Returns the expiry of a license that is renewed by a number of days: so many days after the present expiry, or from now if
+ * it has expired. A license that never expires stays so.
+ */
 export function renewedByDays(
   expiresAt: Date,
   { days, now }: { readonly days: number; readonly now: Date },
 ): Date {
-  const from = Math.max(expiresAt.getTime(), now.getTime() - (now.getTime() % 1_000));
-  return new Date(Math.min(from + days * DAY_MS, NEVER_EXPIRES.getTime()));
+  return atMostNever(toRenewFrom(expiresAt, now).getTime() + days * DAY_MS);
+}
+
+/** Returns the time from which a renewal counts, in whole seconds. */
+function toRenewFrom(expiresAt: Date, now: Date): Date {
+  return expiresAt > now ? expiresAt : new Date(now.getTime() - (now.getTime() % 1_000));
+}
+
+function atMostNever(ms: number): Date {
+  return new Date(Math.min(ms, NEVER_EXPIRES.getTime()));
 }
 
 /** Returns the latest expiry that a restricted token may give: the end of the day in a year, because it may send the day. */

@@ -74,13 +74,11 @@ const renew = databaseCommand({
   check: ({ expiresAt, days }) =>
     (expiresAt === undefined) === (days === undefined) ? "give either --expires-at or --days" : undefined,
   async run({ id, days, shorten, ...given }, call) {
-    const expiresAt =
-      days === undefined
-        ? given.expiresAt
-        : renewedByDays((await demandKey(call, id, "renew license")).licenseExpiresAt, {
-            days,
-            now: call.now,
-          });
+    let { expiresAt } = given;
+    if (days !== undefined) {
+      const key = await demandKey(call, id, "renew license");
+      expiresAt = renewedByDays(key.licenseExpiresAt, { days, now: call.now });
+    }
     await change(call, id, { what: "expiry", change: { expiresAt }, shorten });
   },
 });
