@@ -25,7 +25,7 @@ export interface Account {
 }
 
 const MOST_CHARACTERS = 254;
-/** An address whose domain has a letter beyond ASCII. */
+/** An address whose domain has a character beyond ASCII. */
 const BEYOND_ASCII = /^([^@]+)@((?=.*\P{ASCII})[\p{L}\p{M}\p{N}.-]+)$/u;
 /** An address that SMTP accepts: ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */
 const EMAIL =
@@ -39,7 +39,7 @@ export function parseEmail(text: string): string | undefined {
   if (text.length > MOST_CHARACTERS) return undefined;
   const [, local, domain] = BEYOND_ASCII.exec(text) ?? [];
   const ascii = domain === undefined ? "" : domainToASCII(domain);
-  // Without this mark, only similar letters became ASCII.
+  // Without `xn--` the conversion only replaced characters that look like ASCII, such as wide letters: then the text is refused.
   const address = /(^|\.)xn--/.test(ascii) ? `${local}@${ascii}` : text;
   // Tested before lowering: some letters beyond ASCII have a lower case within ASCII.
   return address.length <= MOST_CHARACTERS && EMAIL.test(address) ? address.toLowerCase() : undefined;

@@ -62,7 +62,7 @@ function slugOf(maxLength: number): Rule<string> {
   });
 }
 
-/** Every customer who may use the model gets its texts, and so does every backup: so they have no key. */
+/** Refuses a text with a key. Every customer who may use the model gets its texts, and every backup has them. */
 function withoutKey({ expects, keywords, parse }: Rule<string>): Rule<string> {
   return {
     expects: `${expects}, and no API key`,

@@ -15,9 +15,9 @@ export function tagOf(text: string): string {
 }
 
 /**
- * Checks the conditions of a request against the tag of the bytes that it asks for: tells whether the client has them, or
- * refuses. `If-Match` comes first, by the strong comparison, and then `If-None-Match`, by the weak one; a range comes after
- * both. Source: RFC 9110, 13.2.2. Dates are no conditions, because no such bytes have one.
+ * Checks the conditions of a request against the tag of the bytes that it asks for. Returns `known` if the client has these
+ * bytes, otherwise `wanted`; refuses if the client expects other ones. `If-Match` comes first, by the strong comparison, and then `If-None-Match`, by the weak one; a range comes after
+ * both. Source: RFC 9110, 13.2.2. Conditions with a date are ignored, because nothing that has a tag has a date.
  */
 export function checkTag(headers: Headers, etag: string): "wanted" | "known" | Refusal {
   const ifMatch = headers.get("if-match");

@@ -11,9 +11,10 @@ import { AccountLink, KeyLink } from "../frame/console/components/values.tsx";
 
 export const TOO_MANY = "RATE_LIMIT_EXCEEDED" satisfies Code;
 
-/** The keys that had most of the refusals of each unusual hour. Only for too many requests they are known. */
+/** The keys that had most of the refusals of each unusual hour. They are known only for the code {@linkcode TOO_MANY}. */
 export type KeysOfHours = ReadonlyMap<Unusual, readonly RefusedKey[]>;
 
+/** Finds these keys for the unusual hours with too many refusals of that code. */
 export async function findKeysOfHours(
   database: Database,
   unusual: readonly Unusual[],

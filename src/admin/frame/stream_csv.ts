@@ -9,7 +9,7 @@ const AT_ONCE = 8;
 /** One operator or token cannot take all of them. */
 const AT_ONCE_EACH = 3;
 
-/** A part leaves some 2 MB of garbage. Without a collection they gather to a hundred. */
+/** Each part leaves about 2 MB of garbage, which would grow to 100 MB without a collection. */
 const PARTS_BETWEEN_COLLECTIONS = 3;
 
 const TOO_MANY = refuse(
@@ -32,7 +32,7 @@ interface CsvSource {
   readonly hasMark?: boolean;
 }
 
-/** Takes the wish for a byte order mark, `bom=1`, out of a query: it is no condition of the list. */
+/** Takes `bom=1`, which asks for a byte order mark, out of a query: the rest are conditions of the list. */
 export function splitMark(query: URLSearchParams) {
   const conditions = new URLSearchParams(query);
   conditions.delete("bom");

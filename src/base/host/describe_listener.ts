@@ -3,15 +3,15 @@ import { readdirSync, readlinkSync } from "node:fs";
 import { readRegularFile } from "../read_regular_file.ts";
 import { nameOfUser } from "./system_users.ts";
 
-/** Enough for 50,000 connections. A host with more does not tell. */
+/** Enough for 50,000 connections. A larger table is not read, and then nobody is found. */
 const TABLE_LIMIT_BYTES = 8 * 1024 * 1024;
 const NAME_LIMIT_BYTES = 64;
 /** The state of a socket that listens. */
 const LISTENS = "0A";
 
 /**
- * Returns who listens on a TCP port, as `nginx (process 812)`, or as `a process of user www-data` if this user may not look
- * into the process. Undefined if nobody listens there, or if the system does not tell.
+ * Returns who listens on a TCP port, as `nginx (process 812)`, or as `a process of user www-data` if this user may not see
+ * what the process has open. Undefined if nobody listens there, or if this cannot be found out. Never throws.
  */
 export function describeListener(port: number): string | undefined {
   const sockets = [...listSockets("tcp"), ...listSockets("tcp6")].filter((socket) => socket.port === port);
@@ -51,7 +51,7 @@ function hasOpen(pid: string, links: ReadonlySet<string>): boolean {
   });
 }
 
-/** Returns no name for a folder of a process that has ended, or that another user's process has. */
+/** Returns the names in a folder; none if its process has ended or belongs to another user. */
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);

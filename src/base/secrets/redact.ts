@@ -95,7 +95,7 @@ export function redactKeysInEvent(text: string): string {
 
 /**
  * Tells whether a text has a key or a token, also one that is encoded for an address: the end of a prefix with at least 16
- * digits, or the digits of a whole key. For names that people give: `erp_test_20261129` and checksums are none.
+ * digits, or the digits of a whole key. It is for names that people choose: `erp_test_20261129` and checksums are no keys.
  */
 export function hasKey(text: string): boolean {
   return [text, decodeFully(text) ?? ""].some((each) => KEY_IN_NAME.test(each));

@@ -32,10 +32,10 @@ interface CsvForm<Row, Column extends string> {
  * before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
  */
 const BEGINS_FORMULA = /^[\s\p{C}=+\-@\u2212]/u;
-/** The same for a text behind a semicolon, a tab or a line break, where a spreadsheet can be told to begin a cell. */
+/** The same for the text behind a semicolon, a tab or a line break: a spreadsheet can be told to begin a cell there. */
 const BEGINS_FORMULA_BEHIND = /^[\s\p{C}"]*[=+\-@\u2212]/u;
 
-function defuse(part: string): string {
+function escapeLaterPart(part: string): string {
   return BEGINS_FORMULA_BEHIND.test(part.normalize("NFKC")) ? `'${part}` : part;
 }
 
@@ -44,7 +44,7 @@ function toCell(value: string | number): string {
   const [first = "", ...others] = value.split(/(?<=[;\t\r\n])/);
   const text = [
     BEGINS_FORMULA.test(first.normalize("NFKC")) ? `'${first}` : first,
-    ...others.map(defuse),
+    ...others.map(escapeLaterPart),
   ].join("");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -130,7 +130,10 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
 /** A signal to every process may reach initdb a moment before this process. */
 const SIGNAL_LIMIT_MS = 1_000;
 
-/** Returns the result of a start, or the signal that ended this process's initdb, too: some programs signal every process. */
+/**
+ * Returns the result of a start; or the signal that stopped it, if the start failed because the signal also ended initdb. Some
+ * programs send a signal to every process of the service.
+ */
 async function orStopped<Result>(
   { stopped }: Pick<Signals, "stopped">,
   starting: Promise<Result>,

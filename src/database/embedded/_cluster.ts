@@ -91,7 +91,7 @@ function runInitdb(folder: string, { binaries, clusterUser, fsync }: InitialiseO
     const child = spawn(join(binaries.bin, "initdb"), args, {
       cwd: "/",
       env: bareEnvironment,
-      // A process session of its own: Ctrl-C signals every process of the terminal.
+      // Ctrl-C signals every process of the terminal. So initdb gets a process session of its own.
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
       ...clusterUser,
@@ -108,7 +108,7 @@ function runInitdb(folder: string, { binaries, clusterUser, fsync }: InitialiseO
         .filter((line) => /\S/.test(line))
         .slice(-8);
       const error = new Error(`initdb ended with ${signal ?? `code ${code}`}. It said: ${lines.join(" / ")}`);
-      // Its own words for a signal, after which it removes what it has made.
+      // What initdb says if it catches the signal. Then it removes what it has made, and ends with a code.
       const isStopped = signal !== null || lines.some((line) => line.includes("caught signal"));
       reject(isStopped ? Object.assign(error, { code: INITDB_STOPPED }) : error);
     });

@@ -27,7 +27,8 @@ const USER_NAME = "claviger";
  * Finds the user to run the cluster as; undefined means the user of this process.
  *
  * For root in a data folder that belongs to root, this is the owner of the cluster in it, otherwise the system user
- * `claviger`, which is created if it is missing. Refuses another user who could not make a cluster.
+ * `claviger`, which is created if it is missing. For any other user it is the user of this process. Refuses
+ * one who would have to make a cluster and has no entry in passwd.
  */
 export function findClusterUser(
   layout: Layout,

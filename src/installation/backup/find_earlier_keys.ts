@@ -9,10 +9,10 @@ interface EarlierKeys extends FoundBackup {
 }
 
 /**
- * Looks in a folder for a backup from the time before a database without keys lost them: the newest one of this
- * installation, and the newest one of others, unless an operator has accepted that they share the folder; `earlier` is
- * undefined if none of them has keys. `unknown` is a backup that may have keys, because none can be read. Throws the
- * errors of the file system.
+ * Looks in a folder for a backup with keys, on behalf of a database that has none and may have lost them. Looks into the newest
+ * backup of this installation; then into the newest one of other installations, unless an operator has accepted that they share
+ * the folder. `earlier` is the first of the two that has keys; undefined if neither has. `unknown` is a backup that may have
+ * keys, if none can be read. Throws the errors of the file system.
  */
 export async function findEarlierKeys(
   folder: string,

@@ -50,12 +50,15 @@ export async function examineDatabase(
   const schema = server.at(-1);
   const checks = [...CONTENT_CHECKS, ...more];
   if (schema?.state === "fail") return [...server, ...skipAll(checks, skipFor(schema.name))];
-  // Whatever prevents the look at the schema, prevents the look at the content.
+  // What prevents the look at the schema also prevents the look at the content.
   if (schema?.state === "skip") return [...server, ...skipAll(checks, schema)];
   return [...server, ...(await examine(context, checks, found))];
 }
 
-/** Returns the findings for a database that cannot be opened, as the check with the name `cause` has found. */
+/**
+ * Returns a finding `skip` for each check that needs the database, because it cannot be opened. The check with the name `cause`
+ * is left out: its finding says why.
+ */
 export function skipDatabase(
   config: Config,
   { cause, more }: { readonly cause: string; readonly more: readonly Check<DatabaseContext>[] },

@@ -203,13 +203,8 @@ function refuseExport(
     return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
   }
   if (!row.isPlaceRefused) return undefined;
-  const [next, only] =
-    row.roomAt === null
-      ? ["", ""]
-      : [
-          `, the next one until ${toTimestamp(row.roomAt)}`,
-          "; the place of a signed license ends only with it",
-        ];
+  const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;
+  const only = row.roomAt === null ? "" : "; the place of a signed license ends only with it";
   const taken = `${row.placesTaken} of ${row.maxMachines} places for machines are taken${next}`;
   const help = `release an active machine, or give the license more places${only}`;
   return refuse("CONFLICT", `Cannot ${what}: ${taken}; ${help}`);

@@ -36,7 +36,7 @@ export function differenceIn(error: unknown): string | undefined {
   if (alg !== undefined)
     return `it signed its ID token with ${showValue(alg)}, but this service takes ${OFFERED}`;
   const issuer = claim === "iss" ? claims?.iss : parameters?.get("iss");
-  // Another fault of the same answer has the expected state here.
+  // If the state is the fault, `expected` is the state.
   const isIssuer = typeof expected === "string" && URL.canParse(expected);
   if (typeof issuer === "string" && isIssuer && issuer !== expected)
     return `it is ${showValue(issuer)} in its answer, but announces the issuer ${announced}`;

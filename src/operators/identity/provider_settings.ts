@@ -45,8 +45,11 @@ export const OIDC_SCOPES: ParsingRule<string> = {
   },
 };
 
-/** A role with its `=` inside a group, or a separator or a quotation mark at its end, is an entry that was written wrongly. */
-const NO_GROUP = new RegExp(`(?<![\\w-])(?:${ROLES.join("|")})\\s*=|^[,;"']|[,;"']$`, "i");
+/**
+ * Signs that entries were written wrongly: what stands for a group has another role with its `=` in it, or begins or ends with
+ * a separator or a quotation mark.
+ */
+const WRONG_GROUP = new RegExp(`(?<![\\w-])(?:${ROLES.join("|")})\\s*=|^[,;"']|[,;"']$`, "i");
 
 /** The rule for roles with groups. A comma separates two of them only before a role: names of groups have commas. */
 export const OIDC_ROLES: ParsingRule<readonly RoleGroup[]> = {
@@ -57,7 +60,7 @@ export const OIDC_ROLES: ParsingRule<readonly RoleGroup[]> = {
       const [word = "", ...rest] = entry.split("=");
       const role = ROLES.find((each) => each === word.trim());
       const group = rest.join("=").trim();
-      return role && group !== "" && group.length <= MOST_CHARACTERS && !NO_GROUP.test(group)
+      return role && group !== "" && group.length <= MOST_CHARACTERS && !WRONG_GROUP.test(group)
         ? { role, group }
         : [];
     });

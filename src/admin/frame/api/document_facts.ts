@@ -75,7 +75,7 @@ export const HEADERS = {
 };
 
 const HEALTH_ANSWER = {
-  description: "For balancers: needs no token and no own `Host`, and is not counted. The answer has no body.",
+  description: "For balancers: needs no token, takes any `Host`, and is not counted. The answer has no body.",
   tags: ["service"],
   security: [],
   responses: {

@@ -93,7 +93,7 @@ async function answer<Thing>(
     return await openPage(page, visit, { refused: { action: name, form: visit.form, refusal: result } });
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
-  // An address could claim it of any change, so that the answer itself says it.
+  // An address that says so could be made for any change. So the answer itself says it, without a redirect.
   if (typeof result === "object" && "isChanged" in result && result.isChanged === false)
     return await openPage(page, visit, { done: SAME });
   return showDone(c, page.addressAfter?.(of, visit) ?? page.addressOf(of), visit.actor.request);

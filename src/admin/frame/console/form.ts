@@ -8,7 +8,7 @@ const WRONG_TYPE = refuse(
   "The body must be a form: application/x-www-form-urlencoded, with Content-Length and without Content-Encoding",
 );
 
-/** Reads the fields of a form. */
+/** Reads the fields of a form. Refuses another type, a missing length, and a body of more than `limitBytes` bytes. */
 export async function readForm(
   request: Request,
   limitBytes = BODY_LIMIT_BYTES,

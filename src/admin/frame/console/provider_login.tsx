@@ -32,11 +32,11 @@ interface Begun extends LoginState {
   readonly expiresMs: number;
 }
 
-/** Beginnings of logins a minute from one group of addresses, and as many logouts. Each costs requests to the provider. */
+/** How many logins one group of addresses may begin in a minute, and how many logouts. Each costs requests to the provider. */
 const STEP_LIMIT = 60;
 const WINDOWS = 10_000;
 const LIFE_SECONDS = 600;
-/** The most ended logins that are remembered. Each has begun, which costs its address a step. */
+/** The most ended logins that are remembered; the oldest are forgotten first. A login begins within {@linkcode STEP_LIMIT}. */
 const MOST_ENDED = 10_000;
 const PURPOSE = "provider-login";
 /** The form of a state, as the library makes it, of which the name of the cookie has the first characters. */
@@ -56,8 +56,8 @@ export function createProviderLogin(
   { failures, show }: { readonly failures: LoginFailures; readonly show: Show },
 ) {
   const { clock, database, secrets } = options;
-  // Nobody else's logouts can prevent a login. The end of a login counts in no window, because it needs the cookie of a login
-  // that has begun, and works once.
+  // Logouts have a window of their own, so that logouts of others at the same address cannot prevent a login. The end of a
+  // login counts in no window: it needs the cookie of a login that has begun, and it works once.
   const begins = new WindowTable(STEP_LIMIT, WINDOWS);
   const leaves = new WindowTable(STEP_LIMIT, WINDOWS);
   const ended = new LRUCache<string, true>({ max: MOST_ENDED });
@@ -84,7 +84,7 @@ export function createProviderLogin(
     const { name, attributes } = cookieOf(c, state);
     const text = secrets.open(PURPOSE, getCookie(c, name) ?? "");
     const login: Begun | undefined = text && JSON.parse(text);
-    // A client can send the cookie again, although it was deleted.
+    // The cookie is deleted below, but a client can keep it and send it again.
     if (login?.state !== state || ended.has(state)) return undefined;
     ended.set(state, true);
     deleteCookie(c, name, attributes);

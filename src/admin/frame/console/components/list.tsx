@@ -37,7 +37,10 @@ export interface PageOfList<Row> {
   readonly skipped: number | undefined;
 }
 
-/** Reads a page of a list. Rows that appeared meanwhile are on the pages before it, so no page leaves out a row. */
+/**
+ * Reads a page of a list. A page begins behind a row and not behind a number of rows: so rows that are new do not shift it, and
+ * no page leaves out a row.
+ */
 export async function readPage<Row>(
   list: Readable<Row>,
   { after, before }: Place,
