@@ -15,6 +15,7 @@ const WORDS = {
   "license.machines": "changed the machines of the key",
   "license.renew": "renewed the license of the key",
   "license.change": "changed the license of the key",
+  "license.move": "moved the license of the key to another account",
   "license.export": "exported a license file of the key",
   "machine.activate": "activated a machine with the key",
   "machine.release": "released a machine of the key",

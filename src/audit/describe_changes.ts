@@ -22,6 +22,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   own_expires_at: "expiry of this key",
   max_machines: "machine limit",
   requires_license: "required tier",
+  user_id: "account",
   jti: "license file",
   claviger: "made by version",
   sha256: "SHA-256",

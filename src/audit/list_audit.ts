@@ -122,10 +122,23 @@ function partsAfter(position: string | undefined, isNewestFirst: boolean): ((sql
   return isNewestFirst ? [isNext, (sql) => sql`xid is null`] : [isNext];
 }
 
-/** The columns of a row; {@linkcode toAuditRow} makes the row. */
+/** The columns of a row of `audit`; {@linkcode toAuditRow} makes the row. */
 export function columns(sql: Sql): Fragment {
   return sql`id, at, actor, door, action, account_id as "userId", license_id as "licenseId", key_id as "keyId",
-             before, after, reason, request, address`;
+             ${withEmail(sql, { values: sql`before`, email: sql`old_email` })} as before,
+             ${withEmail(sql, { values: sql`after`, email: sql`new_email` })} as after, reason, request, address`;
+}
+
+/** Returns the values of a row, with the e-mail of the account if the row changed it and the person is not erased. */
+function withEmail(
+  sql: Sql,
+  { values, email }: { readonly values: Fragment; readonly email: Fragment },
+): Fragment {
+  return sql`
+    case when action = 'account.update'
+         then coalesce((select coalesce(${values}, '{}') || jsonb_build_object('email', ${email})
+                          from former_emails where audit_id = audit.id), ${values})
+         else ${values} end`;
 }
 
 /** Turns the UUIDs of a row into identifiers, and the instants of its values into the form of all other instants. */

@@ -24,6 +24,7 @@ const PLAIN = {
   list_signing_keys: undefined,
   rotate_signing_key: "rotate first",
   retire_later: "retire it after that",
+  allow_new_account: "add new_account if an account with it is to be made",
   shorten: "add shorten if that is meant",
   retire_leaked: "retire it only if its private key leaked",
 } as const;

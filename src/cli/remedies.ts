@@ -29,6 +29,7 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   list_signing_keys: () => "`claviger licenses public-keys` shows the ids",
   rotate_signing_key: () => "`claviger licenses rotate-signing-key` comes first",
   retire_later: () => "retire it after that, or add --now if its private key leaked",
+  allow_new_account: () => "add --new-account if an account with it is to be made",
   shorten: () => "add --shorten if that is meant",
   retire_leaked: () => "retire it only if its private key leaked, with --now",
 };

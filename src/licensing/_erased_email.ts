@@ -18,7 +18,7 @@ export function isLiving(sql: Sql, id: Fragment): Fragment {
 }
 
 /** Returns the same condition for a row `a` of `accounts`. */
-function hasPerson(sql: Sql): Fragment {
+export function hasPerson(sql: Sql): Fragment {
   return sql`a.erasing_since is null and a.email <> ${erasedEmail(sql, sql`a.id`)}`;
 }
 

@@ -1,9 +1,8 @@
 import { domainToASCII } from "node:url";
-import { auditCte, type By } from "../audit/mod.ts";
 import { parseId, toId } from "../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { erasedEmail, isErased } from "./_erased_email.ts";
+import { isErased } from "./_erased_email.ts";
 import { selectNamedKeys } from "./named_keys.ts";
 import type { Search } from "./search_accounts.ts";
 
@@ -174,52 +173,4 @@ function meets(sql: Sql, { uuid, email, search, afterUuid, newestFirst }: Select
              where key_id = any(array(${selectNamedKeys(sql, search)})))
             || ${toTextArray(search.accountUuids)}::uuid[])`
     }`;
-}
-
-type UpdatedAccount = Pick<Account, "email" | "name" | "organization"> & { readonly isChanged: boolean };
-
-/**
- * Updates an account's name or organization, and tells whether a value changed. Refuses an account that does not
- * exist, and an erased account: a page that was opened before would restore the name of the person.
- */
-export async function updateAccount(
-  database: Database,
-  {
-    actor,
-    now,
-    ...change
-  }: By & {
-    readonly uuid: string;
-    readonly name?: string | undefined;
-    readonly organization?: string | undefined;
-  },
-): Promise<UpdatedAccount | Refusal> {
-  const [updated] = await database.query<UpdatedAccount>(
-    (sql) => sql`
-      with old as (
-        select id, email, name, organization, email = ${erasedEmail(sql, sql`id`)} as is_erased,
-               coalesce(${change.name ?? null}::text, name) as new_name,
-               coalesce(${change.organization ?? null}::text, organization) as new_organization
-          from accounts where id = ${change.uuid}::uuid for update
-      ),
-      changed as (
-        update accounts a set name = new_name, organization = new_organization
-          from old
-         where a.id = old.id and not is_erased and (new_name, new_organization) <> (old.name, old.organization)
-        returning a.id as account_id, null::jsonb as before,
-                  -- The names of the fields without their values: a person can be erased from the account, but not from
-                  -- the log, which only grows.
-                  jsonb_build_object('changed', array_remove(array[
-                    case when a.name <> old.name then 'name' end,
-                    case when a.organization <> old.organization then 'organization' end], null)) as after
-      ),
-      logged as (${auditCte(sql, { action: "account.update", actor, at: now, from: sql`changed` })})
-      select email, new_name as name, new_organization as organization,
-             exists (select from changed) as "isChanged"
-        from old`,
-  );
-  if (updated === undefined) {
-    return refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
-  }
-  return isErased(updated) ? refuse("CONFLICT", "Cannot update account: it is erased") : updated;
 }

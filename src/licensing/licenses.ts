@@ -87,7 +87,7 @@ export interface LicenseRequest extends RequestedPlaces {
 }
 
 /** The most characters of an account's name. An e-mail can be longer. */
-const MAX_NAME_LENGTH = 200;
+export const MAX_NAME_LENGTH = 200;
 
 /** Returns the name of a new account for which none is given: its e-mail, as far as a name can have it. */
 export function nameFor(email: string): string {

@@ -15,7 +15,6 @@ export {
   type ListPart,
   listAccounts,
   parseEmail,
-  updateAccount,
 } from "./accounts.ts";
 export { type Brand, createBrand } from "./brand.ts";
 export { changeLicense, type LicenseName } from "./change_license.ts";
@@ -56,6 +55,7 @@ export {
   renewedByYear,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
+export { MOST_MODELS, type Move, moveLicense, renderMove } from "./move_license.ts";
 export { selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
 export { findKeyEnds, HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
 export { percentUsed } from "./percent_used.ts";
@@ -103,3 +103,4 @@ export {
 export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
+export { updateAccount } from "./update_account.ts";

@@ -49,12 +49,12 @@ export const SEARCH_TEXT: Rule<string> = {
 
 /** Says what a search finds. */
 export const SEARCHED =
-  "words of e-mail, name or organization, or their beginnings; the start or the end of a key, such as svc_live_ab12 or " +
+  "words of e-mail, an earlier e-mail, name or organization, or their beginnings; the start or the end of a key, such as svc_live_ab12 or " +
   "…6442, also in a sentence; the id of a key, a license or an account; an external id or its beginning, such as order 47 for ORDER-4711";
 
 /**
  * Searches for the accounts and the keys that a text means. Each word must be the beginning of a word in the e-mail, name
- * or organization of an account, or the text is the account's id. It may also name keys. Words find no erased account,
+ * or organization of an account, or of a word in an e-mail that it had before, or the text is the account's id. It may also name keys. Words find no erased account,
  * because its e-mail only repeats its UUID. A whole external id does not find the longer ones, which may be very many.
  */
 export async function searchAccounts(database: Database, given: string): Promise<Search> {
@@ -88,12 +88,16 @@ async function findByWords(database: Database, text: string): Promise<string[]> 
     .join(" & ");
   const rows = await database.query<{ uuid: string }>(
     (sql) => sql`
-      select id as uuid from accounts
-       where account_words(email, name, organization) @@ to_tsquery('simple', ${query}::text)
-         and email <> ${erasedEmail(sql, sql`id`)}
-       limit ${MAX_SEARCHED + 1}`,
+      (select id as uuid from accounts
+        where account_words(email, name, organization) @@ to_tsquery('simple', ${query}::text)
+          and email <> ${erasedEmail(sql, sql`id`)}
+        limit ${MAX_SEARCHED + 1})
+       union all
+      (select account_id from former_emails
+        where account_words(old_email, '', '') @@ to_tsquery('simple', ${query}::text)
+        limit ${MAX_SEARCHED + 1})`,
   );
-  return rows.map(({ uuid }) => uuid);
+  return [...new Set(rows.map(({ uuid }) => uuid))];
 }
 
 async function findByExternalId(database: Database, text: string): Promise<string[]> {

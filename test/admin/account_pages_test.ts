@@ -103,8 +103,8 @@ describe("The page of an account", () => {
 
   test.each([
     ["viewer", []],
-    ["editor", ["Issue a key", "Renew by a year…", "Change…"]],
-    ["admin", ["Issue a key", "Renew by a year…", "Change…", "Erase…"]],
+    ["editor", ["Issue a key", "Renew by a year…", "Change…", "Change the e-mail…"]],
+    ["admin", ["Issue a key", "Renew by a year…", "Change…", "Change the e-mail…", "Erase…"]],
   ] as const)("offers to the role %s what it may do", async (role, offered) => {
     const text = await open(path, role);
     const shown = textsOf(text, ".heading a, .action > summary, a.ending");
@@ -145,7 +145,7 @@ describe("The page of an account", () => {
     const endless = await admin.issue();
     const text = await open(`/accounts/${endless.userId}`, "editor");
     expect(mainOf(text)).toContain("No license can be renewed now");
-    expect(textsOf(text, ".action > summary")).toEqual(["Change…"]);
+    expect(textsOf(text, ".action > summary")).toEqual(["Change…", "Change the e-mail…"]);
   });
 
   test("leaves what takes long with very many keys to a link and to the command", async () => {
@@ -168,7 +168,7 @@ describe("The page of an account", () => {
     await add(501);
     const many = await open(`/accounts/${key.userId}`, "editor");
     expect(mainOf(many)).toContain(`claviger accounts renew ${key.userId}`);
-    expect(textsOf(many, ".action > summary")).toEqual(["Change…"]);
+    expect(textsOf(many, ".action > summary")).toEqual(["Change…", "Change the e-mail…"]);
     expect(many).not.toContain(noUse);
     expect(await open(linkTo(many, link), "editor")).toContain(noUse);
   });

@@ -165,6 +165,13 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
       request: ({ door }) => ["POST", `/models/of-${door}/1.0.0/retire`, {}],
     },
   ],
+  [
+    "another e-mail of the account",
+    {
+      command: ({ email, user_id }) => ["accounts", "update", user_id, "--email", `new-${email}`],
+      request: ({ email, user_id }) => ["PATCH", `/accounts/${user_id}`, { email: `new-${email}` }],
+    },
+  ],
   ["revoke the last key", onKey("revoke")],
   ["revoke the key that was rotated", onOlder(-1)],
   ["revoke the first key", onOlder(0)],

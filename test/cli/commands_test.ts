@@ -237,7 +237,8 @@ describe("claviger accounts", () => {
     const { api_key: apiKey, user_id: id, email } = await issue();
     await validate(apiKey);
     const shown = await line.json(["accounts", "update", email.toUpperCase(), "--name", "Cem"]);
-    expect(shown).toEqual({ id, email, name: "Cem", organization: "", changed: true });
+    const names = { name: "Cem", organization: "" };
+    expect(shown).toEqual({ id, email, ...names, former_email: null, changed: true });
     const { status, out } = await line.here(["accounts", "update", id, "--organization", "Works"]);
     expect({ status, out }).toEqual({
       status: 0,
@@ -245,6 +246,36 @@ describe("claviger accounts", () => {
     });
     const isSeen = async () => (await validate(apiKey)).body.organization === "Works";
     await until(isSeen);
+  });
+
+  test("updates the e-mail, says what becomes of the old one, and a running service answers with it", async () => {
+    const { api_key: apiKey, user_id: id, email } = await issue();
+    await validate(apiKey);
+    const { out, err } = await line.here(["accounts", "update", email, "--email", "cem@works.example"]);
+    expect(out).toBe(
+      `id            ${id}\nemail         cem@works.example\nname          cem@works.example\n` +
+        `organization  -\nformer_email  ${email}\n`,
+    );
+    expect(err).toContain(`${email} names no account now: a key that is issued for it gets a new account`);
+    await until(async () => (await validate(apiKey)).body.email === "cem@works.example");
+    const [row] = await line.json(["audit", "--account", id, "--limit", "1"]);
+    expect(row).toMatchObject({ before: { email }, after: { email: "cem@works.example" } });
+  });
+
+  test("moves a license after a question that names what goes along, and a running service sees it", async () => {
+    const { api_key: apiKey, id, email } = await issue();
+    const { license_id: license } = await line.json(["keys", "show", id]);
+    await validate(apiKey);
+    const args = ["licenses", "move", license, "--to", "buyer@works.example"];
+    const refused = await line.here([...args, "--yes"]);
+    expect(refused.err).toContain(
+      "no account has the e-mail buyer@works.example; add --new-account if an account with it is to be made",
+    );
+    const what = `the license from ${email} to the new account buyer@works.example, with 1 key and 0 machines`;
+    expect((await line.here([...args, "--new-account", "--dry-run"])).out).toBe(`Would move ${what}\n`);
+    expect((await validate(apiKey)).body.email).toBe(email);
+    expect((await line.here([...args, "--new-account", "--yes"])).out).toBe(`Moved ${what}\n`);
+    await until(async () => (await validate(apiKey)).body.email === "buyer@works.example");
   });
 });
 

@@ -136,7 +136,7 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["the end of a key", ["keys", "show", "0d2e"], "digits; `claviger keys list --search TEXT` finds it"],
   ["no file", ["keys", "import"], "missing required argument 'file'"],
   ["no places", ["keys", "machines", `key_${"0".repeat(32)}`], "give --max-machines or --seat-minutes"],
-  ["no change", ["accounts", "update", "ada@example.org"], "give --name or --organization"],
+  ["no change", ["accounts", "update", "ada@example.org"], "give --email, --name or --organization"],
   [
     "a long reason",
     ["keys", "revoke", `key_${"0".repeat(32)}`, "--reason", "r".repeat(2001)],

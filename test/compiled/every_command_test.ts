@@ -100,7 +100,10 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run("licenses outstanding");
     await run(`keys machines ${id} --max-machines 5`);
     await run(`keys external-id ${id} order-7`);
-    await run(`licenses show ${(await run(`keys show ${id}`)).license_id}`);
+    const { license_id: license } = await run(`keys show ${id}`);
+    await run(`licenses show ${license}`);
+    await run(`licenses move ${license} --to augusta@example.org --new-account --yes`);
+    await run(`licenses move ${license} --to ada@example.org --yes`);
     await run(`licenses export ${id} --days 14 --fingerprint workstation-7`);
     const [machine] = await run("machines list");
     await run(`machines show ${machine.id}`);

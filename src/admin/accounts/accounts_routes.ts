@@ -81,9 +81,14 @@ export const ACCOUNT_ROUTES = [
 
   route("PATCH /accounts/:id", "accounts:write", {
     id: "changeAccount",
-    summary: "Change an account's name or organization",
+    summary: "Change an account's e-mail, name or organization",
+    description:
+      "Its licenses, keys, machines, custom models and history stay with it, and its keys answer with the new e-mail within a " +
+      "second. A name that repeats the old e-mail follows. From then on the old e-mail names no account: a key that is issued " +
+      "for it gets a new account.",
     path: accountFor("update account"),
     body: changeOf({
+      email: v.optional(parsedField(TEXT_RULES.email)),
       name: v.optional(parsedField(TEXT_RULES.name)),
       organization: v.optional(parsedField(TEXT_RULES.organization)),
     }),
@@ -93,16 +98,17 @@ export const ACCOUNT_ROUTES = [
         email: FIELDS.email,
         name: FIELDS.name,
         organization: FIELDS.organization,
+        former_email: described(v.nullable(v.string()), "The e-mail before this request; null if it stayed"),
         changed: described(v.boolean(), "False if the account had these values already"),
       }),
       description: "The account's values after the change",
     },
-    codes: ["CONFLICT"],
-    async run({ database }, { uuid, actor, now, body: { name, organization } }) {
-      const updated = await updateAccount(database, { uuid, name, organization, actor, now });
+    codes: ["ALREADY_EXISTS", "CONFLICT"],
+    async run({ database }, { uuid, actor, now, body: { email, name, organization } }) {
+      const updated = await updateAccount(database, { uuid, email, name, organization, actor, now });
       if (isRefusal(updated)) return updated;
-      const { isChanged, ...values } = updated;
-      return { id: toId("usr", uuid), ...values, changed: isChanged };
+      const { isChanged, formerEmail = null, ...values } = updated;
+      return { id: toId("usr", uuid), ...values, former_email: formerEmail, changed: isChanged };
     },
   }),
 

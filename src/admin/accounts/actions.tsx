@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { toDay } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { refuse } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import {
   type Account,
@@ -20,6 +20,7 @@ import { type Action, action } from "../frame/console/action.ts";
 import { FromTo, MOST_LISTED } from "../frame/console/components/changes.tsx";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Table } from "../frame/console/components/table.tsx";
+import { Foreign } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 /** With more keys, counting the licenses that a renewal changes would delay the page. */
@@ -51,10 +52,40 @@ const change: AccountAction = action({
   },
   perform: ({ of: { uuid, email }, fields: { name = nameFor(email), organization }, by, visit }) =>
     updateAccount(visit.options.database, { uuid, name, organization, ...by }),
-  done: {
-    "account.update": ({ name, email, organization }) =>
-      `The account was changed. Name: ${name === nameFor(email) ? "none" : name}. Organization: ${organization || "none"}.`,
-  },
+  done: { "account.update": describeUpdated },
+});
+
+function describeUpdated({ name, email, organization }: Account): string {
+  const names = `Name: ${name === nameFor(email) ? "none" : name}. Organization: ${organization || "none"}.`;
+  return `The account was changed. E-mail: ${email}. ${names}`;
+}
+
+const changeEmail: AccountAction = action({
+  name: "email",
+  scope: "accounts:write",
+  label: "Change the e-mail",
+  group: "Change the account",
+  submit: "Change the e-mail",
+  // Whoever has the account's e-mail is taken for the customer.
+  needsFreshProof: true,
+  fits: (account) => !isErased(account),
+  Form: ({ of: { email, name, keys }, field }) => (
+    <>
+      <p>
+        Everything stays with the account: licenses, keys, machines, custom models and history.{" "}
+        {keys > 0 &&
+          `${counted(keys, "key")} of it answer${keys === 1 ? "s" : ""} with the new e-mail within a second. `}
+        {name === nameFor(email) && "The name repeats the e-mail, and follows. "}
+        From then on <Foreign text={email} /> names no account: a key that is issued for it gets a new
+        account.
+      </p>
+      <TextField {...field("email")} label="New e-mail" type="email" required />
+    </>
+  ),
+  entries: { email: v.pipe(TEXT, parsedField(TEXT_RULES.email)) },
+  perform: ({ of: { uuid }, fields: { email }, by, visit }) =>
+    updateAccount(visit.options.database, { uuid, email, ...by }),
+  done: { "account.update": describeUpdated },
 });
 
 const CHANGED_MEANWHILE = refuse(
@@ -110,7 +141,7 @@ const renew: AccountAction = action({
 const NOTHING_RENEWABLE: Renewable = { licenses: [], version: "" };
 
 /** The actions in the order of the page. */
-export const ACCOUNT_ACTIONS = [renew, change];
+export const ACCOUNT_ACTIONS = [renew, change, changeEmail];
 
 /** Says why the page has no form that renews the licenses. */
 export function RenewalHint({ of: { id, renewable } }: { readonly of: ShownAccount }) {

@@ -111,6 +111,7 @@ function Removed({ of: { email, name, organization, effect } }: { readonly of: E
           ["Name", name === email ? NONE : <Foreign text={name} />],
           organization !== "" && ["Organization", <Foreign text={organization} />],
           ["Keys to revoke", renderCount(effect.keysInUse, BOUND)],
+          effect.formerEmails > 0 && ["Earlier e-mails", renderCount(effect.formerEmails, BOUND)],
           ["External ids", renderCount(effect.externalIds, BOUND)],
           ["Names of machines", renderCount(effect.machines, BOUND)],
           ["Events", "their texts and metadata, in the background"],

@@ -1,14 +1,18 @@
 /** Reads and changes licenses, and signs them for customers without a network. */
 import * as v from "valibot";
-import { described, identifier, timestamp } from "../../base/answer_fields.ts";
+import { count, described, identifier, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
   changeLicense,
   findLicense,
+  MOST_MODELS,
+  moveLicense,
   refuseUnknownLicense,
   renderBefore,
   renderLicense,
+  renderMove,
+  TEXT_RULES,
 } from "../../licensing/mod.ts";
 import {
   EXPORT_DAYS,
@@ -90,6 +94,54 @@ export const LICENSE_ROUTES = [
     },
   }),
 ];
+
+const ACCOUNT_OF_MOVE = { user_id: identifier("usr"), email: v.string() };
+const MODELS_OF_MOVE = v.array(v.string());
+
+export const moveLicenseRoute = route("POST /licenses/:id/move", "keys:manage", {
+  id: "moveLicense",
+  summary: "Move a license to another account",
+  description:
+    "Its keys, machines, use, events and external id go along, and its keys answer with the other account within a second. " +
+    "Custom models stay with their account. A signed license that was made before keeps the old names until it ends. A " +
+    "restricted token may not call it.",
+  path: licenseFor("move license"),
+  body: v.strictObject({
+    to: parsedField(TEXT_RULES.email, { description: "The e-mail of the other account" }),
+    new_account: described(
+      v.optional(v.boolean("must be true or false"), false),
+      "Makes the account if no account has this e-mail, which is refused otherwise",
+    ),
+    dry_run: described(v.optional(v.boolean("must be true or false"), false), "Only says what would be done"),
+    ...REASON,
+  }),
+  success: {
+    schema: v.object({
+      id: identifier("lic"),
+      from: v.object(ACCOUNT_OF_MOVE),
+      to: v.object({ ...ACCOUNT_OF_MOVE, is_new: v.boolean() }),
+      keys: described(count(), "How many keys go along, with those that are revoked"),
+      machines: described(count(), "How many machines go along, with those that have ended"),
+      loses_models: described(
+        MODELS_OF_MOVE,
+        `The custom models of the old account that the license cannot load any more, at most ${MOST_MODELS}`,
+      ),
+      gets_models: described(
+        MODELS_OF_MOVE,
+        `The custom models of the new account that it can load now, at most ${MOST_MODELS}`,
+      ),
+      moved: described(v.boolean(), "False with dry_run"),
+    }),
+    description: "What went along and what stayed",
+  },
+  codes: ["CONFLICT"],
+  async run({ licenseChanges }, { uuid, actor, now, restriction, body }) {
+    const to = { email: body.to, mayBeNew: body.new_account };
+    const options = { to, isDryRun: body.dry_run, actor, now, restriction };
+    const move = await moveLicense(licenseChanges, uuid, options);
+    return isRefusal(move) ? move : { ...renderMove(uuid, move), moved: !body.dry_run };
+  },
+});
 
 const EXPORTED_LICENSE = titled("ExportedLicense", {
   license: described(v.string(), "A compact JWS"),

@@ -9,7 +9,7 @@ import { KEY_CHANGE_ROUTES } from "./key_changes_routes.ts";
 import { listKeysRoute } from "./key_list_routes.ts";
 import { KEYS } from "./keys.tsx";
 import { KEY_ROUTES } from "./keys_routes.ts";
-import { exportLicenseRoute, LICENSE_ROUTES } from "./licenses_routes.ts";
+import { exportLicenseRoute, LICENSE_ROUTES, moveLicenseRoute } from "./licenses_routes.ts";
 import { MANY_ROUTES } from "./many_keys.tsx";
 
 export const keys: Thing = {
@@ -21,5 +21,12 @@ export const keys: Thing = {
     ...MANY_ROUTES,
     ...detailRoutes(KEY_PAGE),
   ],
-  api: [listKeysRoute, ...KEY_ROUTES, exportLicenseRoute, ...KEY_CHANGE_ROUTES, ...LICENSE_ROUTES],
+  api: [
+    listKeysRoute,
+    ...KEY_ROUTES,
+    exportLicenseRoute,
+    ...KEY_CHANGE_ROUTES,
+    ...LICENSE_ROUTES,
+    moveLicenseRoute,
+  ],
 };

@@ -67,21 +67,29 @@ const usage = databaseCommand({
 
 const update = databaseCommand({
   name: "update",
-  description: "change an account's name or organization",
+  description: "change an account's e-mail, name or organization; everything else of it stays",
   arguments: ACCOUNT_NAME,
   options: {
+    email: option("the new e-mail", TEXT_RULES.email),
     name: option("the new name", TEXT_RULES.name),
     organization: option("the new organization", TEXT_RULES.organization),
+    ...REASON,
   },
-  check: ({ name, organization }) =>
-    name === undefined && organization === undefined ? "give --name or --organization" : undefined,
-  async run({ account, name, organization }, { database, actor, now, print }) {
+  check: ({ email, name, organization }) =>
+    email === undefined && name === undefined && organization === undefined
+      ? "give --email, --name or --organization"
+      : undefined,
+  async run({ account, email, name, organization }, { database, actor, now, print }) {
     const { id, uuid } = await demandAccount(database, account);
-    const { isChanged, ...fields } = orRefuse(
-      await updateAccount(database, { name, organization, uuid, actor, now }),
+    const { isChanged, formerEmail, ...fields } = orRefuse(
+      await updateAccount(database, { email, name, organization, uuid, actor, now }),
     );
-    print.fields({ id, ...fields }, { changed: isChanged });
-    if (!isChanged) print.note("Nothing changed: the account has this name and organization already");
+    // People read of a former e-mail only if there is one.
+    const former = (formerEmail !== undefined || print.isJson) && { former_email: formerEmail ?? null };
+    print.fields({ id, ...fields, ...former }, { changed: isChanged });
+    if (!isChanged) print.note("Nothing changed: the account has these values already");
+    if (formerEmail !== undefined)
+      print.note(`${formerEmail} names no account now: a key that is issued for it gets a new account`);
   },
 });
 

@@ -3,7 +3,17 @@ import { resolve } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
-import { findLicense, refuseUnknownLicense, renderLicense } from "../../licensing/mod.ts";
+import { counted } from "../../base/render_count.ts";
+import {
+  createLicenseChanges,
+  findLicense,
+  type Move,
+  moveLicense,
+  refuseUnknownLicense,
+  renderLicense,
+  renderMove,
+  TEXT_RULES,
+} from "../../licensing/mod.ts";
 import {
   checkLicense,
   createLicenseSigner,
@@ -23,8 +33,8 @@ import { type CommandCall, command, databaseCommand, group } from "../command.ts
 import { renderFileFailure } from "../failures.ts";
 import type { Invocation } from "../invocation.ts";
 import { limitOption, printRows } from "../list_options.ts";
-import { type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
-import { option, required } from "../parameter.ts";
+import { CONFIRMATION, type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
+import { flag, option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
 
@@ -41,6 +51,40 @@ const show = databaseCommand({
     print.fields({ ...shown, keys: print.isJson ? keys : lines.join(", ") });
   },
 });
+
+const move = databaseCommand({
+  name: "move",
+  description:
+    "move a license to another account, with its keys, machines and use; custom models stay with their account",
+  arguments: { id: required("the license's id", idRule("lic")) },
+  options: {
+    to: required("the e-mail of the other account", TEXT_RULES.email),
+    newAccount: flag("make the account if no account has the e-mail"),
+    ...CONFIRMATION,
+    ...REASON,
+  },
+  async run({ id: uuid, to: email, newAccount: mayBeNew, dryRun }, { database, actor, now, print, confirm }) {
+    const changes = createLicenseChanges(database);
+    const options = { to: { email, mayBeNew }, actor, now };
+    const foreseen = orRefuse(await moveLicense(changes, uuid, { ...options, isDryRun: true }));
+    const shown = renderMove(uuid, foreseen);
+    if (dryRun) return print.line(`Would move ${describeMove(foreseen)}`, { ...shown, moved: false });
+    await confirm(`Move ${describeMove(foreseen)}?`);
+    const moved = orRefuse(await moveLicense(changes, uuid, options));
+    print.line(`Moved ${describeMove(moved)}`, { ...renderMove(uuid, moved), moved: true });
+  },
+});
+
+/** Says what a move takes along, and what it leaves. */
+function describeMove({ from, to, keys, machines, losesModels, getsModels }: Move): string {
+  const account = `${to.isNew ? "the new account " : ""}${to.email}`;
+  const models = [
+    losesModels.length > 0 && `it cannot load ${losesModels.join(", ")} there`,
+    getsModels.length > 0 && `it can load ${getsModels.join(", ")} there`,
+  ].filter((text) => text !== false);
+  const along = `${counted(keys, "key")} and ${counted(machines, "machine")}`;
+  return [`the license from ${from.email} to ${account}, with ${along}`, ...models].join("; ");
+}
 
 const exporting = databaseCommand({
   name: "export",
@@ -137,8 +181,8 @@ const outstanding = databaseCommand({
 
 export const licenses = group(
   "licenses",
-  "show a license, sign and verify licenses for use without a network, and manage the keys that sign them",
-  [show, exporting, verify, outstanding, ...signingKeysCommands],
+  "show and move a license, sign and verify licenses for use without a network, and manage the keys that sign them",
+  [show, move, exporting, verify, outstanding, ...signingKeysCommands],
 );
 
 /** Trusts the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */

@@ -86,12 +86,13 @@ export type ErasureEffect = Readonly<Awaited<ReturnType<typeof findErasureEffect
 export async function findErasureEffect(database: Database, accountUuid: string) {
   const count = (rows: (sql: Sql) => Fragment) =>
     countRows(database, (sql) => sql`${rows(sql)} and account_id = ${accountUuid}::uuid`);
-  const [keysInUse, licenses, externalIds, machines, auditRows] = await Promise.all([
+  const [keysInUse, licenses, externalIds, formerEmails, machines, auditRows] = await Promise.all([
     count((sql) => sql`select from listed_keys where state <> 'revoked'`),
     count((sql) => sql`select from licenses where true`),
     count((sql) => sql`select from licenses where external_id is not null`),
+    count((sql) => sql`select from former_emails where true`),
     count((sql) => sql`select from machines where coalesce(name, platform) is not null`),
     count((sql) => sql`select from audit where true`),
   ]);
-  return { keysInUse, licenses, externalIds, machines, auditRows };
+  return { keysInUse, licenses, externalIds, formerEmails, machines, auditRows };
 }

@@ -214,6 +214,11 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
+      insert into former_emails (audit_id, account_id, old_email, new_email)
+      select row_number() over (), id, 'before-' || email, email from accounts where email not like 'erased-%'`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into usage_changes (writer, month, license_ids, used)
       values (gen_random_uuid(), '2026-11-01', '{}', '{}')`,
   );

@@ -78,6 +78,7 @@ describe("eraseWithKeys()", () => {
       keysInUse: 2_001,
       licenses: 2_001,
       externalIds: 2_001,
+      formerEmails: 0,
       machines: 0,
       auditRows: 1,
     });
@@ -111,6 +112,7 @@ describe("eraseWithKeys()", () => {
       keysInUse: 10_001,
       licenses: 10_001,
       externalIds: 10_001,
+      formerEmails: 0,
       machines: 0,
       auditRows: 10_001,
     });

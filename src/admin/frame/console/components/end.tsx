@@ -1,10 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** The end of a license or a token becomes earlier only if its form says so. */
-import * as v from "valibot";
 import { isRefusal, type Refusal } from "../../../../base/refusal.ts";
 import type { FormProps } from "../action.ts";
 import { refuseFields } from "../form_fields.ts";
-import { Choice, FieldError } from "./form.tsx";
+import { CONSENT, Consent } from "./consent.tsx";
 
 interface Props {
   readonly field: FormProps<unknown>["field"];
@@ -13,29 +12,11 @@ interface Props {
 
 /** The box that allows an earlier end. */
 export function ShortenField({ field, label = "It may end earlier than now" }: Props) {
-  const shorten = field("shorten");
-  return (
-    <div class="field">
-      <Choice
-        type="checkbox"
-        name="shorten"
-        value="yes"
-        label={label}
-        checked={shorten.value === "yes"}
-        autofocus={shorten.error !== undefined}
-      />
-      <FieldError {...shorten} />
-    </div>
-  );
+  return <Consent field={field} name="shorten" label={label} />;
 }
 
 /** The field of the box. */
-export const SHORTEN_ENTRY = {
-  shorten: v.pipe(
-    v.optional(v.string()),
-    v.transform((text) => text !== undefined),
-  ),
-} as const;
+export const SHORTEN_ENTRY = { shorten: CONSENT } as const;
 
 /** Shows the refusal of an earlier end beside the box that allows it. */
 export function askForShorten<Result>(result: Result | Refusal): Result | Refusal {
