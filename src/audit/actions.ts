@@ -14,6 +14,7 @@ const WORDS = {
   "license.limit": "changed the monthly limit of the key",
   "license.machines": "changed the machines of the key",
   "license.renew": "renewed the license of the key",
+  "license.updates": "changed the end of updates of the key",
   "license.change": "changed the license of the key",
   "license.move": "moved the license of the key to another account",
   "license.export": "exported a license file of the key",

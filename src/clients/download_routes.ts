@@ -12,7 +12,9 @@
  * The number of downloads in progress is bounded for each key and for all keys together. Each download holds a
  * connection and an open file for as long as the client keeps reading.
  */
+
 import { LRUCache } from "lru-cache";
+import { toDay } from "../base/calendar.ts";
 import type { FilePart } from "../base/platform/mod.ts";
 import { InFlight } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
@@ -190,6 +192,13 @@ async function choose(
   if (found.ownerUuid !== null && found.ownerUuid !== record.accountUuid) return NOT_FOUND;
   if (!includesTier(record.tier, found.requiresLicense)) {
     return refuse("LICENSE_REQUIRED", `The model requires the tier ${found.requiresLicense} or a higher one`);
+  }
+  if (found.registeredAt.getTime() > record.updatesUntilMs) {
+    const day = toDay(new Date(record.updatesUntilMs));
+    return refuse(
+      "LICENSE_REQUIRED",
+      `The license has updates until ${day}, and this version was registered later; earlier versions stay available`,
+    );
   }
   if (!isHosted(found)) return ELSEWHERE;
   const file = found;

@@ -44,7 +44,12 @@ function renderEnd(record: KeyRecord, month: Month): string {
   const used = usedIn(record, month.index);
   const counts = `"monthly_limit":${record.monthlyLimit},"used":${used},"remaining":${remainingOf(record, used)}`;
   const expiresAt = toTimestamp(new Date(record.expiresAtMs));
-  return `{${counts},"resets_at":"${month.resetsAt}"},"expires_at":"${expiresAt}"}`;
+  return `{${counts},"resets_at":"${month.resetsAt}"},"expires_at":"${expiresAt}"${renderUpdates(record)}}`;
+}
+
+/** Renders the end of updates; nothing for a license that has all of them. */
+function renderUpdates({ updatesUntilMs }: KeyRecord): string {
+  return Number.isFinite(updatesUntilMs) ? `,"updates_until":"${toTimestamp(new Date(updatesUntilMs))}"` : "";
 }
 
 /** Returns the rest of the allowance: null if it is unlimited, 0 if the limit was lowered below the use. */

@@ -5,7 +5,7 @@ import { constraintOf, type Database, type Fragment, type Sql } from "../databas
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
 import type { LicenseChanges } from "./license_changes.ts";
-import { type LicenseChange, type LicenseValues, refuseEarlierEnd } from "./license_effects.ts";
+import { type LicenseChange, type LicenseValues, refuseShorter } from "./license_effects.ts";
 import { latestRestrictedExpiry, refusePastExpiry, tierLimit } from "./licenses.ts";
 import { refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
 import {
@@ -18,6 +18,7 @@ import {
   UNRESTRICTED,
 } from "./restriction.ts";
 import { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
+import { withUpdates } from "./updates.ts";
 
 /** A license, named by its own UUID or by the UUID of one of its keys. */
 export type LicenseName = { readonly licenseUuid: string } | { readonly keyUuid: string };
@@ -33,7 +34,7 @@ interface ChangedLicense {
 
 interface Options extends RestrictedBy {
   readonly change: LicenseChange;
-  /** The expiry may become earlier. By default that is refused: nobody shortens a license by mistake. */
+  /** The expiry and the end of updates may become earlier. By default that is refused: nobody shortens a license by mistake. */
   readonly shorten?: boolean | undefined;
   /** The values that were shown before the change: it is refused if the license has other values by now. */
   readonly seen?: LicenseValues | undefined;
@@ -51,12 +52,15 @@ interface Row extends Pick<ChangedLicense, "licenseUuid" | "isChanged"> {
 }
 
 /** The values of a license as JSON, which has no dates. */
-type StoredValues = Omit<LicenseValues, "expiresAt"> & { readonly expiresAt: string };
+type StoredValues = Omit<LicenseValues, "expiresAt" | "updatesUntil"> & {
+  readonly expiresAt: string;
+  readonly updatesUntil: string | null;
+};
 
 /**
- * Changes tier, monthly limit, machine limit, seat minutes, expiry and external id of a license, for all its keys: one
- * change with one row in the audit log. Every process applies the change within a second. Refuses an expiry in the past,
- * an expiry that is earlier than the present one unless `shorten` is true, values that changed since they were `seen`,
+ * Changes tier, monthly limit, machine limit, seat minutes, expiry, end of updates and external id of a license, for all
+ * its keys: one change with one row in the audit log. Every process applies the change within a second. Refuses an expiry
+ * in the past, an end that is earlier than the present one unless `shorten` is true, values that changed since they were `seen`,
  * an external id that another license has, seat minutes without a machine limit, and a revoked key. If all keys of a
  * license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
  * the new tier, and all keys.
@@ -97,11 +101,15 @@ export async function changeLicense(
       "CONFLICT",
       `Cannot ${what}: it was changed after these values were shown; look at it again`,
     );
-  return refuseEarlierEnd(what, { from: before.expiresAt, to: after.expiresAt });
+  return refuseShorter(what, before, after) ?? { licenseUuid, isChanged, before, after };
 }
 
-function toValues({ expiresAt, ...values }: StoredValues): LicenseValues {
-  return { ...values, expiresAt: new Date(expiresAt) };
+function toValues({ expiresAt, updatesUntil, ...values }: StoredValues): LicenseValues {
+  return {
+    ...values,
+    expiresAt: new Date(expiresAt),
+    updatesUntil: updatesUntil === null ? null : new Date(updatesUntil),
+  };
 }
 
 /** A change of one value, or of the places, has its own action in the audit log. */
@@ -111,6 +119,7 @@ function describeChange(change: LicenseChange): { readonly action: AuditAction; 
   if (only === "tier") return { action: "license.tier", what: "change tier" };
   if (only === "monthlyLimit") return { action: "license.limit", what: "change monthly limit" };
   if (only === "expiresAt") return { action: "license.renew", what: "renew license" };
+  if (only === "updatesUntil") return { action: "license.updates", what: "change updates" };
   if (fields.every((field) => field === "maxMachines" || field === "seatMinutes"))
     return { action: "license.machines", what: "change machines" };
   return { action: "license.change", what: "change license" };
@@ -129,7 +138,7 @@ function changeStatement(
     action,
   }: Options & { readonly action: AuditAction },
 ) {
-  const { tier = null, monthlyLimit, maxMachines, expiresAt = null, externalId } = change;
+  const { tier = null, monthlyLimit, maxMachines, expiresAt = null, updatesUntil, externalId } = change;
   const { seatMinutes = maxMachines === null ? null : undefined } = change;
   const isForRevoked = Object.entries(change).every(
     ([field, to]) => field === "externalId" || to === undefined,
@@ -148,6 +157,8 @@ function changeStatement(
              case when ${seatMinutes !== undefined}::boolean then ${seatMinutes ?? null}::integer
                   else seat_minutes end as new_minutes,
              coalesce(${expiresAt}::timestamptz, expires_at) as new_expires_at,
+             case when ${updatesUntil !== undefined}::boolean then ${updatesUntil ?? null}::timestamptz
+                  else updates_until end as new_updates_until,
              case when ${externalId !== undefined}::boolean then ${externalId ?? null}::text
                   else external_id end collate "C" as new_external_id
         from license
@@ -163,30 +174,34 @@ function changeStatement(
                or (((new_tier, new_limit) is not distinct from (tier, monthly_limit)
                     or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
                    and (new_expires_at = expires_at or new_expires_at <= ${latestRestrictedExpiry(now)}::timestamptz)
+                   and new_updates_until is not distinct from updates_until
                    -- Machines that are not counted are no privilege of a tier: every license begins without a limit.
                    and (max_machines is null
                         or coalesce(new_machines <= max_machines, false) and new_minutes is not distinct from seat_minutes))
                as is_within,
              key_id is not null or ${isForRevoked}::boolean as is_open,
              ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living,
-             ${shorten}::boolean or new_expires_at >= expires_at as is_no_shorter,
+             ${shorten}::boolean
+               or (new_expires_at >= expires_at
+                   and coalesce(new_updates_until, 'infinity') >= coalesce(updates_until, 'infinity')) as is_no_shorter,
              ${seen === undefined ? sql`true` : isAsSeen(sql, seen)} as is_as_seen,
-             (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_external_id)
-               is not distinct from (tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id) as is_same
+             (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_updates_until, new_external_id)
+               is not distinct from
+             (tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, external_id) as is_same
         from old
     ),
     changed as (
       update licenses l
          set tier = new_tier, monthly_limit = new_limit, max_machines = new_machines, seat_minutes = new_minutes,
-             expires_at = new_expires_at, external_id = new_external_id
+             expires_at = new_expires_at, updates_until = new_updates_until, external_id = new_external_id
         from judged old
        where l.id = old.id and is_allowed and is_within and is_open and is_living and is_no_shorter and is_as_seen
          and not is_same
       returning l.account_id, l.id as license_id, old.key_id,
                 jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
-                  'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)} as before,
+                  'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)} ${withUpdates(sql, sql`old`)} as before,
                 jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
-                  'expires_at', l.expires_at) ${withPlaces(sql, sql`l`)}
+                  'expires_at', l.expires_at) ${withPlaces(sql, sql`l`)} ${withUpdates(sql, sql`l`)}
                   ${noteExternalId(sql, sql`old.external_id`, sql`l.external_id`)} as after
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
@@ -200,13 +215,13 @@ function changeStatement(
 /** Returns the condition that the license has the values that were shown; they have no fractions of a second. */
 function isAsSeen(
   sql: Sql,
-  { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt }: LicenseValues,
+  { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil }: LicenseValues,
 ): Fragment {
   return sql`
     (tier, coalesce(monthly_limit, ${tierLimit(sql, sql`tier`)}), max_machines, seat_minutes,
-      date_trunc('second', expires_at))
+      date_trunc('second', expires_at), date_trunc('second', updates_until))
     is not distinct from (${tier}, ${monthlyLimit}::bigint, ${maxMachines}::integer, ${seatMinutes}::integer,
-      date_trunc('second', ${expiresAt}::timestamptz))`;
+      date_trunc('second', ${expiresAt}::timestamptz), date_trunc('second', ${updatesUntil}::timestamptz))`;
 }
 
 /** Returns the values of a judged license as JSON: the present ones, or the new ones. */
@@ -219,6 +234,7 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
       'maxMachines', ${isNew ? sql`new_machines` : sql`max_machines`},
       'seatMinutes', ${isNew ? sql`new_minutes` : sql`seat_minutes`},
       'expiresAt', ${isNew ? sql`new_expires_at` : sql`expires_at`},
+      'updatesUntil', ${isNew ? sql`new_updates_until` : sql`updates_until`},
       'externalId', ${isNew ? sql`new_external_id` : sql`external_id`})`;
 }
 
@@ -228,8 +244,8 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
  */
 function selectLicense(sql: Sql, name: LicenseName): Fragment {
   const columns = sql`
-    l.id, l.account_id, l.tier, l.monthly_limit, l.max_machines, l.seat_minutes, l.expires_at, l.external_id,
-    k.id as key_id`;
+    l.id, l.account_id, l.tier, l.monthly_limit, l.max_machines, l.seat_minutes, l.expires_at, l.updates_until,
+    l.external_id, k.id as key_id`;
   if ("keyUuid" in name) {
     return sql`
       select ${columns} from keys k join licenses l on l.id = k.license_id

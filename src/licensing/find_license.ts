@@ -6,10 +6,11 @@ import type { KeyMode } from "./modes.ts";
 import type { Places } from "./places.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
+import type { Updates } from "./updates.ts";
 
 export type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>>;
 
-interface Row extends Places {
+interface Row extends Places, Updates {
   readonly accountUuid: string;
   readonly email: string;
   readonly externalId: string | null;
@@ -41,7 +42,7 @@ export async function findLicense(
       select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
              l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
-             l.expires_at as "expiresAt", l.created_at as "createdAt",
+             l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
              (select coalesce(json_agg(newest), '[]')
                 from (select id as uuid, mode,
                              ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state

@@ -7,6 +7,7 @@ import { type Refusal, refuse } from "../base/refusal.ts";
 import { renderCount } from "../base/render_count.ts";
 import { describePlaces, type Places, type RequestedPlaces, renderPlaces } from "./places.ts";
 import { includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
+import { describeUpdates, type Updates } from "./updates.ts";
 
 /** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
 export interface LicenseChange extends RequestedPlaces {
@@ -14,12 +15,14 @@ export interface LicenseChange extends RequestedPlaces {
   /** Null: the tier's own limit. */
   readonly monthlyLimit?: number | null | undefined;
   readonly expiresAt?: Date | undefined;
+  /** Null: every version of a model. */
+  readonly updatesUntil?: Date | null | undefined;
   /** Null removes it. */
   readonly externalId?: string | null | undefined;
 }
 
 /** The values of a license that a change shows. */
-export interface LicenseValues extends Places {
+export interface LicenseValues extends Places, Updates {
   readonly tier: Tier;
   /** The limit that counts, the license's own or the tier's; null: unlimited. */
   readonly monthlyLimit: number | null;
@@ -41,14 +44,21 @@ export interface Effect {
 /** Returns the values that the license gets; `hasOwnLimit` tells whether its limit is its own and not the tier's. */
 export function changedValues(
   { hasOwnLimit, ...values }: LicenseValues & { readonly hasOwnLimit: boolean },
-  { tier = values.tier, monthlyLimit, maxMachines, seatMinutes, expiresAt = values.expiresAt }: LicenseChange,
+  {
+    tier = values.tier,
+    monthlyLimit,
+    maxMachines,
+    seatMinutes,
+    expiresAt = values.expiresAt,
+    updatesUntil = values.updatesUntil,
+  }: LicenseChange,
 ): LicenseValues {
   const ownLimit = monthlyLimit === undefined ? (hasOwnLimit ? values.monthlyLimit : null) : monthlyLimit;
   const places = {
     maxMachines: maxMachines === undefined ? values.maxMachines : maxMachines,
     seatMinutes: maxMachines === null ? null : seatMinutes === undefined ? values.seatMinutes : seatMinutes,
   };
-  return { tier, monthlyLimit: ownLimit ?? monthlyLimitOf(tier), ...places, expiresAt };
+  return { tier, monthlyLimit: ownLimit ?? monthlyLimitOf(tier), ...places, expiresAt, updatesUntil };
 }
 
 /** Returns the values that differ, the tier first. */
@@ -85,9 +95,20 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       to: endsOn === endsAt ? toTimestamp(after.expiresAt) : (endsAt ?? ""),
       loss: after.expiresAt < before.expiresAt ? "earlier end" : undefined,
     },
+    {
+      what: "updates until",
+      from: describeUpdates(before),
+      to: describeUpdates(after),
+      loss: isEarlier(before.updatesUntil, after.updatesUntil) ? "earlier end of updates" : undefined,
+    },
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Tells whether an end becomes earlier; null is no end. */
+function isEarlier(from: Date | null, to: Date | null): boolean {
+  return to !== null && (from === null || to < from);
 }
 
 /** Renders the day of an end, or `never`. */
@@ -106,26 +127,46 @@ export function renderEffects(effects: readonly Effect[]): string {
 
 /** Renders the values before a change as JSON, without those that stay: commands and the API show the same. */
 export function renderBefore(before: LicenseValues, after: LicenseValues) {
-  const [was, is] = [before, after].map(({ tier, monthlyLimit, expiresAt, externalId, ...places }) => ({
-    tier,
-    monthly_limit: monthlyLimit,
-    ...renderPlaces(places),
-    expires_at: toTimestamp(expiresAt),
-    external_id: externalId,
-  }));
+  const [was, is] = [before, after].map(
+    ({ tier, monthlyLimit, expiresAt, updatesUntil, externalId, ...places }) => ({
+      tier,
+      monthly_limit: monthlyLimit,
+      ...renderPlaces(places),
+      expires_at: toTimestamp(expiresAt),
+      updates_until: updatesUntil && toTimestamp(updatesUntil),
+      external_id: externalId,
+    }),
+  );
   const entries = Object.entries(was ?? {}).filter(([name, value]) => value !== Object(is)[name]);
   return Object.fromEntries(entries) as Partial<typeof was>;
 }
 
-/** Refuses an earlier end that nobody has asked for expressly. `what` is the refused action, such as `renew license`. */
+/** Refuses a change that gives a license an earlier end or an earlier end of updates; undefined if it gives neither. */
+export function refuseShorter(
+  what: string,
+  before: LicenseValues,
+  after: LicenseValues,
+): Refusal | undefined {
+  if (after.expiresAt < before.expiresAt)
+    return refuseEarlierEnd(what, { from: before.expiresAt, to: after.expiresAt });
+  const { updatesUntil: to } = after;
+  return to !== null && isEarlier(before.updatesUntil, to)
+    ? refuseEarlierEnd(what, { from: before.updatesUntil, to, of: "end of updates" })
+    : undefined;
+}
+
+/**
+ * Refuses an earlier end that nobody has asked for expressly. `what` is the refused action, such as `renew license`, and `of`
+ * the end.
+ */
 export function refuseEarlierEnd(
   what: string,
-  { from, to }: { readonly from: Date | null; readonly to: Date },
+  { from, to, of = "expiry" }: { readonly from: Date | null; readonly to: Date; readonly of?: string },
 ): Refusal {
   const was = from === null || from.getTime() === NEVER_EXPIRES.getTime() ? "never" : toTimestamp(from);
   return refuse(
     "CONFLICT",
-    `Cannot ${what}: the expiry would become earlier, from ${was} to ${toTimestamp(to)}`,
+    `Cannot ${what}: the ${of} would become earlier, from ${was} to ${toTimestamp(to)}`,
     {
       remedy: { name: "shorten" },
     },

@@ -7,6 +7,7 @@ import { LISTED_STATES } from "./key_states.ts";
 import { MODES } from "./modes.ts";
 import { PLACES_FIELDS } from "./places.ts";
 import { TIERS } from "./tiers.ts";
+import { UPDATES_FIELDS } from "./updates.ts";
 
 type OfLicense = Omit<LicenseSummary, "id" | "keys">;
 
@@ -30,6 +31,7 @@ export const SHARED_FIELDS = {
   ...PLACES_FIELDS,
   used: ofLicense(count(), ({ used }) => used, "Inferences of this month"),
   expires_at: ofLicense(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
+  ...UPDATES_FIELDS,
   created_at: ofLicense(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),
 } as const;
 

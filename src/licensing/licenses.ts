@@ -81,6 +81,8 @@ export interface LicenseRequest extends RequestedPlaces {
   /** Inferences a month; the tier's limit by default. */
   readonly monthlyLimit?: number | undefined;
   readonly expiresAt: Date;
+  /** By default every version of a model is for the license. */
+  readonly updatesUntil?: Date | undefined;
   /** The operator's own name for the license; `TEXT_RULES` has its rule. */
   readonly externalId?: string | undefined;
   readonly now: Date;
@@ -118,20 +120,21 @@ export function licenseCtes(
       returning id, email, name, organization
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id,
-                            created_at)
+      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
+                            external_id, created_at)
       select ${newUuid()}::uuid, account.id, ${request.tier}, ${request.monthlyLimit ?? null}::bigint,
              ${request.maxMachines ?? null}::integer, ${request.seatMinutes ?? null}::integer,
-             ${request.expiresAt}::timestamptz, ${request.externalId ?? null}::text, ${request.now}::timestamptz
+             ${request.expiresAt}::timestamptz, ${request.updatesUntil ?? null}::timestamptz,
+             ${request.externalId ?? null}::text, ${request.now}::timestamptz
         from account
-      returning id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id
+      returning id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, external_id
     )`;
 }
 
 /**
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
  * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `max_machines`, `seat_minutes`,
- * `expires_at` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
+ * `expires_at`, `updates_until` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
  * gives name and organization. A line whose account is being erased has no license.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
@@ -144,9 +147,9 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
       returning id, email
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id,
-                            created_at)
-      select line.license_id, account.id, tier, monthly_limit, max_machines, seat_minutes, expires_at, external_id,
+      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
+                            external_id, created_at)
+      select line.license_id, account.id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, external_id,
              ${now}::timestamptz
         from line join account using (email)
       returning id, account_id

@@ -37,6 +37,7 @@ export {
   type LicenseChange,
   type LicenseValues,
   refuseEarlierEnd,
+  refuseShorter,
   renderBefore,
   renderEffects,
 } from "./license_effects.ts";
@@ -104,3 +105,9 @@ export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
 export { updateAccount } from "./update_account.ts";
+export {
+  describeUpdates,
+  UPDATES_FIELDS,
+  type Updates,
+  withUpdates,
+} from "./updates.ts";

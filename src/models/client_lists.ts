@@ -15,6 +15,8 @@ import { MODEL_FIELDS } from "./model_fields.ts";
 interface ModelQuery {
   readonly tier: Tier;
   readonly accountUuid: string;
+  /** Later versions are not listed; infinite for a license that has all updates. */
+  readonly updatesUntilMs: number;
   readonly paradigm?: string | undefined;
   readonly type?: string | undefined;
 }
@@ -48,7 +50,13 @@ export function createClientLists(database: Database, clock: Clock) {
   let turn: Promise<unknown> = Promise.resolve();
 
   function read(query: ModelQuery): Promise<readonly Listed[]> {
-    const name = JSON.stringify([query.tier, query.accountUuid, query.paradigm, query.type]);
+    const name = JSON.stringify([
+      query.tier,
+      query.accountUuid,
+      query.updatesUntilMs,
+      query.paradigm,
+      query.type,
+    ]);
     let list = waiting.get(name);
     if (list === undefined) {
       if (waiting.size >= MAX_WAITING) throw new DatabaseUnavailable("too many lists of models");
@@ -77,7 +85,7 @@ export function createClientLists(database: Database, clock: Clock) {
     }
   }
 
-  async function select({ tier, accountUuid, ...filters }: ModelQuery): Promise<Listed[]> {
+  async function select({ tier, accountUuid, updatesUntilMs, ...filters }: ModelQuery): Promise<Listed[]> {
     const { paradigm = null, type = null } = filters;
     const tiers = TIERS.filter((lower) => includesTier(tier, lower)).join(",");
     const known = new Map(
@@ -91,6 +99,7 @@ export function createClientLists(database: Database, clock: Clock) {
         and (${type}::text is null or v.type = ${type}::text)
         order by m.name collate "C"`,
       known: [...known.keys()],
+      until: Number.isFinite(updatesUntilMs) ? new Date(updatesUntilMs) : undefined,
     });
     return rows.map(({ metadata, ...row }) => {
       const { owner, rowId } = row;
@@ -103,7 +112,7 @@ export function createClientLists(database: Database, clock: Clock) {
   return {
     /**
      * Lists the models that a key of that tier and account may download: public models and the account's own, in byte
-     * order of their names. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file; a
+     * order of their names, each in its newest version or, if the license has no more updates, in the newest one before. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file; a
      * file without an address is left out, because no client could download it.
      * Each element is the JSON of a record of the contract, "Model record". Throws {@linkcode DatabaseUnavailable} if too
      * many other lists wait, or if the list has waited for half a second.

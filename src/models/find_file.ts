@@ -16,6 +16,7 @@ export interface FoundVersion {
   readonly name: string;
   readonly version: string;
   readonly requiresLicense: Tier;
+  readonly registeredAt: Date;
   /** UUID of the account that owns the model, whose keys alone may download it; null for a public model. */
   readonly ownerUuid: string | null;
   /** Null if the file is hosted elsewhere; then the size is null, too. */
@@ -77,7 +78,7 @@ async function findFiles(database: Database, ids: readonly string[]): Promise<Fo
     (sql) => sql`
       select m.name, v.version, f.sha256, f.size_bytes as "sizeBytes", v.file_name as "fileName",
              m.owner_account_id as "ownerUuid",
-             v.requires_license as "requiresLicense"
+             v.requires_license as "requiresLicense", v.created_at as "registeredAt"
         from unnest(${toTextArray(ids)}::text[]) as wanted (id)
         join models m on m.name = split_part(wanted.id, '/', 1)
         join model_versions v on v.model_id = m.id and v.version = split_part(wanted.id, '/', 2) and v.retired_at is null

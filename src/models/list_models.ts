@@ -41,10 +41,19 @@ export type ListedRow = ModelSummary &
     readonly rowId: string;
   };
 
-/** Reads listed models; `chosen` says which ones, and their order. Rows whose `rowId` is known have no metadata. */
+interface Selection {
+  /** Says which models, and their order. */
+  readonly chosen: (sql: Sql) => Fragment;
+  /** Rows whose `rowId` is known have no metadata. */
+  readonly known?: readonly string[];
+  /** In place of a version that was registered later, a model has its newest version of before. */
+  readonly until?: Date | undefined;
+}
+
+/** Reads listed models in their listed versions. */
 export async function selectListed(
   database: Database,
-  { chosen, known = [] }: { readonly chosen: (sql: Sql) => Fragment; readonly known?: readonly string[] },
+  { chosen, known = [], until }: Selection,
 ): Promise<ListedRow[]> {
   return await database.read<ListedRow>(
     (sql) => sql`
@@ -53,10 +62,21 @@ export async function selectListed(
              case when v.id || '/' || v.xmin = any(${toTextArray(known)}::text[]) then null else v.metadata end as metadata,
              m.owner_account_id as owner, v.file_name as "fileName"
         from models m
-        join model_versions v on v.model_id = m.id and v.version = m.listed_version
+        join model_versions v on v.model_id = m.id and ${until === undefined ? sql`v.version = m.listed_version` : isNewestBefore(sql, until)}
         left join model_files f on f.sha256 = v.file
         ${chosen(sql)}`,
   );
+}
+
+/** Returns the condition that `v` is the newest version of a listed model `m` that was registered by then. */
+function isNewestBefore(sql: Sql, until: Date): Fragment {
+  return sql`
+    m.listed_version is not null and v.id = (
+      select n.id from model_versions n
+       where n.model_id = m.id and n.retired_at is null and n.created_at <= ${until}::timestamptz
+         -- Not a version that waits for its file.
+         and coalesce(n.file, n.download_url) is not null
+       order by n.created_at desc, n.id desc limit 1)`;
 }
 
 /** Returns the columns of `ModelFacts`, from the version `v` and its file `f`. */

@@ -48,6 +48,7 @@ const fields = {
   "max-machines": 30,
   "seat-minutes": 15,
   "expires-at": "2099-01-01",
+  "updates-until": "2098-01-01",
 };
 export const CHANGES: readonly (readonly [name: string, Change])[] = [
   [
@@ -94,6 +95,12 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
       shorten: true,
     }),
   ],
+  ["every update", onLicense(["updates", "none"], { updates_until: null })],
+  [
+    "earlier end of updates",
+    onLicense(["updates", "2097-01-01", "--shorten"], { updates_until: "2097-01-01", shorten: true }),
+  ],
+  ["later end of updates", onLicense(["updates", "2097-02-01"], { updates_until: "2097-02-01" })],
   ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
   [
     "export of a license",

@@ -290,7 +290,7 @@ describe("claviger, a change that changes nothing", () => {
     const update = (name: string) => ["accounts", "update", key.email, "--name", name, "--organization", ""];
     expect(await line.json(update("Ada"))).toMatchObject({ name: "Ada", changed: false });
     expect((await line.here(update("Ada"))).err).toBe(
-      "Nothing changed: the account has this name and organization already\n",
+      "Nothing changed: the account has these values already\n",
     );
     expect(await line.json(update("Grace"))).toMatchObject({ name: "Grace", changed: true });
     await line.json(["keys", "revoke", key.id]);

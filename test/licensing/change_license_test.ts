@@ -10,6 +10,7 @@ import {
   type LicenseValues,
   oneYearAfter,
   type Restriction,
+  refuseNewKey,
 } from "../../src/licensing/mod.ts";
 import { overtake } from "../support/in_transaction.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
@@ -217,6 +218,7 @@ describe("changeLicense() of values that were seen", () => {
     monthlyLimit: 50_000,
     maxMachines: null,
     seatMinutes: null,
+    updatesUntil: null,
     expiresAt: oneYearAfter(NOW),
   } as const;
 
@@ -225,9 +227,10 @@ describe("changeLicense() of values that were seen", () => {
     ["limit", { monthlyLimit: 7 }],
     ["machines", { maxMachines: 3 }],
     ["expiry", { expiresAt: NEVER_EXPIRES }],
+    ["end of updates", { updatesUntil: new Date("2030-01-31T23:59:59Z") }],
   ] as const)("changeLicense() refuses it if the %s is another by now", async (_, meanwhile) => {
     const key = await issue(server.database, { expiresAt: seen.expiresAt });
-    await change(key, meanwhile);
+    await change(key, meanwhile, undefined, SHORTEN);
     const before = await find(key);
     expect(await change(key, { tier: "commercial" }, undefined, { seen, shorten: true })).toMatchObject({
       code: "CONFLICT",
@@ -392,5 +395,48 @@ describe("changeLicense() with a restriction", () => {
     const unlimited = await issue(server.database, { tier: "enterprise" });
     const enterprise = { tiers: ["enterprise"] } as const;
     expect(await change(unlimited, { monthlyLimit: 10 ** 9 }, enterprise)).toMatchObject({ isChanged: true });
+  });
+});
+
+describe("The end of updates", () => {
+  const on = (day: string) => new Date(`${day}T23:59:59Z`);
+
+  test("becomes later or none without a word, and earlier only with shorten; a refusal changes nothing", async () => {
+    const key = await issue(server.database);
+    const earlier = await change(key, { updatesUntil: on("2028-06-30") });
+    expect(earlier).toMatchObject({
+      code: "CONFLICT",
+      stem: "Cannot change updates: the end of updates would become earlier, from never to 2028-06-30T23:59:59Z",
+    });
+    expect(await find(key)).toMatchObject({ updatesUntil: null });
+    expect(await auditOf(key)).toEqual([]);
+    expect(await change(key, { updatesUntil: on("2028-06-30") }, undefined, SHORTEN)).toMatchObject({
+      before: { updatesUntil: null },
+      after: { updatesUntil: on("2028-06-30") },
+    });
+    expect(await change(key, { updatesUntil: on("2028-06-29") })).toMatchObject({ code: "CONFLICT" });
+    expect(await change(key, { updatesUntil: on("2029-06-30") })).toMatchObject({ isChanged: true });
+    expect(await change(key, { updatesUntil: on("2029-06-30") })).toMatchObject({ isChanged: false });
+    expect(await change(key, { updatesUntil: null })).toMatchObject({ isChanged: true });
+    expect(await auditOf(key)).toMatchObject([
+      { action: "license.updates", after: { updates_until: "2028-06-30T23:59:59+00:00" } },
+      {
+        before: { updates_until: "2028-06-30T23:59:59+00:00" },
+        after: { updates_until: "2029-06-30T23:59:59+00:00" },
+      },
+      { before: { updates_until: "2029-06-30T23:59:59+00:00" } },
+    ]);
+  });
+
+  test("is not for a restricted actor, in an issue or in a change", async () => {
+    const restriction = { tiers: ["research"] } as const;
+    const key = await issue(server.database, { updatesUntil: on("2028-06-30") });
+    expect(await change(key, { updatesUntil: null }, restriction)).toMatchObject({ code: "NOT_ALLOWED" });
+    expect(await find(key)).toMatchObject({ updatesUntil: on("2028-06-30") });
+    const request = { tier: "research", mode: "live", now: NOW, expiresAt: on("2027-01-31") } as const;
+    expect(refuseNewKey(restriction, request)).toBeUndefined();
+    expect(refuseNewKey(restriction, { ...request, updatesUntil: on("2028-06-30") })).toMatchObject({
+      code: "NOT_ALLOWED",
+    });
   });
 });

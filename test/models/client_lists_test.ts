@@ -38,7 +38,10 @@ beforeEach(() => {
 });
 
 const listFor = (paradigm?: string) =>
-  lists.listFor({ tier: "free", accountUuid: ACCOUNT, paradigm }, () => "https://h/");
+  lists.listFor(
+    { tier: "free", accountUuid: ACCOUNT, updatesUntilMs: Number.POSITIVE_INFINITY, paradigm },
+    () => "https://h/",
+  );
 
 async function metadata(): Promise<unknown[]> {
   return (await listFor()).map((record) => JSON.parse(record).metadata);

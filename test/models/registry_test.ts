@@ -27,9 +27,19 @@ function add(fields: object, database = server.database): Promise<Refusal | unde
   return addModel(database, model, BY);
 }
 
-async function list(query: { tier?: Tier; accountUuid?: string; paradigm?: string; type?: string } = {}) {
+interface Query {
+  readonly tier?: Tier;
+  readonly accountUuid?: string;
+  readonly updatesUntilMs?: number;
+  readonly paradigm?: string;
+  readonly type?: string;
+}
+
+const EVERYTHING = { tier: "enterprise", updatesUntilMs: Number.POSITIVE_INFINITY } as const;
+
+async function list(query: Query = {}) {
   const lists = createClientLists(server.database, systemClock);
-  const records = await lists.listFor({ tier: "enterprise", accountUuid: newUuid(), ...query }, () => "");
+  const records = await lists.listFor({ ...EVERYTHING, accountUuid: newUuid(), ...query }, () => "");
   return records.map((record) => JSON.parse(record));
 }
 

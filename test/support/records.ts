@@ -15,6 +15,7 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     tier: "research",
     monthlyLimit: 50_000,
     expiresAtMs: Date.UTC(2100, 0),
+    updatesUntilMs: Number.POSITIVE_INFINITY,
     usage: { monthIndex: 0, used: 0 },
     window: undefined,
     movedAtMs: 0,

@@ -1,6 +1,13 @@
 /** The actions that the page of a key offers. */
 import { exportLicense } from "./export_license.tsx";
-import { changeExternalId, changeLimit, changeMachines, changeTier, renew } from "./license_actions.tsx";
+import {
+  changeExternalId,
+  changeLimit,
+  changeMachines,
+  changeTier,
+  changeUpdates,
+  renew,
+} from "./license_actions.tsx";
 import { moveToAccount } from "./move_action.tsx";
 import { replace, rotate } from "./rotate.tsx";
 import { resume, revoke, suspend } from "./state_actions.tsx";
@@ -15,6 +22,7 @@ export const KEY_ACTIONS = [
   changeTier,
   changeLimit,
   changeMachines,
+  changeUpdates,
   changeExternalId,
   moveToAccount,
   suspend,

@@ -28,6 +28,8 @@ import {
   PlacesFields,
   proofForEnd,
   TIER_CHOICES,
+  UPDATES_ENTRY,
+  UpdatesField,
 } from "./license_fields.tsx";
 import { NewKey } from "./new_key.tsx";
 
@@ -44,6 +46,7 @@ const ENTRIES = {
   ...EXPIRY_ENTRIES,
   ...LIMIT_ENTRY,
   ...PLACES_ENTRIES,
+  ...UPDATES_ENTRY,
 };
 
 /** Parses the form, or refuses it with the first error of each wrong field. */
@@ -58,8 +61,8 @@ function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
   }
   const { email, tier, name, organization, mode, external_id: externalId } = parsed.fields;
   const { monthly_limit: monthlyLimit, max_machines: maxMachines, seat_minutes: seatMinutes } = parsed.fields;
-  const places = { maxMachines, seatMinutes };
-  return { email, tier, name, organization, mode, externalId, monthlyLimit, ...places, expiresAt, now };
+  const terms = { maxMachines, seatMinutes, updatesUntil: parsed.fields.updates_until };
+  return { email, tier, name, organization, mode, externalId, monthlyLimit, ...terms, expiresAt, now };
 }
 
 /** The form that issues a key. A link to it can fill some fields. */
@@ -115,6 +118,10 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
             ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
             maxMachines === null ? null : ["Machines", describePlaces({ maxMachines, seatMinutes })],
             ["Expires", <Day at={issued.expiresAt} now={now} />],
+            request.updatesUntil !== undefined && [
+              "Updates until",
+              <Day at={request.updatesUntil} now={now} />,
+            ],
           ]}
         />
         <div class="actions">
@@ -179,6 +186,7 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
             proposed={proposed.last_day}
             hint="The key works until the end of this day, UTC."
           />
+          <UpdatesField field={fieldOf} />
           <fieldset>
             <legend>Mode</legend>
             <p class="hint">Test keys behave like live ones. The page Usage says what they used.</p>

@@ -110,6 +110,7 @@ function KeyFacts({ of: key, texts, now }: KeyFactsProps) {
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
         ["Mode", key.mode],
         ["Machines", describePlaces(key)],
+        key.updatesUntil && ["Updates until", <Day at={key.updatesUntil} now={now} />],
         hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
         ["Texts of events today", <Texts of={texts} now={now} />],

@@ -21,8 +21,8 @@ export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.lic
 
 /** Returns what the license of a key is worth to its customer. */
 export function licenseValuesOf({ key }: ActedKey): LicenseValues {
-  const { tier, monthlyLimit, maxMachines, seatMinutes, licenseExpiresAt: expiresAt } = key;
-  return { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt };
+  const { tier, monthlyLimit, maxMachines, seatMinutes, licenseExpiresAt: expiresAt, updatesUntil } = key;
+  return { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil };
 }
 
 /** Returns the UUID of the key. */

@@ -71,6 +71,7 @@ export const CHANGED_LICENSE = titled("ChangedLicense", {
         max_machines: OF_LICENSE.max_machines,
         seat_minutes: OF_LICENSE.seat_minutes,
         expires_at,
+        updates_until: OF_LICENSE.updates_until,
         external_id,
       }),
     ),

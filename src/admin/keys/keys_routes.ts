@@ -26,6 +26,7 @@ import {
   MONTH_ENTRY,
   PLACES_BODY,
   TIER_FIELD,
+  UPDATES_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { type Call, route } from "../frame/api/route.ts";
@@ -41,6 +42,7 @@ const newKeyFields = v.strictObject({
   organization: v.nullish(parsedField(TEXT_RULES.organization)),
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
+  updates_until: v.nullish(UPDATES_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),
   ...PLACES_BODY,
   external_id: v.nullish(EXTERNAL_ID_FIELD),
@@ -80,6 +82,7 @@ export const KEY_ROUTES = [
         name: name ?? undefined,
         organization: organization ?? undefined,
         expiresAt: expires_at ?? oneYearAfter(now),
+        updatesUntil: call.body.updates_until ?? undefined,
         monthlyLimit: monthly_limit ?? undefined,
         maxMachines: call.body.max_machines,
         seatMinutes: call.body.seat_minutes,

@@ -9,14 +9,15 @@ import {
   changedValues,
   changeLicense,
   describePlaces,
+  describeUpdates,
   type Effect,
   effectsOf,
   type LicenseChange,
   lacksPlaces,
   monthlyLimitOf,
   oneYearAfter,
-  refuseEarlierEnd,
   refuseSeatsWithoutPlaces,
+  refuseShorter,
   renewedByYear,
   TIERS,
 } from "../../licensing/mod.ts";
@@ -51,6 +52,8 @@ import {
   PlacesFields,
   proofForEnd,
   TIER_CHOICES,
+  UPDATES_ENTRY,
+  UpdatesField,
 } from "./license_fields.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
@@ -192,6 +195,29 @@ export const changeMachines: KeyAction = action({
   done: { "license.machines": "It applies to all keys of the license." },
 });
 
+export const changeUpdates: KeyAction = action({
+  name: "updates",
+  scope: "keys:manage",
+  label: "Change updates",
+  group: CHANGE_GROUP,
+  submit: "Change the end of updates",
+  toMany: true,
+  fits: mayStay,
+  Form: ({ of: { key }, field, isMany }) => (
+    <>
+      <p>{`${FOR_ALL_KEYS} Versions of models that are registered later are neither listed nor loaded. Earlier ones stay, and the license itself does not end.`}</p>
+      {!isMany && <p>{`Now updates until: ${describeUpdates(key)}.`}</p>}
+      <UpdatesField field={field} of={isMany ? undefined : key} />
+      <ShortenField field={field} label="Updates may end earlier than now" />
+    </>
+  ),
+  ...changesLicense({ ...UPDATES_ENTRY, ...SHORTEN_ENTRY }, ({ updates_until: end = null, shorten }) => ({
+    updatesUntil: end,
+    shorten,
+  })),
+  done: { "license.updates": "It applies to all keys of the license." },
+});
+
 export const changeExternalId: KeyAction = action({
   name: "external-id",
   scope: "keys:manage",
@@ -250,9 +276,7 @@ function changesLicense<Entries extends v.ObjectEntries>(
       if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
       const before = licenseValuesOf(of);
       const after = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
-      if (after.expiresAt < before.expiresAt && !shorten)
-        return refuseEarlierEnd("renew license", { from: before.expiresAt, to: after.expiresAt });
-      return effectsOf(before, after);
+      return (!shorten && refuseShorter("change license", before, after)) || effectsOf(before, after);
     },
     proofFor({ of, fields, by: { now } }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });

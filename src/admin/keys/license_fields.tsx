@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP } from "../../base/calendar.ts";
+import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP, toDay } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
@@ -12,6 +12,7 @@ import {
   type Places,
   SEAT_MINUTES,
   TIERS,
+  type Updates,
 } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { Choice, FieldError, TextField } from "../frame/console/components/form.tsx";
@@ -154,6 +155,25 @@ export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readon
     </>
   );
 }
+
+/** The last day of updates; empty for every version. */
+export function UpdatesField({
+  field,
+  of,
+}: Pick<FieldProps, "field"> & { readonly of?: Updates | undefined }) {
+  return (
+    <TextField
+      {...field("updates_until", of?.updatesUntil ? toDay(of.updatesUntil) : "")}
+      label="Updates until (optional)"
+      hint="The last day, UTC, on which new versions of models are for the license; empty: every version is."
+    />
+  );
+}
+
+/** The field of the end of updates: undefined for every version. */
+export const UPDATES_ENTRY = {
+  updates_until: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(END))),
+} as const;
 
 /** The fields of the places: undefined for none. */
 export const PLACES_ENTRIES = {

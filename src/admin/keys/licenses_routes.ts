@@ -30,6 +30,7 @@ import {
   REASON,
   SHORTEN_FIELD,
   TIER_FIELD,
+  UPDATES_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor, licenseFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
@@ -56,8 +57,8 @@ export const LICENSE_ROUTES = [
     description:
       "All fields are one change with one row in the audit log. Without `max_machines` a license has no `seat_minutes` " +
       "either. A restricted token may not give a limit above the tier's own or an expiry later than in a year. If the " +
-      "machines of the license are counted, such a token may only lower their number. An expiry that is earlier than the " +
-      "present one needs `shorten`. The answer has what changed with the values before.",
+      "machines of the license are counted, such a token may only lower their number, and it may not change the end of " +
+      "updates. An expiry or an end of updates that is earlier than the present one needs `shorten`. The answer has what changed with the values before.",
     path: licenseFor("change license"),
     body: v.pipe(
       changeOf({
@@ -65,11 +66,19 @@ export const LICENSE_ROUTES = [
         monthly_limit: v.optional(LIMIT_FIELD),
         ...PLACES_BODY,
         expires_at: v.optional(EXPIRY_FIELD),
+        updates_until: v.optional(v.nullable(UPDATES_FIELD)),
         external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
         shorten: v.optional(SHORTEN_FIELD),
       }),
-      v.check((values) => !("shorten" in values) || "expires_at" in values, "shorten needs expires_at"),
-      inJsonSchema({ dependentRequired: { shorten: ["expires_at"] } }),
+      v.check(
+        (values) => !("shorten" in values) || "expires_at" in values || "updates_until" in values,
+        "shorten needs expires_at or updates_until",
+      ),
+      inJsonSchema({
+        dependentSchemas: {
+          shorten: { anyOf: [{ required: ["expires_at"] }, { required: ["updates_until"] }] },
+        },
+      }),
     ),
     success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
     codes: ["ALREADY_EXISTS", "CONFLICT"],
@@ -81,6 +90,7 @@ export const LICENSE_ROUTES = [
         maxMachines: fields.max_machines,
         seatMinutes: fields.seat_minutes,
         expiresAt: fields.expires_at,
+        updatesUntil: fields.updates_until,
         externalId: fields.external_id,
       };
       const { shorten } = fields;

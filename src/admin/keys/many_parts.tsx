@@ -51,9 +51,12 @@ export function visitOfOne({ repeat }: KeyAction, of: ActedKey, visit: Visit): V
 /** Returns what a page shows of a key or its license as a word, so that a run can tell whether it is still so. */
 export function toShown({ shared }: KeyAction, { first }: Unit): string {
   if (shared === undefined) return first.state;
-  const { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt } = licenseValuesOf({ key: first });
-  const seconds = Math.floor(expiresAt.getTime() / 1_000);
-  return [seconds, tier, monthlyLimit, maxMachines, seatMinutes].map((value) => value ?? "-").join(".");
+  const { tier, monthlyLimit, maxMachines, seatMinutes, ...ends } = licenseValuesOf({ key: first });
+  const [expiresAt, updatesUntil] = [ends.expiresAt, ends.updatesUntil].map(
+    (end) => end && Math.floor(end.getTime() / 1_000),
+  );
+  const shown = [expiresAt, tier, monthlyLimit, maxMachines, seatMinutes, updatesUntil];
+  return shown.map((value) => value ?? "-").join(".");
 }
 
 /** Returns the key as the page showed it. */
@@ -61,13 +64,14 @@ export function asShown({ shared }: KeyAction, { first }: Unit, shown = ""): Act
   if (shared === undefined)
     return { key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
   const [seconds, tier, ...numbers] = shown.split(".");
-  const [monthlyLimit = null, maxMachines = null, seatMinutes = null] = numbers.map((text) =>
+  const [monthlyLimit = null, maxMachines = null, seatMinutes = null, updates = null] = numbers.map((text) =>
     text === "-" ? null : Number(text),
   );
+  const updatesUntil = updates === null ? null : new Date(updates * 1_000);
   const expiresAt = new Date(Number(seconds) * 1_000);
   const seen: LicenseValues = {
     tier: TIERS.find((each) => each === tier) ?? "free",
-    ...{ monthlyLimit, maxMachines, seatMinutes, expiresAt },
+    ...{ monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil },
   };
   return { key: { ...first, ...seen, expiresAt: first.expiresAt, licenseExpiresAt: expiresAt }, seen };
 }

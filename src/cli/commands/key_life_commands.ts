@@ -1,5 +1,6 @@
 /** `claviger keys …`: the commands that change an issued key, and usage. */
-import { MONTH, monthOf, SPAN, toTimestamp } from "../../base/calendar.ts";
+import { renderFields } from "../../base/answer_fields.ts";
+import { END, MONTH, monthOf, SPAN, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { type ParsingRule, wholeNumber } from "../../base/rule.ts";
 import {
@@ -26,6 +27,7 @@ import {
   SEAT_MINUTES,
   TEXT_RULES,
   TIERS,
+  UPDATES_FIELDS,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
@@ -121,6 +123,18 @@ const machines = databaseCommand({
   },
 });
 
+const updates = databaseCommand({
+  name: "updates",
+  description: "say until when the key's license gets new versions of models",
+  arguments: {
+    ...KEY_ID,
+    until: required("the last day, a time in ISO 8601, or none: every version", orNone(END)),
+  },
+  options: { ...REASON, ...SHORTEN },
+  run: ({ id, until, shorten }, call) =>
+    change(call, id, { what: "end of updates", change: { updatesUntil: toValue(until) }, shorten }),
+});
+
 const externalId = databaseCommand({
   name: "external-id",
   description: "set or remove your own name for the key's license, such as an order number",
@@ -208,6 +222,7 @@ export const keyLifeCommands = [
   tier,
   limit,
   machines,
+  updates,
   externalId,
   rotate,
   replace,
@@ -272,6 +287,7 @@ async function change(
     },
     {
       monthly_limit: monthlyLimit,
+      ...renderFields(UPDATES_FIELDS, key),
       external_id: key.externalId,
       license_expires_at: licenseExpiresAt,
       replaced_by: replacedBy,

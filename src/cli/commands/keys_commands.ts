@@ -1,5 +1,5 @@
 /** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
-import { monthOf, toDay, toTimestamp } from "../../base/calendar.ts";
+import { END, monthOf, toDay, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { openSession } from "../../database/mod.ts";
@@ -65,6 +65,11 @@ const issue = databaseCommand({
         as: "time",
       },
     ),
+    updatesUntil: option(
+      "the last day or time at which new versions of models are for the license; by default all are",
+      END,
+      { as: "time" },
+    ),
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
     seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
@@ -96,7 +101,7 @@ const importing = command({
   description: "import keys that customers already have: all lines of a file, or none",
   arguments: {
     file: required(
-      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, max_machines, seat_minutes, used, external_id; - is standard input",
+      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, updates_until, monthly_limit, max_machines, seat_minutes, used, external_id; - is standard input",
       PATH,
     ),
   },

@@ -55,6 +55,13 @@ export function createSchemas(brand: Brand) {
     version: v.literal(API_VERSION),
     database: v.picklist(["connected", "disconnected"]),
   };
+  const ends = {
+    expires_at: timestamp(),
+    updates_until: described(
+      v.optional(timestamp()),
+      "Absent if every version is for the license; versions of models that are registered later are not listed or loaded",
+    ),
+  };
   const machine = {
     machine_id: described(v.nullable(identifier("mch")), "Null if the license does not count machines"),
     expires_at: described(
@@ -86,9 +93,9 @@ export function createSchemas(brand: Brand) {
       organization: described(v.string(), "Empty if there is none"),
       ...license,
       quota: Quota,
-      expires_at: timestamp(),
+      ...ends,
     }),
-    Refresh: v.object({ valid: v.literal(true), ...license, quota: Quota, expires_at: timestamp() }),
+    Refresh: v.object({ valid: v.literal(true), ...license, quota: Quota, ...ends }),
     Quota,
     License: v.object({
       license: described(v.string(), "A compact JWS: three parts, joined by points"),

@@ -9,6 +9,7 @@ interface Row
     Pick<KeyRecord, "uuid" | "licenseUuid" | "accountUuid" | "state" | "tier" | "monthlyLimit"> {
   readonly hash: string;
   readonly expiresAt: Date;
+  readonly updatesUntil: Date | null;
   readonly used: number;
 }
 
@@ -27,6 +28,7 @@ export async function findKeysByHash(
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
              a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
              l.monthly_limit as "monthlyLimit", ${keyEnd(sql)} as "expiresAt",
+             l.updates_until as "updatesUntil",
              coalesce(u.used, 0) as used
         from keys k
         join licenses l on l.id = k.license_id
@@ -66,6 +68,7 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     answer: "",
     answeredUsage: undefined,
     answeredMonth: undefined,
+    updatesUntilMs: row.updatesUntil?.getTime() ?? Number.POSITIVE_INFINITY,
     monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
     hash0,
     quotaAt: 0,

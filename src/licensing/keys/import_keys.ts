@@ -5,7 +5,7 @@
  */
 import * as v from "valibot";
 import { auditCte, type By } from "../../audit/mod.ts";
-import { toTimestamp } from "../../base/calendar.ts";
+import { END, toTimestamp } from "../../base/calendar.ts";
 import { newUuid } from "../../base/ids.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { numberField, parsedField, wordField } from "../../base/rule.ts";
@@ -30,6 +30,7 @@ import {
   TEXT_RULES,
   TIERS,
   withPlaces,
+  withUpdates,
 } from "../mod.ts";
 import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
 import { hashApiKey, keyForm, keyPattern, modeOf, type NewApiKey, toHint } from "./api_key.ts";
@@ -50,6 +51,8 @@ const importLine = v.strictObject({
   tier: wordField(TIERS),
   /** By default one year after the import. */
   expires_at: v.nullish(parsedField(EXPIRY)),
+  /** By default every version of a model is for the license. */
+  updates_until: v.nullish(parsedField(END)),
   monthly_limit: v.nullish(numberField(MONTHLY_LIMIT)),
   max_machines: v.nullish(numberField(MAX_MACHINES)),
   seat_minutes: v.nullish(numberField(SEAT_MINUTES)),
@@ -182,6 +185,7 @@ async function insertChunk(
       hash: `\\x${key.hash}`,
       name: key.name ?? nameFor(key.email),
       expires_at: toTimestamp(key.expires_at ?? oneYearAfter(now)),
+      updates_until: key.updates_until && toTimestamp(key.updates_until),
     })),
   );
   await sql`
@@ -189,7 +193,7 @@ async function insertChunk(
       select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
         organization text, tier text, expires_at timestamptz, monthly_limit bigint, max_machines integer,
-        seat_minutes integer, used bigint, external_id text)
+        seat_minutes integer, updates_until timestamptz, used bigint, external_id text)
     ),
     ${importedLicenseCtes(sql, now)},
     key as (
@@ -202,7 +206,7 @@ async function insertChunk(
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
              jsonb_build_object('tier', line.tier, 'mode', line.mode,
                'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at)
-               ${withPlaces(sql, sql`line`)} as after
+               ${withPlaces(sql, sql`line`)} ${withUpdates(sql, sql`line`)} as after
         from line join license on license.id = line.license_id
     )
     ${auditCte(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;

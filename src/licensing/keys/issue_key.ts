@@ -19,6 +19,7 @@ import {
   refuseTakenExternalId,
   UNRESTRICTED,
   withPlaces,
+  withUpdates,
 } from "../mod.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
 import { type StoreAnswer, type StoredAnswer, storedAnswerCte } from "./store_answer.ts";
@@ -134,7 +135,7 @@ function issueStatement(
              license.expires_at,
              jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
                'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at)
-               ${withPlaces(sql, sql`license`)} as after
+               ${withPlaces(sql, sql`license`)} ${withUpdates(sql, sql`license`)} as after
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})

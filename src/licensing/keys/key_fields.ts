@@ -35,6 +35,7 @@ export const KEY_FIELDS = {
   ...PLACES_FIELDS,
   used: SHARED_FIELDS.used,
   expires_at: SHARED_FIELDS.expires_at,
+  updates_until: SHARED_FIELDS.updates_until,
   created_at: SHARED_FIELDS.created_at,
   last_used_at: field(
     v.nullable(timestamp()),

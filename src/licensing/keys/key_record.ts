@@ -24,6 +24,8 @@ interface KeyData extends KeyHash {
   readonly monthlyLimit: number | null;
   /** When the key stops working: the expiry of the license, or the key's own expiry if that is earlier. */
   readonly expiresAtMs: number;
+  /** Versions of models that were registered later are not for the license; infinite if all are. */
+  readonly updatesUntilMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
 }

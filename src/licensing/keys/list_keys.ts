@@ -12,6 +12,7 @@ import {
   type Reading,
   type Tier,
   UNRESTRICTED,
+  type Updates,
 } from "../mod.ts";
 import { directionOf, toPlace } from "./_key_order.ts";
 import { isListed } from "./_listed_keys.ts";
@@ -20,7 +21,7 @@ import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
 import { isOfLastHour } from "./too_many_requests.ts";
 
 /** The data of a key for lists, without its text. */
-export interface KeySummary extends Places, Obstructed {
+export interface KeySummary extends Places, Updates, Obstructed {
   readonly id: string;
   readonly hint: string;
   readonly userId: string;
@@ -112,7 +113,7 @@ async function select(
              ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state,
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
              l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
-             ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt",
+             ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt", l.updates_until as "updatesUntil",
              ${filter.by === undefined ? sql`null` : toPlace(sql, filter.by, valueOfKey(sql, filter.by))} as "sortedBy",
              k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
              (select n.created_at from keys n where n.id = k.replaced_by and k.state <> 'revoked'

@@ -28,6 +28,7 @@ const COLUMNS = [
   "refused_now",
   "runs_out_on",
   "used_percent",
+  "updates_until",
 ] as const;
 
 /** Renders pages of a list of keys as CSV. No line contains a key itself. */

@@ -110,6 +110,8 @@ export interface Noted {
   readonly monthlyLimit: number | null;
   readonly used: number;
   readonly licenseExpiresAt: Date;
+  /** Null: every version of a model is for the license. */
+  readonly updatesUntil: Date | null;
   readonly endsAt: Date;
   readonly days: number;
   /** Whether the actor may sign for this key. */
@@ -157,7 +159,7 @@ export function noteLicense(
     ),
     subject as (
       select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
-             coalesce(u.used, 0) as used, l.expires_at as license_expires_at,
+             coalesce(u.used, 0) as used, l.expires_at as license_expires_at, l.updates_until,
              ${keyEnd(sql)} as ends_at, ${days} as days, ${allowed} as is_allowed, l.max_machines
         from keys k
         join licenses l on l.id = k.license_id
@@ -181,7 +183,8 @@ export function noteLicense(
     ),
     ${ctes}
     select subject.key_id as uuid, license_id as "licenseUuid", account_id as "accountUuid", mode, state, tier,
-           monthly_limit as "monthlyLimit", subject.used, license_expires_at as "licenseExpiresAt", ends_at as "endsAt", days,
+           monthly_limit as "monthlyLimit", subject.used, license_expires_at as "licenseExpiresAt",
+           updates_until as "updatesUntil", ends_at as "endsAt", days,
            is_allowed as "isAllowed", max_machines as "maxMachines", machine_id as "machineUuid",
            is_refused as "isPlaceRefused",
            placed.used as "placesTaken", room_at as "roomAt",

@@ -244,6 +244,8 @@ function toClaims(
     },
     // Absent for a license that never ends.
     ...(row.licenseExpiresAt < NEVER_EXPIRES && { license_expires_at: toTimestamp(row.licenseExpiresAt) }),
+    // Absent for a license that has all updates.
+    ...(row.updatesUntil !== null && { updates_until: toTimestamp(row.updatesUntil) }),
     ...(nonce !== undefined && { nonce }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...(row.machineUuid !== null && { machine_id: toId("mch", row.machineUuid) }),

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { REASON_TEXT } from "../../../audit/mod.ts";
 import { described, schemasOf } from "../../../base/answer_fields.ts";
-import { MONTH } from "../../../base/calendar.ts";
+import { END, MONTH } from "../../../base/calendar.ts";
 import type { ConditionValue, ListConditions } from "../../../base/condition.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { inJsonSchema, numberField, parsedField, wordField } from "../../../base/rule.ts";
@@ -44,6 +44,11 @@ export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
 export const TIER_FIELD = wordField(TIERS);
 export const MODE_FIELD = wordField(MODES);
 export const EXPIRY_FIELD = parsedField(EXPIRY);
+
+/** The end of updates of a license. */
+export const UPDATES_FIELD = parsedField(END, {
+  description: "Versions of models that are registered later are not for the license; null: every version is",
+});
 
 /** The monthly limit of a license; null means the tier's own. */
 export const LIMIT_FIELD = described(
