@@ -67,6 +67,8 @@ describe("A license with updates until a day", () => {
 
   test("is noticed by every process, also if somebody sets it by hand", async () => {
     const key = await service.issue();
+    // Afterwards the issue is no change any more.
+    await service.service.directory.beat();
     expect(await listed(key)).toHaveLength(2);
     await service.database.query(
       (sql) => sql`
