@@ -1,5 +1,7 @@
 /** Every code that the OpenAPI document lists for a route is provoked here, and every answer must be as documented. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import { randomUUID } from "node:crypto";
 import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
@@ -110,7 +112,13 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
     NOT_FOUND: () => ({ path: "/audit?account=nobody@example.org" }),
     CURSOR_EXPIRED: () => ({ path: `/audit?after=${ELSEWHERE}` }),
   },
+  "POST /licenses/:id/move": { CONFLICT: twice },
   "PATCH /accounts/:id": {
+    ALREADY_EXISTS: async () => {
+      const email = `${randomUUID()}@example.org`;
+      await admin.issue({ email });
+      return { body: { email } };
+    },
     CONFLICT: async () => {
       const path = `/accounts/${(await issueRevoked(admin)).userId}`;
       await admin.call("POST", `${path}/erase`, { body: {} });

@@ -5,11 +5,13 @@ import { TOKEN_PAGE } from "../../src/admin/access/token.tsx";
 import { ACCOUNT_PAGE } from "../../src/admin/accounts/account.tsx";
 import { ERASURE_PAGE } from "../../src/admin/accounts/erasure.tsx";
 import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
+import { LICENSE_PAGE } from "../../src/admin/keys/license.tsx";
 import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
 import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
 
 const PAGES = [
   KEY_PAGE,
+  LICENSE_PAGE,
   ACCOUNT_PAGE,
   ERASURE_PAGE,
   MACHINE_PAGE,

@@ -128,6 +128,7 @@ describe("the changes of a restricted token", () => {
       "/accounts/:id/renew",
       ...ofKeys,
       "/licenses/:id",
+      "/licenses/:id/move",
     ]);
   });
 

@@ -196,6 +196,7 @@ test("these pages have actions", () => {
       "/keys",
       "/keys/:id",
       "/keys/many",
+      "/licenses/:id",
       "/accounts/:id",
       "/accounts/:id/erasure",
       "/machines/:id",

@@ -82,6 +82,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     path: `/licenses/${licenseOf(await admin.issue())}`,
     body: { tier: "commercial", monthly_limit: 5, max_machines: 30, reason: "upgrade" },
   }),
+  "POST /licenses/:id/move": async (admin) => ({
+    path: `/licenses/${licenseOf(await admin.issue())}/move`,
+    body: { to: `${randomUUID()}@example.org`, new_account: true, reason: "sold" },
+  }),
 
   "GET /accounts": () => ({ path: "/accounts?limit=2" }),
   "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),

@@ -1,6 +1,6 @@
 /** A sample visit for each route of the console. */
 import { hash, randomUUID } from "node:crypto";
-import { parseId } from "../../src/base/ids.ts";
+import { parseId, toId } from "../../src/base/ids.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
@@ -44,6 +44,23 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     onKey(await admin.issue(), "machines", { max_machines: "30", seat_minutes: "15" }),
   "POST /keys/:id/external-id": async (admin) =>
     onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
+  "POST /keys/:id/updates": async (admin) =>
+    onKey(await admin.issue(), "updates", { updates_until: "2031-01-31", shorten: "yes" }),
+  "POST /keys/:id/move": async (admin) =>
+    onKey(await admin.issue(), "move", { to: `${randomUUID()}@example.org`, new_account: "yes" }),
+  "POST /licenses/:id/renew": async (admin) =>
+    onLicense(await admin.issue(), "renew", { last_day: "2031-01-31", shorten: "yes" }),
+  "POST /licenses/:id/tier": async (admin) => onLicense(await admin.issue(), "tier", { tier: "commercial" }),
+  "POST /licenses/:id/limit": async (admin) =>
+    onLicense(await admin.issue(), "limit", { monthly_limit: "9" }),
+  "POST /licenses/:id/machines": async (admin) =>
+    onLicense(await admin.issue(), "machines", { max_machines: "30", seat_minutes: "15" }),
+  "POST /licenses/:id/updates": async (admin) =>
+    onLicense(await admin.issue(), "updates", { updates_until: "2031-01-31", shorten: "yes" }),
+  "POST /licenses/:id/external-id": async (admin) =>
+    onLicense(await admin.issue(), "external-id", { external_id: randomUUID() }),
+  "POST /licenses/:id/move": async (admin) =>
+    onLicense(await admin.issue(), "move", { to: `${randomUUID()}@example.org`, new_account: "yes" }),
   "POST /keys/:id/rotate": async (admin) => onKey(await admin.issue(), "rotate", { overlap_days: "7" }),
   "POST /keys/:id/replace": async (admin) => onKey(await issueRevoked(admin), "replace"),
   "POST /keys/:id/license": async (admin) => onKey(await admin.issue(), "license", { days: "30" }),
@@ -60,10 +77,16 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/many/tier": async (admin) => onKeys(admin, "/tier", { tier: "commercial" }),
   "POST /keys/many/limit": async (admin) => onKeys(admin, "/limit", { monthly_limit: "9" }),
   "POST /keys/many/machines": async (admin) => onKeys(admin, "/machines", { max_machines: "30" }),
+  "POST /keys/many/updates": async (admin) =>
+    onKeys(admin, "/updates", { updates_until: "2031-01-31", shorten: "yes" }),
   "POST /keys/many/revoke": async (admin) => onKeys(admin, "/revoke", { repeat: "2" }),
   "POST /accounts/:id/change": async (admin) => ({
     path: `/accounts/${(await admin.issue()).userId}/change`,
     form: { name: "Grace", organization: "Compilers", reason: "as agreed" },
+  }),
+  "POST /accounts/:id/email": async (admin) => ({
+    path: `/accounts/${(await admin.issue()).userId}/email`,
+    form: { email: `${randomUUID()}@example.org`, reason: "another domain" },
   }),
   "POST /accounts/:id/renew": async (admin) => {
     const expiresAt = new Date(admin.clock.nowMs() + 86_400_000);
@@ -154,6 +177,7 @@ const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
     return { path: `/access/tokens/${name}` };
   },
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
+  "GET /licenses/:id": async (admin) => ({ path: `/licenses/${licenseOf(await admin.issue())}` }),
   "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
   "GET /accounts/:id/erasure": async (admin) => ({
     path: `/accounts/${(await admin.issue()).userId}/erasure`,
@@ -187,6 +211,14 @@ async function beginSession({ database, clock }: TestAdmin): Promise<string> {
   return (
     await enter(database, last?.operator ?? newName(), { role: last?.role ?? "viewer", now: clock.now() })
   ).id;
+}
+
+function licenseOf({ licenseUuid }: IssuedKey): string {
+  return toId("lic", licenseUuid);
+}
+
+function onLicense(key: IssuedKey, action: string, form: SampleVisit["form"]): SampleVisit {
+  return { path: `/licenses/${licenseOf(key)}/${action}`, form: { ...form, reason: "as agreed" } };
 }
 
 function onKey(key: IssuedKey, action: string, form: SampleVisit["form"] = {}): SampleVisit {

@@ -20,13 +20,30 @@ test("these actions can be done to many things at once", () => {
     "/keys/:id/tier",
     "/keys/:id/limit",
     "/keys/:id/machines",
+    "/keys/:id/updates",
     "/keys/:id/suspend",
     "/keys/:id/revoke",
+    "/licenses/:id/renew",
+    "/licenses/:id/tier",
+    "/licenses/:id/limit",
+    "/licenses/:id/machines",
+    "/licenses/:id/updates",
     "/models/:name/remove",
     "/access/operators/:name/role",
   ]);
   const forms = CONSOLE_ROUTES.filter(({ method }) => method === "POST").map(({ path }) => path);
-  const many = ["", ".csv", "/suspend", "/resume", "/renew", "/tier", "/limit", "/machines", "/revoke"];
+  const many = [
+    "",
+    ".csv",
+    "/suspend",
+    "/resume",
+    "/renew",
+    "/tier",
+    "/limit",
+    "/machines",
+    "/updates",
+    "/revoke",
+  ];
   const others = [
     ...many.map((action) => `/keys/many${action}`),
     "/keys/issue",

@@ -11,7 +11,16 @@ import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Id, IssueButton, Notice } from "../frame/console/components/layout.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Day, Foreign, KeyLink, Lines, NONE, State, Used } from "../frame/console/components/values.tsx";
+import {
+  Day,
+  Foreign,
+  KeyLink,
+  LicenseLink,
+  Lines,
+  NONE,
+  State,
+  Used,
+} from "../frame/console/components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../frame/console/cut_text.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
@@ -168,7 +177,7 @@ function Licenses({ account, keys, now, may }: LicensesProps & Pick<Visit, "may"
             label: "License",
             cell: ({ licenseId, externalId }) => (
               <Lines
-                text={<code class="id">{licenseId}</code>}
+                text={<LicenseLink id={licenseId} />}
                 more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
               />
             ),

@@ -13,7 +13,16 @@ import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Day, Foreign, KeyLink, Size, State } from "../frame/console/components/values.tsx";
+import {
+  AccountLink,
+  Ago,
+  Day,
+  Foreign,
+  KeyLink,
+  LicenseLink,
+  Size,
+  State,
+} from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
@@ -106,7 +115,7 @@ function KeyFacts({ of: key, texts, now }: KeyFactsProps) {
             ))}
           </>,
         ],
-        ["License id", <Id id={key.licenseId} />],
+        ["License", <LicenseLink id={key.licenseId} />],
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
         ["Mode", key.mode],
         ["Machines", describePlaces(key)],

@@ -28,6 +28,7 @@ import {
   LIMIT_FIELD,
   PLACES_BODY,
   REASON,
+  REASON_IS_NO_CHANGE,
   SHORTEN_FIELD,
   TIER_FIELD,
   UPDATES_FIELD,
@@ -76,6 +77,7 @@ export const LICENSE_ROUTES = [
       ),
       inJsonSchema({
         dependentSchemas: {
+          ...REASON_IS_NO_CHANGE,
           shorten: { anyOf: [{ required: ["expires_at"] }, { required: ["updates_until"] }] },
         },
       }),

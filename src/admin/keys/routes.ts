@@ -9,6 +9,7 @@ import { KEY_CHANGE_ROUTES } from "./key_changes_routes.ts";
 import { listKeysRoute } from "./key_list_routes.ts";
 import { KEYS } from "./keys.tsx";
 import { KEY_ROUTES } from "./keys_routes.ts";
+import { LICENSE_PAGE } from "./license.tsx";
 import { exportLicenseRoute, LICENSE_ROUTES, moveLicenseRoute } from "./licenses_routes.ts";
 import { MANY_ROUTES } from "./many_keys.tsx";
 
@@ -20,6 +21,7 @@ export const keys: Thing = {
     form("/keys/issue", "keys:issue", issueKeyOfForm),
     ...MANY_ROUTES,
     ...detailRoutes(KEY_PAGE),
+    ...detailRoutes(LICENSE_PAGE),
   ],
   api: [
     listKeysRoute,

@@ -13,7 +13,7 @@ import { optionsOf, Select } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Pages, type Readable, readPage, renderPlace } from "../frame/console/components/list.tsx";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
-import { AsOf, Customer, Used } from "../frame/console/components/values.tsx";
+import { AsOf, Customer, LicenseLink, Used } from "../frame/console/components/values.tsx";
 import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";
@@ -199,7 +199,7 @@ const CUSTOMERS: readonly Column<MonthOfUse>[] = [
       <Customer userId={userId} email={email} more={[organization, externalId ?? ""]} />
     ),
   },
-  { label: "License", cell: ({ licenseId }) => <code class="id">{licenseId}</code> },
+  { label: "License", cell: ({ licenseId }) => <LicenseLink id={licenseId} /> },
   { label: "Tier", cell: ({ tier }) => tier },
   { label: "Mode", cell: ({ mode }) => mode },
   numeric("Used", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),

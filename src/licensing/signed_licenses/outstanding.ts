@@ -23,8 +23,14 @@ export async function listOutstanding(
   {
     now,
     keyUuid,
+    licenseUuid,
     limit,
-  }: { readonly now: Date; readonly keyUuid?: string | undefined; readonly limit: number },
+  }: {
+    readonly now: Date;
+    readonly keyUuid?: string | undefined;
+    readonly licenseUuid?: string | undefined;
+    readonly limit: number;
+  },
 ): Promise<OutstandingLicense[]> {
   const rows = await database.query<Omit<OutstandingLicense, "keyId"> & { readonly keyUuid: string }>(
     (sql) => sql`
@@ -37,7 +43,8 @@ export async function listOutstanding(
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
        where s.expires_at > ${now}::timestamptz
-         and (${keyUuid ?? null}::uuid is null or s.key_id = ${keyUuid ?? null}::uuid)
+         and ${keyUuid === undefined ? sql`true` : sql`s.key_id = ${keyUuid}::uuid`}
+         and ${licenseUuid === undefined ? sql`true` : sql`k.license_id = ${licenseUuid}::uuid`}
        order by s.expires_at desc, s.jti
        limit ${limit}::bigint`,
   );

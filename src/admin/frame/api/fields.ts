@@ -30,6 +30,9 @@ export const SHORTEN_FIELD = described(
   "Allows an expiry that is earlier than the present one, which is refused otherwise",
 );
 
+/** A reason alone is no change, as JSON Schema says it. */
+export const REASON_IS_NO_CHANGE = { reason: { minProperties: 2 } } as const;
+
 /** Returns the schema of a change: at least one of the entries, and an optional reason. */
 export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
   const names = Object.keys(entries);
@@ -37,7 +40,7 @@ export function changeOf<Entries extends v.ObjectEntries>(entries: Entries) {
     v.strictObject({ ...entries, ...REASON }),
     v.check((values) => names.some((name) => name in values), `give at least one of ${names.join(", ")}`),
     // Not `anyOf` with `required`: from these, generators of clients would make fields without a type.
-    inJsonSchema({ minProperties: 1, dependentSchemas: { reason: { minProperties: 2 } } }),
+    inJsonSchema({ minProperties: 1, dependentSchemas: REASON_IS_NO_CHANGE }),
   );
 }
 

@@ -46,9 +46,14 @@ export async function describeLastChange<Thing>(
 }
 
 /** Tells whether a row is about the thing that the path of a page names, by its id or by its name. */
-function isAbout({ keyId, userId, before, after }: AuditRow, { id, name = "" }: Visit["params"]): boolean {
+function isAbout(
+  { keyId, licenseId, userId, before, after }: AuditRow,
+  { id, name = "" }: Visit["params"],
+): boolean {
   const values = { ...Object(before), ...Object(after) };
-  return [keyId, userId, values.machine, values.operator, values.token, values.name].includes(id ?? name);
+  return [keyId, licenseId, userId, values.machine, values.operator, values.token, values.name].includes(
+    id ?? name,
+  );
 }
 
 /** The changed values: `tier: free → commercial.` A row without values before is about something new. */

@@ -32,6 +32,15 @@ export function KeyLink({ id, text = id }: { readonly id: string; readonly text?
   );
 }
 
+/** A link to a license. */
+export function LicenseLink({ id }: { readonly id: string }) {
+  return (
+    <a href={`/console/licenses/${id}`}>
+      <code class="id">{id}</code>
+    </a>
+  );
+}
+
 /** A link to an account. */
 export function AccountLink({ id, email }: { readonly id: string; readonly email: string }) {
   return (

@@ -1,0 +1,89 @@
+/** The page of a license: what the customer has, what uses it, and what can be changed there. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { toId } from "../../src/base/ids.ts";
+import { revokeKey, rotateKey } from "../../src/licensing/keys/mod.ts";
+import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
+import { placeMachine } from "../support/machines.ts";
+import { useAdmin } from "../support/use.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, mainOf, textsOf } from "./texts_of.ts";
+
+const admin = useAdmin();
+const client = createConsoleClient(admin);
+let cookie: string;
+beforeAll(async () => {
+  cookie = (await client.logIn("editor", "emil")).cookie;
+});
+
+const open = async (path: string) => await client.send(path, { cookie });
+const by = () => ({ actor: ACTOR, now: admin.clock.now() });
+
+describe("The page of a license", () => {
+  test("shows what was bought, every key, machine and signed file, and is where its keys and account lead", async () => {
+    const key = await admin.issue({
+      email: "lab@license.example",
+      tier: "commercial",
+      maxMachines: 5,
+      externalId: "ORDER-77",
+      updatesUntil: new Date("2027-06-30T23:59:59Z"),
+    });
+    const changes = createLicenseChanges(admin.database);
+    const rotation = { uuid: uuidOf(key), mode: "live", overlapMs: 86_400_000 } as const;
+    const successor = orThrow(await rotateKey(changes, rotation, { ...by(), brand: BRAND }));
+    await placeMachine(admin.database, { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) }, "lab");
+    const body = { days: 9, fingerprint: "workstation-9" };
+    expect((await admin.call("POST", `/keys/${successor.id}/license`, { body })).status).toBe(201);
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    const { text } = await open(path);
+    for (const part of [
+      ...["License of lab@license.example", "ORDER-77", "commercial", "custom_models"],
+      ...[
+        "500,000 a month",
+        "5 node-locked machines",
+        "2027-06-30",
+        "laptop lab",
+        "a file that was exported",
+      ],
+    ])
+      expect(mainOf(text)).toContain(part);
+    expect(attributesOf(text, "main a", "href")).toEqual(
+      expect.arrayContaining([key.id, successor.id].map((id) => `/console/keys/${id}`)),
+    );
+    for (const from of [`/keys/${key.id}`, `/accounts/${key.userId}`])
+      expect(attributesOf((await open(from)).text, "main a", "href")).toContain(`/console${path}`);
+  });
+
+  test("offers the changes of a license, and makes them for all its keys", async () => {
+    const key = await admin.issue({ email: "change@license.example" });
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    expect(textsOf((await open(path)).text, ".action > summary")).toEqual([
+      ...["Renew…", "Change tier…", "Change limit…", "Change machines…", "Change updates…"],
+      ...["Change external id…", "Move to another account…"],
+    ]);
+    const { text } = await client.submit(`${path}/tier`, { cookie, form: { tier: "commercial" } });
+    expect(mainOf(text)).toContain("500,000 a month, of which 0 are used.");
+    expect(textsOf(text, "h1")).toEqual(["License of change@license.example"]);
+    const end = { updates_until: "2027-06-30" };
+    const refused = await client.submit(`${path}/updates`, { cookie, form: end });
+    expect(textsOf(refused.text, ".error")).toEqual([
+      expect.stringContaining("the end of updates would become earlier, from never to 2027-06-30T23:59:59Z"),
+    ]);
+    const meant = { ...end, shorten: "yes" };
+    expect(mainOf((await client.submit(`${path}/updates`, { cookie, form: meant })).text)).toContain(
+      "updates until: none → 2027-06-30 23:59. It applies to all keys of the license.",
+    );
+  });
+
+  test("offers only the external id if all keys are revoked, and answers an id that no license has", async () => {
+    const key = await admin.issue({ email: "revoked@license.example" });
+    orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by()));
+    const { text } = await open(`/licenses/${toId("lic", key.licenseUuid)}`);
+    expect(mainOf(text)).toContain("License of revoked@license.example");
+    expect(textsOf(text, ".action > summary")).toEqual([]);
+    const unknown = await open(`/licenses/lic_${"0".repeat(32)}`);
+    expect(unknown.status).toBe(404);
+    expect(mainOf(unknown.text)).toContain("there is no license");
+  });
+});
