@@ -55,6 +55,7 @@ const FIXED = PAGES.map(({ path }) => path).filter((path) => !path.includes(":")
 const longest: Record<string, string> = {};
 const LONGEST = [
   "GET /keys/:id",
+  "GET /licenses/:id",
   "GET /accounts/:id",
   "GET /accounts/:id/erasure",
   "GET /machines/:id",
@@ -183,6 +184,7 @@ async function addLongest(): Promise<void> {
   );
   Object.assign(longest, {
     "GET /keys/:id": `/keys/${key.id}`,
+    "GET /licenses/:id": `/licenses/${toId("lic", key.licenseUuid)}`,
     "GET /accounts/:id": `/accounts/${key.userId}`,
     "GET /accounts/:id/erasure": `/accounts/${key.userId}/erasure`,
     "GET /machines/:id": `/machines/${toId("mch", machine)}`,
