@@ -4,9 +4,10 @@
  * which is written after all other files were synced. The sync takes 0.2 s and runs in the background of the first
  * start.
  */
-import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import type { Log } from "../../base/log.ts";
 import type { PostgresArchive } from "../../base/platform/mod.ts";
 import { syncPath } from "../../base/sync_path.ts";
 import { makeUnfinished } from "./_layout.ts";
@@ -23,16 +24,18 @@ export interface Binaries {
 
 /**
  * Unpacks the archive below `parent`, unless an earlier start did. If servers of other data folders may run from there,
- * the folder is `shared`: an existing one is never replaced, settled or not.
+ * the folder is `shared`: an existing one is never replaced, settled or not. Any other one is replaced if users besides its
+ * owner could change the programs, as after `fsGroup` of Kubernetes.
  */
 export async function unpackBinaries(
   archive: PostgresArchive,
-  { parent, shared }: { readonly parent: string; readonly shared: boolean },
+  { parent, shared, log }: { readonly parent: string; readonly shared: boolean; readonly log: Log },
 ): Promise<Binaries> {
   const folder = join(parent, `postgres-${archive.label}`);
   const binaries = { folder, bin: join(folder, "bin"), major: archive.label.split(".")[0] ?? "" };
   const isThere = () => existsSync(shared ? folder : join(folder, MARKER));
-  if (isThere()) return binaries;
+  const wasOpen = !shared && isThere() && isOpenToOthers(folder);
+  if (isThere() && !wasOpen) return binaries;
 
   let unfinished: string | undefined;
   try {
@@ -46,7 +49,19 @@ export async function unpackBinaries(
     if (shared && isThere()) return binaries;
     throw new Error(`Cannot unpack PostgreSQL into ${folder}: ${explainError(error)}`, { cause: error });
   }
+  if (wasOpen)
+    log.warn("The programs of PostgreSQL were unpacked anew: other users could change them", { folder });
   return binaries;
+}
+
+/** Tells whether users besides the owner may write to an unpacked folder, or to anything in it. */
+function isOpenToOthers(folder: string): boolean {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.map((entry) => join(entry.parentPath, entry.name));
+  return [folder, ...paths].some((path) => {
+    const found = lstatSync(path);
+    return !found.isSymbolicLink() && (found.mode & 0o022) !== 0;
+  });
 }
 
 /** Returns the version of the PostgreSQL in an archive, such as `18.4`. */
@@ -59,7 +74,9 @@ export async function settleBinaries(folder: string): Promise<void> {
   if (existsSync(join(folder, MARKER))) return;
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   for (const entry of entries) await syncPath(join(entry.parentPath, entry.name));
+  // Whatever the umask is: a file that others may write would make the next start unpack again.
   writeFileSync(join(folder, MARKER), "");
+  chmodSync(join(folder, MARKER), 0o644);
   await syncPath(join(folder, MARKER));
   await syncPath(folder);
 }

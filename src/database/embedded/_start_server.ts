@@ -115,7 +115,7 @@ export async function startServer(
 async function findBinaries(
   dataDir: string,
   clusterUser: ClusterUser | undefined,
-  { platform, postgresBin, binariesParent }: EmbeddedOptions,
+  { platform, postgresBin, binariesParent, log }: EmbeddedOptions,
 ): Promise<Binaries | Refusal> {
   const archive = await platform.postgresArchive();
   if (archive === undefined) return NO_POSTGRES;
@@ -125,6 +125,7 @@ async function findBinaries(
   return await unpackBinaries(archive, {
     parent: binariesParent ?? dataDir,
     shared: binariesParent !== undefined,
+    log,
   });
 }
 
