@@ -209,6 +209,12 @@ export function parseNewModel(
   if (isKnown !== ((model.downloadUrl === null) === (model.hostedBytes !== undefined))) {
     return refuse("INVALID_REQUEST", "Cannot add model: it must have either a file or an address");
   }
+  if (model.downloadUrl !== null && model.sizeMb === 0) {
+    const error = "must be above 0, because no model file is empty";
+    return refuse("INVALID_REQUEST", `Cannot add model: ${NAMES.sizeMb?.[names]} ${error}`, {
+      fields: [{ field: "size_mb", error: `size_mb ${error}` }],
+    });
+  }
   const isCustom = hasOwner || model.ownerUuid !== undefined;
   if (isCustom && !includesTier(model.requiresLicense, "commercial")) {
     const error = "a custom model requires commercial or enterprise";

@@ -44,7 +44,7 @@ const NEW_MODEL = v.strictObject({
     parsedField(MODEL_RULES.downloadUrl, {
       format: "uri",
       description:
-        "The address where clients download the file, without a user and a password; it needs `size_mb` and `checksum`. " +
+        "The address where clients download the file, without a user and a password; it needs `size_mb`, above 0, and `checksum`. " +
         "Without it the version is listed when its file is uploaded.",
     }),
   ),
