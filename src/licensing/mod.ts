@@ -14,7 +14,6 @@ export {
   hasAccount,
   type ListPart,
   listAccounts,
-  parseEmail,
 } from "./accounts.ts";
 export { type Brand, createBrand } from "./brand.ts";
 export { changeLicense, type LicenseName } from "./change_license.ts";
@@ -58,6 +57,7 @@ export {
 export { type KeyMode, MODES } from "./modes.ts";
 export { MOST_MODELS, type Move, moveLicense, renderMove } from "./move_license.ts";
 export { selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
+export { parseEmail } from "./parse_email.ts";
 export { findKeyEnds, HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
 export { percentUsed } from "./percent_used.ts";
 export {

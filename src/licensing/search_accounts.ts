@@ -4,6 +4,7 @@ import type { Rule } from "../base/rule.ts";
 import { KEY_LIKE_DIGITS, redactKeys } from "../base/secrets/mod.ts";
 import { type Database, lineOf, type Sql } from "../database/mod.ts";
 import { erasedEmail } from "./_erased_email.ts";
+import { parseEmail } from "./parse_email.ts";
 import { findKeyPart } from "./parse_key_parts.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
@@ -83,7 +84,8 @@ export function toSearched(given: string): string {
 }
 
 async function findByWords(database: Database, text: string): Promise<string[]> {
-  const query = wordsOf(text)
+  // A whole e-mail in the form in which accounts store it: a domain with letters beyond ASCII has other ones there.
+  const query = wordsOf(parseEmail(text) ?? text)
     .map((word) => `'${word}':*`)
     .join(" & ");
   const rows = await database.query<{ uuid: string }>(

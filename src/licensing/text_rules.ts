@@ -8,7 +8,7 @@ import { idForm, parseId } from "../base/ids.ts";
 import type { Rule } from "../base/rule.ts";
 import { redactKeys } from "../base/secrets/mod.ts";
 import { isStorableText, lineOf } from "../database/mod.ts";
-import { parseEmail } from "./accounts.ts";
+import { parseEmail } from "./parse_email.ts";
 
 export const TEXT_RULES = {
   email: withoutKeys({

@@ -119,6 +119,19 @@ describe("accounts", () => {
     }
   });
 
+  test("searchAccounts() finds an e-mail whose domain has letters beyond ASCII, as people write it", async () => {
+    const { userId } = await issue(server.database, { email: "user@xn--bcher-kva.example" });
+    for (const text of [
+      "user@b\u00fccher.example",
+      "User@B\u00dcCHER.example",
+      "user@xn--bcher-kva.example",
+    ]) {
+      const { accountUuids } = await searchAccounts(server.database, text);
+      expect([text, accountUuids.map((uuid) => toId("usr", uuid))]).toEqual([text, [userId]]);
+    }
+    expect((await searchAccounts(server.database, "other@b\u00fccher.example")).accountUuids).toEqual([]);
+  });
+
   test("searchAccounts() returns at most a thousand accounts, and says when there are more", async () => {
     const fill = (count: number) =>
       server.database.query(
