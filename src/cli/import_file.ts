@@ -81,7 +81,8 @@ function readHeader(line: string): string[] | Refusal {
   const isColumn = (name: string) => IMPORT_FIELDS.includes(name);
   const other = [";", "\t", "|"].find((each) => line.split(each).some((name) => isColumn(unquote(name))));
   const names = parseCsvLine(line.trim());
-  if (names === undefined || !names.some(isColumn)) {
+  // Names in capitals or with blanks are no columns, but they tell that the line names columns.
+  if (names === undefined || !names.some((name) => isColumn(name.trim().toLowerCase()))) {
     if (other === undefined) return NO_HEADER;
     return wrongLine(
       `it is separated by ${other === "\t" ? "tabs" : other} and not by commas: save the file with commas`,
