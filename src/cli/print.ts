@@ -122,7 +122,14 @@ function renderLines(columns: readonly Column[], most: number): string {
   let table = "";
   for (let row = 0; row < rows; row++) {
     const texts = lines.map((line) => line.map(({ cells }) => cells[row]).join(GAP));
-    if (lines.length > 1 && lines.at(-1)?.length === 1) joinLast(texts, most);
+    const [before = [], last = []] = lines.slice(-2);
+    if (lines.length > 1 && last.length === 1) {
+      const joined = fitLine([...before, ...last], {
+        row,
+        most: lines.length > 2 ? most - GAP.length : most,
+      });
+      if (joined !== undefined) texts.splice(-2, 2, joined);
+    }
     const parts = texts.flatMap((text, index) => {
       // Only the first line has no indent.
       const isWhole = index === 0 && text.trimEnd().length <= most;
@@ -133,12 +140,25 @@ function renderLines(columns: readonly Column[], most: number): string {
   return table;
 }
 
-/** Joins the last two texts if they fit on one line: the last column needs a line of its own only for longer cells. */
-function joinLast(texts: string[], most: number): void {
-  const [before = "", last = ""] = texts.slice(-2);
-  const joined = `${before}${GAP}${last.trim()}`;
-  const indent = texts.length > 2 ? GAP.length : 0;
-  if (indent + joined.length <= most) texts.splice(-2, 2, joined);
+/**
+ * Returns the cells of a row on one line; undefined if they are longer than `most` characters. A cell begins where its column
+ * begins, or to the left of it if the cells behind it need the room: one long cell elsewhere in a column must not break
+ * every row.
+ */
+function fitLine(
+  columns: readonly Column[],
+  { row, most }: { readonly row: number; readonly most: number },
+): string | undefined {
+  const cells = columns.map((column) => (column.cells[row] ?? "").trimEnd());
+  let rest = cells.join(GAP).length;
+  if (rest > most) return undefined;
+  let [line, start] = ["", 0];
+  for (const [index, cell] of cells.entries()) {
+    line = line.padEnd(Math.min(start, most - rest)) + cell;
+    rest -= cell.length + GAP.length;
+    start += (columns[index]?.width ?? 0) + GAP.length;
+  }
+  return line;
 }
 
 const GAP = "  ";

@@ -187,20 +187,29 @@ describe("claviger keys list, show and find", () => {
 });
 
 describe("claviger keys list", () => {
-  const columns = async (...more: string[]) => {
-    const { out } = await line.here(["keys", "list", "--limit", "1", ...more], { columns: 80 });
-    return out.split("\n");
-  };
+  const issue = async (email: string) =>
+    (await line.json(["keys", "issue", "--email", email, "--tier", "research", "--organization", "Lines"]))
+      .id;
+  const LINES = ["keys", "list", "--search", "Lines"];
 
-  test("shows a row on one line of 80 columns, and with --wide all columns", async () => {
-    const { id } = await line.json(["keys", "issue", "--email", "lines@example.org", "--tier", "research"]);
-    const of = ["--account", "lines@example.org"];
-    expect(await columns(...of)).toEqual([
-      expect.stringMatching(/^ID +EMAIL +EXPIRES +STATE$/),
-      expect.stringMatching(new RegExp(`^${id}  lines@example.org  \\d{4}-\\d\\d-\\d\\d  active$`)),
+  test("shows each row on one line of 80 columns, more on a wider terminal, and with --wide all columns", async () => {
+    const [short, long] = [await issue("lines@example.org"), await issue("a.long.name.of@lines.example.org")];
+    const at = async (columns: number) => (await line.here(LINES, { columns })).out.split("\n");
+    expect(await at(80)).toEqual([
+      expect.stringMatching(/^ID +EMAIL +STATE$/),
+      expect.stringMatching(new RegExp(`^${short}  lines@example.org +active$`)),
+      `${long}  a.long.name.of@lines.example.org  active`,
       "",
     ]);
-    const wide = (await line.here(["keys", "list", "--wide", ...of])).out;
+    expect(await at(100)).toEqual([
+      expect.stringMatching(/^ID +EMAIL +EXPIRES +STATE$/),
+      expect.stringMatching(new RegExp(`^${short}  lines@example.org +\\d{4}-\\d\\d-\\d\\d  active$`)),
+      expect.stringMatching(
+        new RegExp(`^${long}  a.long.name.of@lines.example.org  \\d{4}-\\d\\d-\\d\\d  active$`),
+      ),
+      "",
+    ]);
+    const wide = (await line.here([...LINES, "--wide"])).out;
     expect(wide).toMatch(/^ID +KEY +EMAIL +TIER +MODE +USED +LIMIT +EXPIRES AT +LAST USED +STATE\n/);
     expect(wide).toContain("  research  live     0  50,000  ");
   });

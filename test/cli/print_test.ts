@@ -49,6 +49,23 @@ test("printTable() continues rows on further lines on a narrow terminal, except 
   );
 });
 
+test("printTable() keeps a row on one line if its own cells fit, although another row has a longer one", () => {
+  const { invocation, seen } = createTestInvocation("/", { columns: 36 });
+  printTable(invocation, [
+    { id: "key_1", email: "ada@example.org", state: "active" },
+    { id: "key_2", email: "b@example.org", state: "suspended" },
+    { id: "key_3", email: "someone.else@example.org", state: "active" },
+  ]);
+  expect(seen.out.split("\n")).toEqual([
+    "ID     EMAIL                   STATE",
+    "key_1  ada@example.org        active",
+    "key_2  b@example.org       suspended",
+    "key_3  someone.else@example.org",
+    "  active",
+    "",
+  ]);
+});
+
 test("printTable() aligns numbers at the right, also those that people write", () => {
   const { invocation, seen } = createTestInvocation("/", {});
   printTable(invocation, [

@@ -155,18 +155,21 @@ const list = databaseCommand({
     await printList(call, values, {
       read: (part) => listKeys(database, { now, filter: { ...filter, ...part } }),
       positionOf: (key) => positionOf(key, parseId("key", key.id) ?? ""),
-      toCells: values.wide ? toWideRow : toRow,
+      toCells: values.wide ? toWideRow : (key) => toRow(key, invocation.columns),
       toJson: renderKey,
     });
   },
 });
 
-/** A row for a terminal of 80 columns. The state is last, because it can be long. */
-function toRow(key: KeySummary) {
+/** So many columns have room for id, e-mail, expiry and state. */
+const COLUMNS_WITH_EXPIRY = 100;
+
+/** A row for a terminal of 80 columns, or of more. The state is last, because it can be long. */
+function toRow(key: KeySummary, columns = Number.POSITIVE_INFINITY) {
   return {
     id: key.id,
     email: key.email,
-    expires: toDay(key.expiresAt),
+    ...(columns >= COLUMNS_WITH_EXPIRY && { expires: toDay(key.expiresAt) }),
     state: renderObstacles(key) || key.state,
   };
 }
