@@ -91,6 +91,11 @@ export function numberField({ expects, keywords, allows }: NumberRule) {
   return v.pipe(v.number(must), v.check(allows, must), inJsonSchema(keywords));
 }
 
+/** Returns the schema of true or false in JSON. */
+export function booleanField() {
+  return v.boolean("must be true or false");
+}
+
 /** Returns the schema of one of a few words. */
 export function wordField<const Word extends string>(words: readonly Word[]) {
   return v.picklist(words, `must be ${oneOf(words).expects}`);

@@ -11,9 +11,15 @@ import { BRAND } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { makeSample } from "./sample_requests.ts";
 
+interface BodySchema {
+  readonly properties: Readonly<Record<string, object>>;
+  readonly required?: readonly string[];
+}
 interface Described {
   readonly parameters?: readonly { readonly name: string; readonly schema: object }[];
-  readonly requestBody?: { readonly content: Record<string, { readonly schema: object }> };
+  readonly requestBody?: {
+    readonly content: Record<string, { readonly schema: { readonly $ref: string } } | undefined>;
+  };
 }
 type Method = "GET" | "POST" | "PATCH";
 
@@ -23,12 +29,17 @@ beforeAll(async () => {
   token = await admin.token();
 });
 
+/** Returns an operation of the document, and the parts to which its schemas refer. */
+function describedIn(method: string, path: string, brand = BRAND) {
+  const document = JSON.parse(renderDocument({ brand, adminUrl: undefined, routes: ROUTES }));
+  const operation: Described = document.paths[path.replace(/:(\w+)/g, "{$1}")][method.toLowerCase()];
+  return { operation, components: document.components };
+}
+
 /** Returns the check of a body, or of a parameter, by the document. */
 function documented(method: Method, path: string, { parameter = "", brand = BRAND } = {}) {
-  const document = JSON.parse(renderDocument({ brand, adminUrl: undefined, routes: ROUTES }));
-  const operation: Described = document.paths[path.replace(":id", "{id}")][method.toLowerCase()];
+  const { operation, components } = describedIn(method, path, brand);
   const schema = operation.parameters?.find(({ name }) => name === parameter)?.schema;
-  const { components } = document;
   // The formats of other fields are not the subject here.
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   return ajv.compile({
@@ -157,6 +168,41 @@ describe("a field of a body", () => {
     const { status } = await admin.call("PATCH", sample.path, { token, body });
     expect({ status, fits: documented("PATCH", "/licenses/:id")(body) }).toEqual({ status: 400, fits: true });
   });
+});
+
+/** How the sentence about a wrong field begins, after the name of the field. */
+const SENTENCE = /^(must be |is required$|is not known$)/;
+
+describe("a body", () => {
+  for (const route of ROUTES) {
+    const { operation, components } = describedIn(route.method, route.path);
+    const described = operation.requestBody?.content["application/json"]?.schema;
+    if (described === undefined) continue;
+    const schema: BodySchema = components.schemas[described.$ref.replace("#/components/schemas/", "")];
+    test(`${route.method} ${route.path} says what is wrong with each field in a sentence of its own`, async () => {
+      const sample = await makeSample(admin, route);
+      const { reason: _, ...rest } = { reason: "", ...sample.body };
+      const without = (name: string) =>
+        Object.fromEntries(Object.entries(rest).filter(([each]) => each !== name));
+      const wrong = [
+        ...Object.keys(schema.properties).map((name) => ({ name, body: { ...rest, [name]: [] } })),
+        ...(schema.required ?? []).map((name) => ({ name, body: without(name) })),
+        { name: "colour", body: { ...rest, colour: "red" } },
+      ];
+      for (const { name, body } of wrong) {
+        const { status, body: answer } = await admin.call(route.method, sample.path, {
+          ...sample,
+          token,
+          body,
+        });
+        const found = answer.details?.find(({ field }: { field: string }) => field === name)?.error ?? "";
+        expect({ body, status, found }).toEqual({
+          ...{ body, status: 400 },
+          found: expect.stringMatching(new RegExp(`^${name} ${SENTENCE.source.slice(1)}`)),
+        });
+      }
+    });
+  }
 });
 
 describe("a parameter", () => {

@@ -4,7 +4,7 @@ import { count, described, identifier, schemasOf, timestamp } from "../../base/a
 import { monthOf } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { isRefusal, refuse } from "../../base/refusal.ts";
-import { parsedField } from "../../base/rule.ts";
+import { booleanField, parsedField } from "../../base/rule.ts";
 import { ERASURE_REQUEST_MS, eraseWithKeys } from "../../licensing/keys/mod.ts";
 import {
   ACCOUNT_FIELDS,
@@ -149,7 +149,7 @@ export const ACCOUNT_ROUTES = [
       "With `revoke_keys` it first revokes every key of the account, which needs the scope keys:revoke, too. An account with " +
       "very many keys takes several requests: repeat the request until `erased` is true. Without it, an account with a " +
       "key that is not revoked is refused.",
-    body: v.strictObject({ ...REASON, revoke_keys: v.optional(v.boolean(), false) }),
+    body: v.strictObject({ ...REASON, revoke_keys: v.optional(booleanField(), false) }),
     success: {
       schema: v.object({
         id: identifier("usr"),

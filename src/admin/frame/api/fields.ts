@@ -5,7 +5,7 @@ import { described, schemasOf } from "../../../base/answer_fields.ts";
 import { END, MONTH } from "../../../base/calendar.ts";
 import type { ConditionValue, ListConditions } from "../../../base/condition.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
-import { inJsonSchema, numberField, parsedField, wordField } from "../../../base/rule.ts";
+import { booleanField, inJsonSchema, numberField, parsedField, wordField } from "../../../base/rule.ts";
 import type { Database } from "../../../database/mod.ts";
 import {
   EXPIRY,
@@ -26,7 +26,7 @@ export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
 
 /** Allows an expiry that is earlier than the present one. */
 export const SHORTEN_FIELD = described(
-  v.boolean("must be true or false"),
+  booleanField(),
   "Allows an expiry that is earlier than the present one, which is refused otherwise",
 );
 
