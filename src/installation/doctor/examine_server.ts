@@ -183,6 +183,8 @@ async function examineSchema({ address, clock }: ServerContext): Promise<CheckRe
   const refusal = checkSchema(status);
   const newest = status.applied.at(-1);
   const isNewer = newest !== undefined && newest.number > migrations.length;
+  if (refusal !== undefined && status.isRunning && status.refusal === undefined)
+    return fail(refusal.sentence, "see `claviger migrate --status` for how far it is");
   if (refusal !== undefined) {
     const remedy = isNewer ? "install the newer Claviger that migrated it" : "do what this message says";
     return fail(refusal.sentence, status.refusal === undefined ? "`claviger migrate`" : remedy);

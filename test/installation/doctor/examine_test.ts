@@ -129,6 +129,19 @@ describe("doctor's schema", () => {
     const finding = await examined("schema", { other });
     expect(finding).toMatchObject({ state: "fail", remedy });
   });
+
+  test("does not advise to migrate while a process does so", async () => {
+    await using other = await createTestDatabase();
+    await other.database.query((sql) => sql`delete from schema_migrations where number > 1`);
+    await inTransaction(other.address, async (sql) => {
+      await sql`select pg_advisory_xact_lock(4127551889)`;
+      expect(await examined("schema", { other })).toMatchObject({
+        state: "fail",
+        message: "The database is being migrated: try again when that is done",
+        remedy: "see `claviger migrate --status` for how far it is",
+      });
+    });
+  });
 });
 
 describe("doctor's backup", () => {
