@@ -241,6 +241,8 @@ describe("a client of the page `sdk`", () => {
       const client = createClient(language, server.url);
       const script = `set -eu
         . ${join(MODULES, "claviger_client.sh")}
+        if may_work; then echo "works before open_state"; fi
+        if (unset LICENSE_KEY; open_state) 2> /dev/null; then echo "opened without a key"; fi
         open_state
         if may_work; then echo early; fi
         try_often activate

@@ -22,6 +22,7 @@ nap_seconds=15     # a sleeping computer stops timers, so the loop looks at the 
 #   failures     how many requests in a row got no useful answer
 # Those of an answer: status, headers, body, and cause (why there is none). Those of a decision: next (a request, done or
 # stop) and wait.
+until=0 seen=0 # before `open_state`, there is no place
 
 may_work() { # may_work [NOW]: a clock that was set back does not make a place last longer
   set -- "${1:-$(date +%s)}"
@@ -138,6 +139,10 @@ hash() {
 }
 
 open_state() { # reads the state, if it is of this address, key and fingerprint
+  if [ -z "${LICENSE_URL-}" ] || [ -z "${LICENSE_KEY-}" ] || [ -z "${LICENSE_STATE-}" ]; then
+    echo "Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE" >&2
+    return 2
+  fi
   case $LICENSE_URL in
     https://?* | http://?*) ;;
     *) echo "Wrong LICENSE_URL: the address of the service must begin with https:// or http://" >&2; return 2 ;;
@@ -237,7 +242,6 @@ try_often() { # try_often REQUEST: sends it four times at most; does not wait fo
 
 main() {
   case "$# ${1-}" in "1 activate" | "1 run" | "1 status" | "1 release") ;; *) usage ;; esac
-  if [ -z "${LICENSE_URL-}" ] || [ -z "${LICENSE_KEY-}" ] || [ -z "${LICENSE_STATE-}" ]; then usage; fi
   open_state || exit $?
   case $1 in
     activate) try_often activate && may_work "$(date +%s)" ;;
