@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { findMissing, findShared, warnOfUser } from "../../src/cli/commands/systemd_command.ts";
+import { notesOfSettings, warnOfUser } from "../../src/cli/commands/systemd_command.ts";
 import { DEFAULT_ENV_FILE, type SettingName } from "../../src/installation/config/mod.ts";
 import { usageErrorOf } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
@@ -182,7 +182,9 @@ describe("claviger systemd", () => {
       { name: "CLAVIGER_HOST", value: "::1" },
       { name: "CLAVIGER_PORT", value: "443" },
     ] as const;
-    expect(findMissing(settings, envFile).map(({ name }) => name)).toEqual(missing);
+    const [first, ...lines] = notesOfSettings({ template: false }, settings, envFile);
+    expect(lines.map((each) => each.trim().split("=")[0])).toEqual(missing);
+    expect(first?.includes("needs these lines") ?? false).toBe(missing.length > 0);
   });
 
   test("passes only the certificate and its key as credentials", async () => {
@@ -209,14 +211,18 @@ describe("claviger systemd", () => {
       expect(usageErrorOf(await line.run(["systemd", "--template", ...own]))).toContain("--template");
   });
 
-  test("knows which settings of the shared file only one service of a template can have", () => {
-    const find = (text: string) => findShared(line.write("shared.env", text));
-    expect(find("CLAVIGER_PORT=443\nCLAVIGER_METRICS_LISTEN=127.0.0.1:9464\n")).toEqual([
-      "CLAVIGER_METRICS_LISTEN",
-    ]);
-    expect(find("CLAVIGER_ADMIN_LISTEN=127.0.0.1:8081\n")).toEqual(["CLAVIGER_ADMIN_LISTEN"]);
-    expect(find("CLAVIGER_PORT=443\n")).toEqual([]);
-    expect(findShared("/nonexistent/shared.env")).toEqual([]);
+  test("warns with --template of a setting in the shared file that only one service can have", () => {
+    const notes = (text: string, template = true) => {
+      const shared = notesOfSettings({ template }, [], line.write("shared.env", text));
+      return shared.map((note) => /can listen there: move (.*) from /.exec(note)?.[1]);
+    };
+    const METRICS = "CLAVIGER_METRICS_LISTEN=127.0.0.1:9464";
+    const ADMIN = "CLAVIGER_ADMIN_LISTEN=127.0.0.1:8081";
+    expect(notes(`CLAVIGER_PORT=443\n${METRICS}\n`)).toEqual(["CLAVIGER_METRICS_LISTEN"]);
+    expect(notes(`${METRICS}\n${ADMIN}\n`)).toEqual(["CLAVIGER_METRICS_LISTEN and CLAVIGER_ADMIN_LISTEN"]);
+    expect(notes(`${METRICS}\n${ADMIN}\n`, false)).toEqual([]);
+    expect(notes("CLAVIGER_PORT=443\n")).toEqual([]);
+    expect(notesOfSettings({ template: true }, [], "/nonexistent/shared.env")).toEqual([]);
   });
 
   test.each([

@@ -112,18 +112,7 @@ export const systemd = command({
       );
     if (values.settings) return invocation.out(settings.map((each) => `${toLine(each)}\n`).join(""));
     invocation.out(renderUnit(values, settings));
-    const missing = findMissing(settings);
-    if (missing.length > 0)
-      print.note(
-        `claviger: The service needs these lines in ${DEFAULT_ENV_FILE}; --settings prints them alone:`,
-      );
-    for (const each of missing) print.note(`  ${toLine(each)}`);
-    const shared = values.template ? findShared() : [];
-    if (shared.length > 0)
-      print.note(
-        `claviger: Only one service of this host can listen there: move ${shared.join(" and ")} from ${DEFAULT_ENV_FILE} ` +
-          "to the files of the services, such as /etc/claviger/claviger@1.env, each with a port of its own",
-      );
+    for (const note of notesOfSettings(values, settings)) print.note(note);
     const warning = warnOfUser(findSystemUser("claviger"));
     if (warning !== undefined) print.note(`claviger: ${warning}`);
   },
@@ -139,11 +128,32 @@ function toSettings(values: Values): UnitSetting[] {
   });
 }
 
+/** Returns what people must change in a settings file for the unit, line by line; none if it fits. */
+export function notesOfSettings(
+  { template }: Pick<Values, "template">,
+  settings: readonly UnitSetting[],
+  envFile?: string,
+): string[] {
+  const missing = findMissing(settings, envFile);
+  const shared = template ? findShared(envFile) : [];
+  const notes = missing.map((each) => `  ${toLine(each)}`);
+  if (missing.length > 0)
+    notes.unshift(
+      `claviger: The service needs these lines in ${DEFAULT_ENV_FILE}; --settings prints them alone:`,
+    );
+  if (shared.length > 0)
+    notes.push(
+      `claviger: Only one service of this host can listen there: move ${shared.join(" and ")} from ${DEFAULT_ENV_FILE} ` +
+        "to the files of the services, such as /etc/claviger/claviger@1.env, each with a port of its own",
+    );
+  return notes;
+}
+
 /**
  * Returns the settings that a settings file lacks or has with another value; all of them if this user may not read the
  * file, or if it is wrong.
  */
-export function findMissing(settings: readonly UnitSetting[], envFile?: string): readonly UnitSetting[] {
+function findMissing(settings: readonly UnitSetting[], envFile?: string): readonly UnitSetting[] {
   try {
     const find = createLookup({ env: {}, envFile, workingFolder: "/", isRoot: false });
     return settings.filter(({ name, value }) => find(name).value !== value);
@@ -162,7 +172,7 @@ const OWN_LISTENERS = [
  * Returns the settings of a settings file that only one service of a template can have; none if this user may not read the
  * file, or if it is wrong.
  */
-export function findShared(envFile?: string): readonly SettingName[] {
+function findShared(envFile?: string): readonly SettingName[] {
   try {
     const find = createLookup({ env: {}, envFile, workingFolder: "/", isRoot: false });
     return OWN_LISTENERS.filter((name) => find(name).value !== "");
