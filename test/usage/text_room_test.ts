@@ -12,9 +12,12 @@ import {
   type UsageEvent,
 } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { MUCH_ROOM, readSums, usageEvent } from "../support/events.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { issue } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 import { useForEach } from "../support/use.ts";
 
 /** The texts of the installation are those of all licenses, so each test has a database of its own. */
@@ -229,5 +232,28 @@ describe("commitEvents()", () => {
     const { bytes } = await findTextsLeftOut(server.database, new Date(TODAY));
     expect(bytes).toBe(stored.reduce((sum, one) => sum + one.bytes, 0));
     await Promise.all(processes.map((database) => database.close()));
+  });
+
+  test("commitEvents() of two processes does not deadlock over the texts of licenses that come in opposite orders", async () => {
+    const [first = "", middle = "", last = ""] = (
+      await Promise.all([license(), license(), license()])
+    ).toSorted();
+    const saidBy = (licenses: readonly string[]) => licenses.map((licenseUuid) => saying(1, { licenseUuid }));
+    await commit(saidBy([first, middle, last]));
+    const options = { clock: createTestClock(), log: silentLog, deadlineMs: 10_000, maxConnections: 1 };
+    const [one, two] = [openDatabase(server.address, options), openDatabase(server.address, options)];
+    // In the order of the batches, the one would hold the last license, the other the first, and both would wait here.
+    const sent = await inTransaction(server.address, async (sql) => {
+      await sql`select from event_texts where license_id = ${middle}::uuid for update`;
+      const down = commit(saidBy([last, middle, first]), { through: one });
+      await until(async () => (await countWaiting(server.database)) === 1);
+      const up = commit(saidBy([first, middle, last]), { through: two });
+      await until(async () => (await countWaiting(server.database)) === 2);
+      return { batches: Promise.allSettled([down, up]) };
+    });
+    const committed = { status: "fulfilled" as const, value: { grants: [], known: [], truncated: [] } };
+    expect(await sent.batches).toEqual([committed, committed]);
+    for (const each of [first, middle, last]) expect(await sizesStored(each)).toEqual([1, 1, 1]);
+    await Promise.all([one.close(), two.close()]);
   });
 });
