@@ -1,5 +1,6 @@
 /** The pages of the console on paper. */
 import { beforeAll, expect, test } from "bun:test";
+import { uuidOf } from "../support/keys.ts";
 import { useForAll } from "../support/use.ts";
 import { startConsole } from "./support/console.ts";
 
@@ -11,6 +12,17 @@ const admin = useForAll(() => startConsole());
 beforeAll(async () => {
   for (const name of ["Ada", "Grace of the Department with a Long Name"])
     await admin.issue({ email: `${name.toLowerCase().replaceAll(" ", "-")}@example.org`, name });
+  // A wide row: places, and a state of many words.
+  const hurried = await admin.issue({
+    email: "many.requests@example.org",
+    tier: "commercial",
+    ...{ maxMachines: 100, seatMinutes: 15 },
+  });
+  await admin.database.query(
+    (sql) => sql`
+      insert into too_many_requests (key_id, began_at, requests, refused)
+      values (${uuidOf(hurried)}::uuid, ${admin.clock.now()}::timestamptz, 240, 173)`,
+  );
 });
 
 for (const path of ["/overview", "/usage", "/keys", "/accounts", "/audit"])
