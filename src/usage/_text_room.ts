@@ -12,8 +12,8 @@
  * first: a batch that comes later, but belongs to the day before, is then added to the next day. A row whose day lies further
  * ahead was written while a clock was wrong, so it is begun anew, too.
  *
- * The statement locks rows in one order: `usage`, `event_texts`, `installation_texts`, `claims`. So two processes never wait
- * for each other.
+ * The parts of the statement lock rows in one order: `usage`, `event_texts`, `claims`, `installation_texts`. So two processes
+ * never wait for each other. PostgreSQL runs the parts that no other part reads last, from the last one to the first.
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
