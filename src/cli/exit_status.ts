@@ -6,6 +6,7 @@ export const WRONG_USAGE = 2;
 export const INCOMPLETE = 3;
 /**
  * Of `serve`: only a person can repair the fault, so a restart does not help. Of every command: the data is lost or
- * damaged, or may be, and only a restore helps. Source: EX_CONFIG of sysexits.h, which systemd calls CONFIG.
+ * damaged, or may be, and only a restore helps; or the unit has settings that say which installation the service has, and
+ * that commands do not read. Source: EX_CONFIG of sysexits.h, which systemd calls CONFIG.
  */
 export const NEEDS_PERSON = 78;

@@ -75,7 +75,7 @@ function foundElsewhere(
 const MASK = "********";
 
 /** Returns the value of a setting as others may see it: without a secret or a password. */
-export function masked(name: string, value: string): string {
+function masked(name: string, value: string): string {
   if (name === "CLAVIGER_SECRET") return MASK;
   if (!name.endsWith("_URL")) return value;
   // A wrong URL may have its password in any place.

@@ -1,75 +1,80 @@
 /**
- * Tells of a unit with settings in `Environment=`, as versions before 0.5 printed it: a warning of every command that
- * found a setting there, and a finding of `doctor`.
+ * Tells of a unit with settings in `Environment=`, as versions before 0.5 printed it. Commands do not read them: every
+ * setting has its place in the settings file, and systemd tells the unit's to every user.
  *
- * Goes in 0.6, with its calls, with what `grep -rin "goes in 0.6" src test` finds, and with what the pages `systemd` and
- * `troubleshooting` say of it.
+ * A command that lacks a setting that says which installation the service has would work on another one. So it is
+ * refused. All other settings are a warning of `config check` and a finding of `doctor`.
  */
-import { escapeControls } from "../base/text/mod.ts";
+import { resolve } from "node:path";
 import {
+  type Config,
   type ConfigSource,
   createLookup,
   DEFAULT_ENV_FILE,
-  findSetting,
+  type UnitSettings,
 } from "../installation/config/mod.ts";
-import { type CheckResult, warn } from "../installation/doctor/mod.ts";
-import { masked } from "./explain_config.ts";
-import type { Invocation } from "./invocation.ts";
+import { type CheckResult, fail, warn } from "../installation/doctor/mod.ts";
 
 interface OldUnit {
-  readonly name: string;
-  /** The names of all settings in `Environment=`. */
-  readonly settings: readonly string[];
-  /** The settings that are in force from there. A secret or unusual value is undefined. */
-  readonly moves: readonly { readonly name: string; readonly value: string | undefined }[];
-  /** Where to move them, as text for messages. */
-  readonly place: string;
+  /** The settings of each unit, as the beginning of a sentence. */
+  readonly what: string;
+  readonly remedy: string;
+  /** Whether a command would work on another installation than the service. */
+  readonly isOther: boolean;
 }
 
-/** A value that means the same in the settings file with no quotes around it. */
-const PLAIN = /^[^\s"'\\\p{C}]([^"'\\\p{C}]*[^\s"'\\\p{C}])?$/u;
+/** The settings that say which installation the service has, and whether a command without the setting has the same. */
+const OF_INSTALLATION: Readonly<Record<string, (value: string, config: Config) => boolean>> = {
+  CLAVIGER_DATA_DIR: (value, { dataDir }) => resolve("/", value) === dataDir,
+  DATABASE_URL: () => false,
+  CLAVIGER_MODELS_DIR: () => false,
+  CLAVIGER_MODELS_S3: () => false,
+  // The unit may pass the secret on by `LoadCredential=`, too, which commands read.
+  CLAVIGER_SECRET: (_, { secret }) => secret !== undefined,
+  CLAVIGER_SECRET_FILE: (_, { secret }) => secret !== undefined,
+};
 
-/** Finds the settings in `Environment=` of the unit; undefined if there are none. The settings must be valid. */
-function findOldUnit(source: ConfigSource): OldUnit | undefined {
-  const { unit } = source;
-  const settings = Object.keys(unit?.env ?? {}).filter((name) => findSetting(name) !== undefined);
-  if (unit === undefined || settings.length === 0) return undefined;
+/** Finds the settings in `Environment=` of the service's units; undefined if there are none. */
+export function findOldUnit(source: ConfigSource, config: Config): OldUnit | undefined {
+  const units = [source.unit, ...(source.unit?.siblings ?? [])].filter(hasOldSettings);
+  if (units.length === 0) return undefined;
   const find = createLookup(source);
-  const moves = settings
-    .filter((name) => find(name).source === unit.name)
-    .map((name) => {
-      const { value } = find(name);
-      return { name, value: PLAIN.test(value) && masked(name, value) === value ? value : undefined };
-    });
-  // The last file of a service of the template is its own, which no other service reads.
-  const isOfTemplate = unit.name.includes("@");
-  const file = unit.envFiles.at(isOfTemplate ? -1 : 0) ?? DEFAULT_ENV_FILE;
-  const place = isOfTemplate ? `${file} and that of each other service of the template` : file;
-  return { name: unit.name, settings, moves, place };
+  const isOther = units
+    .flatMap(({ oldSettings }) => [...oldSettings])
+    .some(
+      ([name, value]) => find(name).source === "default" && OF_INSTALLATION[name]?.(value, config) === false,
+    );
+  const each = units.map(({ name, oldSettings }) => `${name} has ${[...oldSettings.keys()].join(", ")}`);
+  const moves = units.map((unit) => `those of ${unit.name} into ${fileOf(unit)}`);
+  const shown = `the values that \`systemctl cat ${units.map(({ name }) => name).join(" ")}\` shows`;
+  return {
+    what: `${each.join(", and ")} in Environment=, which commands do not read`,
+    remedy: `put ${moves.join(" and ")}, with ${shown}, then print the unit again (\`claviger guide systemd\`)`,
+    isOther,
+  };
 }
 
-/** Warns if a setting was found in `Environment=`: names unit and file, and prints the lines to move. */
-export function warnOfOldUnit({ err }: Invocation, source: ConfigSource): void {
-  const unit = findOldUnit(source);
-  if (unit === undefined || unit.moves.length === 0) return;
-  const lines = unit.moves.map(({ name, value }) =>
-    value === undefined
-      ? `${name}=, with the value that \`systemctl cat ${unit.name}\` shows`
-      : `${name}=${value}`,
-  );
-  const what = `${unit.name} has settings in Environment=, which commands of version 0.6 will not read`;
-  const remedy = `Put these lines into ${unit.place}, then print the unit again (\`claviger guide systemd\`)`;
-  err(`claviger: ${what}. ${remedy}:\n${lines.map((line) => `  ${escapeControls(line)}\n`).join("")}`);
+/** Returns the sentence that refuses a command that would work on another installation than the service. */
+export function refuseOldUnit(source: ConfigSource, config: Config): string | undefined {
+  const unit = findOldUnit(source, config);
+  if (!unit?.isOther) return undefined;
+  return `Cannot work on another installation than the service: ${unit.what}; nothing was changed; ${unit.remedy}`;
 }
 
 /** Returns the finding of a unit with settings in `Environment=`; undefined for any other unit. */
-export function examineOldUnit(source: ConfigSource): CheckResult | undefined {
-  const unit = findOldUnit(source);
+export function examineOldUnit(source: ConfigSource, config: Config): CheckResult | undefined {
+  const unit = findOldUnit(source, config);
   if (unit === undefined) return undefined;
-  const lines = unit.moves.map(({ name, value }) => `\`${name}=${value ?? "…"}\``);
-  const move = lines.length === 0 ? "" : `put ${lines.join(", ")} into ${unit.place}, then `;
-  return warn(
-    `${unit.name} has settings in Environment=, which commands of version 0.6 will not read: ${unit.settings.join(", ")}`,
-    `${move}print the unit again: \`claviger guide systemd\``,
-  );
+  return unit.isOther
+    ? fail(`commands would work on another installation than the service: ${unit.what}`, unit.remedy)
+    : warn(unit.what, unit.remedy);
+}
+
+function hasOldSettings(unit: UnitSettings | undefined): unit is UnitSettings {
+  return unit !== undefined && unit.oldSettings.size > 0;
+}
+
+/** Returns the settings file of a unit. The last file of a service of the template is its own. */
+function fileOf({ name, envFiles }: UnitSettings): string {
+  return envFiles.at(name.includes("@") ? -1 : 0) ?? DEFAULT_ENV_FILE;
 }

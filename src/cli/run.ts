@@ -25,7 +25,7 @@ import { isSealed, openInstallation, openSecrets, proveSecret } from "../install
 import { INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
-import { warnOfOldUnit } from "./old_unit.ts";
+import { refuseOldUnit } from "./old_unit.ts";
 import type { InstallationFlags, REASON } from "./options.ts";
 import type { ValuesOf } from "./parameter.ts";
 import { renderRefusal } from "./remedies.ts";
@@ -46,7 +46,10 @@ export class DoneInPart extends CommandRefused {
   override readonly status = INCOMPLETE;
 }
 
-/** Thrown to end `serve` with status 78, and every command for which the data is lost or damaged. */
+/**
+ * Thrown to end `serve` with status 78, and every command for which the data is lost or damaged, or which would work on
+ * another installation than the service.
+ */
 export class PersonNeeded extends CommandRefused {
   override readonly status = NEEDS_PERSON;
 }
@@ -86,8 +89,8 @@ const OUTPUT_REASONS: Reasons = {
 };
 
 /**
- * Reads the settings of a command that works in the data folder. A wrong setting, or a folder of another user, ends the
- * command with a sentence.
+ * Reads the settings of a command that works in the data folder. A wrong setting, a unit whose installation the command
+ * would miss, or a folder of another user ends the command with a sentence.
  */
 export function readSettings(
   invocation: Invocation,
@@ -96,7 +99,8 @@ export function readSettings(
 ): Config {
   const source = sourceOf(invocation, place);
   const config = orRefuse(readConfig(source));
-  warnOfOldUnit(invocation, source);
+  const other = refuseOldUnit(source, config);
+  if (other !== undefined) throw new PersonNeeded(other);
   orRefuse(enterDataFolder(invocation, config, options));
   return config;
 }

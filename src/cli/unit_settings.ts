@@ -1,6 +1,7 @@
 /**
  * Asks systemd where the service of this host has its data folder, its settings files and its credentials, so that a
- * command works on the same installation, whether the service runs or not. systemd tells every user.
+ * command works on the same installation, whether the service runs or not. systemd tells every user. `old_unit.ts` has
+ * what follows from settings in `Environment=`, which are not read.
  *
  * `systemctl show` has no form for `LoadCredential=` (it prints `[unprintable]`). So `busctl` is
  * asked, which prints every property as JSON.
@@ -11,11 +12,9 @@ import { join } from "node:path";
 import * as v from "valibot";
 import { findTool } from "../base/host/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
-import type { ConfigSource, UnitSettings } from "../installation/config/mod.ts";
+import { type ConfigSource, findSetting, type UnitSettings } from "../installation/config/mod.ts";
 
 const UNIT = "claviger.service";
-/** Where the copies of the credentials of all units are while their services run. */
-const CREDENTIALS_FOLDER = "/run/credentials";
 const STATE_FOLDER = "/var/lib";
 
 const SYSTEMD = "org.freedesktop.systemd1";
@@ -24,7 +23,6 @@ const LIST = [
   ...["call", SYSTEMD, "/org/freedesktop/systemd1", `${SYSTEMD}.Manager`, "ListUnitsByPatterns", "asas"],
   ...["1", "loaded", "1", "claviger@*.service"],
 ];
-// `Environment` goes in 0.6.
 const PROPERTIES = ["Environment", "EnvironmentFiles", "LoadCredential", "StateDirectory"];
 const ANSWER_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_BYTES = 256 * 1024;
@@ -67,21 +65,32 @@ export function withUnitSettings(source: ConfigSource): ConfigSource {
 
 /**
  * Asks systemd for the unit's settings; undefined without such a unit, and without systemd. Where several services run
- * by `claviger@.service`, the first of them stands for all: they share what commands need.
+ * by `claviger@.service`, the first of them stands for all, because they share what commands need. The others are its
+ * `siblings`.
  */
 function askUnit(path: string): UnitSettings | Refusal | undefined {
   const busctl = findTool("busctl", foldersOf(path));
   if (busctl === undefined) return undefined;
   const list = ask(busctl, LIST);
   if (list === undefined || isRefusal(list)) return list;
-  const units = v.safeParse(listed, list);
-  if (!units.success)
+  const answered = v.safeParse(listed, list);
+  if (!answered.success)
     return refuse("INVALID_REQUEST", "Cannot read systemd's list of the services: its form is unknown");
-  const names = units.output.data.flat().map(([name]) => name);
-  const [unit = UNIT] = names.sort();
-  const properties = [SYSTEMD, toBusPath(unit), `${SYSTEMD}.Service`, ...PROPERTIES];
+  const names = answered.output.data.flat().map(([name]) => name);
+  const units: UnitSettings[] = [];
+  for (const name of names.length === 0 ? [UNIT] : names.sort()) {
+    const unit = askOne(busctl, name);
+    if (isRefusal(unit)) return unit;
+    if (unit !== undefined) units.push(unit);
+  }
+  const [first, ...siblings] = units;
+  return first && { ...first, siblings };
+}
+
+function askOne(busctl: string, name: string): UnitSettings | Refusal | undefined {
+  const properties = [SYSTEMD, toBusPath(name), `${SYSTEMD}.Service`, ...PROPERTIES];
   const text = ask(busctl, ["get-property", ...properties]);
-  return text === undefined || isRefusal(text) ? text : parseUnit(text, unit);
+  return text === undefined || isRefusal(text) ? text : parseUnit(text, name);
 }
 
 const BACKUP_UNIT = "claviger-backup.service";
@@ -144,19 +153,15 @@ export function parseUnit(text: string, unit = UNIT): UnitSettings | Refusal | u
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   // systemd looks for a name without a folder in its own folders.
   const credentials = new Map(loaded.filter(([, path]) => path.startsWith("/")));
-  // Goes in 0.6: a setting in `Environment=`, which may name the copy of a credential.
-  const folder = `${CREDENTIALS_FOLDER}/${unit}/`;
-  const env = environment.map((line) => {
-    const at = line.indexOf("=");
-    const value = line.slice(at + 1);
-    const named = value.startsWith(folder) ? value.slice(folder.length) : "";
-    return [line.slice(0, at), credentials.get(named) ?? value] as const;
-  });
+  const oldSettings = environment
+    .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)] as const)
+    .filter(([name, value]) => findSetting(name) !== undefined && value !== "");
   return {
     name: unit,
     stateFolder: state === undefined ? undefined : join(STATE_FOLDER, state),
-    env: Object.fromEntries(env),
+    oldSettings: new Map(oldSettings),
     envFiles: envFiles.map(([path]) => path),
     credentials,
+    siblings: [],
   };
 }

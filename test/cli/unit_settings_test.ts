@@ -1,6 +1,6 @@
 /** Tests how commands find the installation of the service's unit, on answers that systemd 252 gave. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
@@ -43,16 +43,22 @@ function renderList(...names: string[]): string {
 
 /**
  * Makes a folder for the PATH with a busctl that gives this answer about the service's unit, another answer to a
- * question for the units of the template, and writes down its arguments.
+ * question for the units of the template, and writes down its arguments. The file `second` has the answer about the
+ * second unit of the template.
  */
 function standIn(name: string, text: string, status = 0, list = renderList()): string {
   const folder = join(line.folder, name);
   mkdirSync(folder);
   writeFileSync(join(folder, "answer"), text);
+  writeFileSync(join(folder, "second"), text);
   writeFileSync(join(folder, "list"), list);
   const script = `#!/bin/sh
 echo "$*" >> ${folder}/asked
-case "$*" in *ListUnits*) /bin/cat ${folder}/list ;; *) /bin/cat ${folder}/answer ;; esac
+case "$*" in
+  *ListUnits*) /bin/cat ${folder}/list ;;
+  *claviger_402_2eservice*) /bin/cat ${folder}/second ;;
+  *) /bin/cat ${folder}/answer ;;
+esac
 exit ${status}
 `;
   writeFileSync(join(folder, "busctl"), script);
@@ -74,18 +80,8 @@ describe("parseUnit()", () => {
 `;
 
   test("reads every property as it was set", () => {
-    const { env, envFiles, credentials, name, stateFolder } = parsed(REAL);
+    const { envFiles, credentials, name, stateFolder } = parsed(REAL);
     expect([name, stateFolder]).toEqual(["claviger.service", "/var/lib/claviger"]);
-    expect(env).toMatchObject({
-      B: "two words",
-      C: 'it is "quoted"',
-      D: "back\\slash",
-      F: "tab\there",
-      G: "new\nline",
-      I: "",
-      J: "ünï t.service",
-      K: "a=b",
-    });
     expect(envFiles).toEqual(["/etc/claviger/claviger.env", "/etc/other dir.env"]);
     expect([...credentials]).toEqual([
       ["claviger-tls-key", "/etc/claviger/tls.key"],
@@ -93,8 +89,9 @@ describe("parseUnit()", () => {
     ]);
   });
 
-  test("gives the path of a credential's source in place of its copy", () => {
-    expect(parsed(REAL).env.CLAVIGER_TLS_KEY).toBe("/etc/claviger/tls.key");
+  test("keeps of Environment= what is a setting and has a value", () => {
+    const environment = ["TZ=Europe/Berlin", "CLAVIGER_HOST=", "CLAVIGER_BRAND=a=b", "CLAVIGER_NO=1"];
+    expect([...parsed(render({ environment })).oldSettings]).toEqual([["CLAVIGER_BRAND", "a=b"]]);
   });
 
   test("reads the empty answer as that of a missing unit", () => {
@@ -135,7 +132,6 @@ describe("withUnitSettings()", () => {
 
   test("takes the first service of the template, if one runs or starts with the host", async () => {
     const text = render({
-      environment: ["CLAVIGER_TLS_KEY=/run/credentials/claviger@1.service/claviger-tls-key"],
       envFiles: ["/etc/claviger/claviger.env", "/etc/claviger/claviger@1.env"],
       credentials: { "claviger-tls-key": "/etc/claviger/tls.key" },
       state: "claviger",
@@ -144,9 +140,9 @@ describe("withUnitSettings()", () => {
     const { unit } = withUnitSettings({ ...source, env: { PATH } });
     expect(unit).toMatchObject({
       name: "claviger@1.service",
-      env: { CLAVIGER_TLS_KEY: "/etc/claviger/tls.key" },
       stateFolder: "/var/lib/claviger",
       envFiles: ["/etc/claviger/claviger.env", "/etc/claviger/claviger@1.env"],
+      siblings: [{ name: "claviger@2.service" }],
     });
     const asked = await Bun.file(join(PATH, "asked")).text();
     expect(asked).toContain(" ListUnitsByPatterns asas 1 loaded 1 claviger@*.service\n");
@@ -232,10 +228,11 @@ describe("the default data folder", () => {
     for (const [name, unit, folder] of [
       ["by-state", { state: "elsewhere" }, "/var/lib/elsewhere"],
       ["by-file", { state: "claviger", envFiles: [file] }, "/srv/claviger"],
-      ["by-environment", { environment: ["CLAVIGER_DATA_DIR=/srv/old"] }, "/srv/old"],
+      ["by-environment", { state: "claviger", environment: ["CLAVIGER_DATA_DIR=/srv/old"] }, "/srv/old"],
     ] as const) {
       const PATH = standIn(name, render(unit));
-      expect(folderOf({ env: { PATH } })).toBe(folder);
+      // A command without settings of its own reads no Environment=, and is refused later.
+      expect(folderOf({ env: { PATH } })).toBe(folder === "/srv/old" ? "/var/lib/claviger" : folder);
       expect(folderOf({ env: { PATH }, envFile: "/dev/null" })).toBe(refused(folder));
       expect(folderOf({ env: { PATH, CREDENTIALS_DIRECTORY: "/run/credentials/x" } })).toBe(refused(folder));
       expect(folderOf({ env: { PATH }, envFile: file })).toBe("/srv/claviger");
@@ -376,142 +373,135 @@ describe("commands, while the service of the unit is stopped", () => {
   );
 });
 
-// Goes in 0.6.
 describe("an old unit, with settings in Environment=", () => {
   const other = useCommandLine();
   let settings = "";
-  const named = (name: string) => `/run/credentials/claviger.service/${name}`;
   const unitOf = (environment: readonly string[], more: Unit = {}) => ({
     environment,
     envFiles: [settings, "/nowhere/else.env"],
-    state: "claviger",
+    state: stateOf(other.dataDir),
     ...more,
   });
   const on = (name: string, unit: Unit, list?: string) => {
     const env = { PATH: standIn(name, render(unit), 0, list) };
     return (...args: string[]) => other.run(args, { env, isRoot: false });
   };
+  const remedyOf = (unit: string) =>
+    `put those of ${unit} into ${settings}, with the values that \`systemctl cat ${unit}\` shows, then print the unit ` +
+    "again (`claviger guide systemd`)";
 
   beforeEach(() => {
     settings = other.write("old.env", "CLAVIGER_LOG_FORMAT=json\n");
   });
 
-  test("still gives commands its settings, below the settings file, with one warning of the lines to move", async () => {
-    const { certFile, keyFile } = makeCertificate(other.folder, "licenses.example.org", 60);
-    const run = on(
-      "old",
-      unitOf(
-        [
-          "TZ=Europe/Berlin",
-          "CLAVIGER_PORT=1",
-          "CLAVIGER_LOG_FORMAT=text",
-          `CLAVIGER_DATA_DIR=${other.dataDir}`,
-          `CLAVIGER_TLS_CERT=${named("claviger-tls-cert")}`,
-          `CLAVIGER_TLS_KEY=${named("claviger-tls-key")}`,
-        ],
-        { credentials: { "claviger-tls-cert": certFile, "claviger-tls-key": keyFile } },
-      ),
-    );
-    const lines = [
-      "CLAVIGER_PORT=1",
-      `CLAVIGER_DATA_DIR=${other.dataDir}`,
-      `CLAVIGER_TLS_CERT=${certFile}`,
-      `CLAVIGER_TLS_KEY=${keyFile}`,
-    ];
-    const warning =
-      "claviger: claviger.service has settings in Environment=, which commands of version 0.6 will not read. Put these lines into " +
-      `${settings}, then print the unit again (\`claviger guide systemd\`):\n${lines.map((each) => `  ${each}\n`).join("")}`;
-    expect(await run("migrate")).toMatchObject({ status: 0, err: warning });
-    expect(await run("keys", "list")).toMatchObject({ status: 0, err: warning });
+  test("gives commands none of them: config check warns, and doctor names the unit", async () => {
+    const run = on("old", unitOf(["TZ=Europe/Berlin", "CLAVIGER_PORT=1", "CLAVIGER_LOG_FORMAT=text"]));
+    const what =
+      "claviger.service has CLAVIGER_PORT, CLAVIGER_LOG_FORMAT in Environment=, which commands do not read";
+    expect(refusalOf(await run("keys", "list"))).toStartWith("Cannot find a database in ");
 
     const checked = await run("config", "check", "--json");
-    expect([checked.status, checked.err]).toEqual([0, warning]);
-    const { settings: shown } = JSON.parse(checked.out) as { settings: { name: string }[] };
+    const remedy = remedyOf("claviger.service");
+    const { settings: shown, warnings } = JSON.parse(checked.out) as {
+      settings: { name: string }[];
+      warnings: string[];
+    };
+    expect([checked.status, warnings]).toEqual([0, [`${what}: ${remedy}`]]);
     const of = (name: string) => shown.find((setting) => setting.name === name);
-    expect(of("CLAVIGER_PORT")).toMatchObject({ value: "1", source: "claviger.service" });
+    expect(of("CLAVIGER_PORT")).toMatchObject({ value: "8080", source: "default" });
     expect(of("CLAVIGER_DATA_DIR")).toMatchObject({ value: other.dataDir, source: "claviger.service" });
-    expect(of("CLAVIGER_TLS_KEY")).toMatchObject({ value: keyFile, source: "claviger.service" });
     expect(of("CLAVIGER_LOG_FORMAT")).toMatchObject({ value: "json", source: settings });
 
-    const examined = await run("doctor", "--json");
-    expect(examined.err).not.toContain("Environment=");
-    expect(readFindings(examined).of("unit")).toEqual({
+    expect(readFindings(await run("doctor", "--json")).of("unit")).toEqual({
       name: "unit",
       state: "warn",
-      message:
-        "claviger.service has settings in Environment=, which commands of version 0.6 will not read: CLAVIGER_PORT, " +
-        "CLAVIGER_LOG_FORMAT, CLAVIGER_DATA_DIR, CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY",
-      remedy:
-        `put ${lines.map((each) => `\`${each}\``).join(", ")} into ${settings}, then print the unit again: ` +
-        "`claviger guide systemd`",
+      message: what,
+      remedy,
     });
-    // A command with --data-dir has its folder from there.
-    const elsewhere = await run("config", "check", "--data-dir", other.dataDir);
-    expect(elsewhere.err).not.toContain("CLAVIGER_DATA_DIR=");
-
-    // Moved, the lines give the same settings, and the warning ends. doctor still names the unit.
-    writeFileSync(settings, `CLAVIGER_LOG_FORMAT=json\n${lines.join("\n")}\n`);
-    const moved = await run("config", "check", "--json");
-    expect([moved.status, moved.err]).toEqual([0, ""]);
-    const values = (text: string) =>
-      (JSON.parse(text) as { settings: { name: string; value: string }[] }).settings.map(
-        ({ name, value }) => [name, value],
-      );
-    expect(values(moved.out)).toEqual(values(checked.out));
-    expect(readFindings(await run("doctor", "--json")).of("unit")?.remedy).toBe(
-      "print the unit again: `claviger guide systemd`",
-    );
   });
 
-  test("names a secret, and a value that needs quotes, without the value", async () => {
+  const sentenceOf = (name: string) =>
+    `claviger: Cannot work on another installation than the service: claviger.service has ${name} in Environment=, which ` +
+    `commands do not read; nothing was changed; ${remedyOf("claviger.service")}\n`;
+
+  test.each([
+    ["DATABASE_URL", "postgres://me:hidden-word@127.0.0.1:9/c"],
+    ["CLAVIGER_MODELS_DIR", "/srv/models"],
+    ["CLAVIGER_MODELS_S3", "https://s3.example.org/models"],
+    ["CLAVIGER_SECRET", SECRET],
+    ["CLAVIGER_SECRET_FILE", "/etc/claviger/secret"],
+  ])("ends a command with 78 if %s there says which installation the service has", async (name, value) => {
+    const run = on(`names-${name}`, unitOf([`${name}=${value}`]));
+    expect(await run("keys", "list")).toEqual({ status: 78, out: "", err: sentenceOf(name) });
+  });
+
+  test("ends every command with 78 if the service has another data folder from there, and changes nothing", async () => {
+    const untouched = join(other.folder, "untouched");
+    const environment = ["CLAVIGER_DATA_DIR=/srv/claviger"];
+    const run = on("names-folder", unitOf(environment, { state: stateOf(untouched) }));
+    const refused = { status: 78, err: sentenceOf("CLAVIGER_DATA_DIR") };
+    for (const command of [["migrate"], ["keys", "list"], ["backup", "no.tar.zst"], ["config", "check"]])
+      expect(await run(...command)).toMatchObject(refused);
+    const examined = readFindings(await run("doctor", "--json"));
+    expect(examined.status).toBe(78);
+    expect(examined.findings.map((each) => each.name)).toEqual(["program", "unit"]);
+    expect(examined.of("unit")).toEqual({
+      name: "unit",
+      state: "fail",
+      message:
+        "commands would work on another installation than the service: claviger.service has CLAVIGER_DATA_DIR in " +
+        "Environment=, which commands do not read",
+      remedy: remedyOf("claviger.service"),
+    });
+    expect(existsSync(untouched)).toBe(false);
+
+    // The settings file counts before Environment=, for the service, too.
+    writeFileSync(settings, `CLAVIGER_DATA_DIR=${other.dataDir}\n`);
+    expect((await run("config", "check")).status).toBe(0);
+  });
+
+  test("refuses no command that has the same installation without it", async () => {
+    const secret = other.write("kept-secret", SECRET);
     const run = on(
-      "secrets",
-      unitOf([
-        `CLAVIGER_SECRET=${SECRET}`,
-        "DATABASE_URL=postgres://me:hidden-word@127.0.0.1:9/c",
-        'CLAVIGER_MODELS_DIR=/srv/my "models"',
-        "CLAVIGER_LOG_SLOW_MS=7",
-      ]),
+      "same-installation",
+      unitOf(
+        [
+          `CLAVIGER_DATA_DIR=${other.dataDir}`,
+          "CLAVIGER_SECRET_FILE=/run/credentials/claviger.service/claviger-secret",
+        ],
+        { credentials: { "claviger-secret": secret } },
+      ),
     );
-    const { status, err } = await run("config", "check", "--data-dir", other.dataDir);
-    expect([status, err]).toEqual([
-      0,
-      "claviger: claviger.service has settings in Environment=, which commands of version 0.6 will not read. Put these lines into " +
-        `${settings}, then print the unit again (\`claviger guide systemd\`):\n` +
-        "  CLAVIGER_SECRET=, with the value that `systemctl cat claviger.service` shows\n" +
-        "  DATABASE_URL=, with the value that `systemctl cat claviger.service` shows\n" +
-        "  CLAVIGER_MODELS_DIR=, with the value that `systemctl cat claviger.service` shows\n" +
-        "  CLAVIGER_LOG_SLOW_MS=7\n",
+    expect((await run("config", "check")).status).toBe(0);
+    const elsewhere = on("data-dir", unitOf(["CLAVIGER_DATA_DIR=/srv/claviger"]));
+    expect((await elsewhere("config", "check", "--data-dir", other.dataDir)).status).toBe(0);
+  });
+
+  test("is found among all services of the template, also behind the first one", async () => {
+    const envFiles = ["/etc/claviger/none.env", settings];
+    const list = renderList("claviger@1.service", "claviger@2.service");
+    const PATH = standIn("old-template", render(unitOf([], { envFiles })), 0, list);
+    const isNow = (file: string, unit: Unit) => writeFileSync(join(PATH, file), render(unit));
+    isNow(
+      "second",
+      unitOf(["CLAVIGER_HOST=127.0.0.9"], { envFiles: ["/etc/claviger/none.env", "/etc/two.env"] }),
+    );
+    const check = () => other.run(["config", "check"], { env: { PATH }, isRoot: false });
+    expect((await check()).err).toBe(
+      "claviger: claviger@2.service has CLAVIGER_HOST in Environment=, which commands do not read: put those of " +
+        "claviger@2.service into /etc/two.env, with the values that `systemctl cat claviger@2.service` shows, then " +
+        "print the unit again (`claviger guide systemd`)\n",
+    );
+    isNow("answer", unitOf(["CLAVIGER_PORT=1"], { envFiles }));
+    isNow("second", unitOf(["CLAVIGER_DATA_DIR=/srv/two"]));
+    const both = await check();
+    expect([both.status, both.err]).toEqual([
+      78,
+      "claviger: Cannot work on another installation than the service: claviger@1.service has CLAVIGER_PORT, and " +
+        "claviger@2.service has CLAVIGER_DATA_DIR in Environment=, which commands do not read; nothing was changed; " +
+        `put those of claviger@1.service into ${settings} and those of claviger@2.service into /nowhere/else.env, with ` +
+        "the values that `systemctl cat claviger@1.service claviger@2.service` shows, then print the unit again " +
+        "(`claviger guide systemd`)\n",
     ]);
-    const examined = await run("doctor", "--json", "--data-dir", other.dataDir);
-    expect(readFindings(examined).of("unit")?.remedy).toStartWith(
-      "put `CLAVIGER_SECRET=…`, `DATABASE_URL=…`, `CLAVIGER_MODELS_DIR=…`, `CLAVIGER_LOG_SLOW_MS=7` into ",
-    );
-    expect(examined.out + examined.err).not.toMatch(/hidden-word|9f86d0/);
-  });
-
-  test("of the template has its lines moved to the file of each service", async () => {
-    const run = on(
-      "old-template",
-      unitOf(["CLAVIGER_HOST=127.0.0.9"], { envFiles: ["/etc/claviger/none.env", settings] }),
-      renderList("claviger@1.service"),
-    );
-    expect((await run("config", "check", "--data-dir", other.dataDir)).err).toStartWith(
-      "claviger: claviger@1.service has settings in Environment=, which commands of version 0.6 will not read. Put these lines " +
-        `into ${settings} and that of each other service of the template, then print`,
-    );
-  });
-
-  test("with a wrong setting is refused, by its name", async () => {
-    for (const [environment, sentence] of [
-      ["CLAVIGER_PORT=http", "CLAVIGER_PORT must be a whole number from 0 to 65535"],
-      ["CLAVIGER_PROT=1", "CLAVIGER_PROT is not a setting"],
-    ] as const) {
-      const sentenceGiven = refusalOf(
-        await on(environment.replaceAll("=", "-"), unitOf([environment]))("keys", "list"),
-      );
-      expect(sentenceGiven).toStartWith(sentence);
-      expect(sentenceGiven).toEndWith("; it is set in claviger.service");
-    }
   });
 });

@@ -4,16 +4,21 @@ import { silentLog } from "../../base/log.ts";
 import { isReadable } from "../../base/read_regular_file.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { loadCertificate, tlsWarning } from "../../base/tls/mod.ts";
-import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
+import {
+  type Config,
+  type ConfigSource,
+  readConfig,
+  refuseAdminListener,
+} from "../../installation/config/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { openProvider } from "../../operators/identity/mod.ts";
 import { command, group } from "../command.ts";
 import { explainConfig } from "../explain_config.ts";
 import type { Invocation } from "../invocation.ts";
-import { warnOfOldUnit } from "../old_unit.ts";
+import { findOldUnit, refuseOldUnit } from "../old_unit.ts";
 import { JSON_OPTIONS } from "../options.ts";
-import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
+import { CommandRefused, orRefuse, PersonNeeded, sourceOf } from "../run.ts";
 
 const check = command({
   name: "check",
@@ -25,17 +30,25 @@ const check = command({
     const config = readConfig(source);
     // The settings are shown even if one is wrong: the others help to correct it.
     const settings = orRefuse(explainConfig(source));
-    if (!isRefusal(config)) warnOfOldUnit(invocation, source);
-    const { warnings, fault } = isRefusal(config)
-      ? { warnings: [], fault: config }
-      : checkFiles(config, invocation);
-    const error = fault?.sentence ?? null;
+    const { warnings, error, Refused } = isRefusal(config)
+      ? { warnings: [], error: config.sentence, Refused: CommandRefused }
+      : checkAll(config, source, invocation);
     if (json) print.document({ settings, warnings, error });
     else print.table(settings.map(({ name, value, source: from }) => ({ name, source: from, value })));
     for (const warning of warnings) print.note(`claviger: ${warning}`);
-    if (error !== null) throw new CommandRefused(error);
+    if (error !== null) throw new Refused(error);
   },
 });
+
+/** Checks the unit, and then the files that the settings name. */
+function checkAll(config: Config, source: ConfigSource, invocation: Invocation) {
+  const other = refuseOldUnit(source, config);
+  if (other !== undefined) return { warnings: [], error: other, Refused: PersonNeeded };
+  const { what, remedy } = findOldUnit(source, config) ?? {};
+  const { warnings, fault } = checkFiles(config, invocation);
+  const ofUnit = what === undefined ? [] : [`${what}: ${remedy}`];
+  return { warnings: [...ofUnit, ...warnings], error: fault?.sentence ?? null, Refused: CommandRefused };
+}
 
 export const config = group("config", "check the settings", [check]);
 

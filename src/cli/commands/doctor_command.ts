@@ -59,19 +59,19 @@ export const doctor = command({
   async run({ json, backups, ...place }, { invocation, print }) {
     const folder =
       backups === undefined ? findBackupsFolder(invocation.env) : resolve(invocation.workingFolder, backups);
-    const { findings, isLost } = await examine(invocation, place, folder);
+    const { findings, needsPerson } = await examine(invocation, place, folder);
     const failed = findings.filter(({ state }) => state === "fail").length;
     if (json) print.document({ ok: failed === 0, findings });
     else printFindings(invocation, findings);
-    const Refused = isLost ? PersonNeeded : CommandRefused;
+    const Refused = needsPerson ? PersonNeeded : CommandRefused;
     if (failed > 0) throw new Refused(`${failed} of ${findings.length} checks failed`);
   },
 });
 
 interface Examined {
   readonly findings: readonly Finding[];
-  /** Whether the data is lost or damaged, so that other commands end with 78. */
-  readonly isLost?: boolean;
+  /** Whether other commands end with 78: the data is lost or damaged, or they would work on another installation. */
+  readonly needsPerson?: boolean;
 }
 
 async function examine(
@@ -87,15 +87,17 @@ async function examine(
     const wrong = fail(config.sentence, "correct it, then run `claviger config check`");
     return { findings: [program, { name: "configuration", ...wrong }] };
   }
+  const oldUnit = examineOldUnit(source, config);
+  const ofUnit = oldUnit === undefined ? [] : [{ name: "unit", ...oldUnit }];
+  if (oldUnit?.state === "fail") return { findings: [program, ...ofUnit], needsPerson: true };
   orRefuse(enterDataFolder(invocation, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
   const found: FoundCauses = new Map();
   const more = [keysCheck(backups)];
-  const oldUnit = examineOldUnit(source);
   const findings: Finding[] = [
     program,
     { name: "configuration", ...examineSettings(source, config) },
-    ...(oldUnit === undefined ? [] : [{ name: "unit", ...oldUnit }]),
+    ...ofUnit,
     ...host,
   ];
   try {
@@ -118,9 +120,9 @@ async function examine(
     const remedy = "do what this message says, then run `claviger doctor` again";
     const cause = { name: "database", ...fail(renderFailure(error), remedy) };
     findings.push(cause, ...skipDatabase(config, { cause: cause.name, more }));
-    return { findings, isLost: error instanceof PersonNeeded };
+    return { findings, needsPerson: error instanceof PersonNeeded };
   }
-  return { findings, isLost: found.has(DAMAGE) && config.databaseUrl === undefined };
+  return { findings, needsPerson: found.has(DAMAGE) && config.databaseUrl === undefined };
 }
 
 function examineSettings(source: ConfigSource, { unseen, tls }: Config): CheckResult {
@@ -130,10 +132,7 @@ function examineSettings(source: ConfigSource, { unseen, tls }: Config): CheckRe
   }
   const exposed = findExposedFile(source);
   if (exposed !== undefined) {
-    // The other remedy goes in 0.6, because only `Environment=` of the unit needs it.
-    const remedy = exposed.startsWith("/")
-      ? `chgrp claviger ${exposed} && chmod 640 ${exposed}`
-      : "move the secret into the settings file: systemd shows the unit's Environment= to every user";
+    const remedy = `chgrp claviger ${exposed} && chmod 640 ${exposed}`;
     return warn(`every user of this host may read ${exposed}, which has a secret`, remedy);
   }
   const other = findOtherCopy(source, tls);

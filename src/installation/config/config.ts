@@ -39,8 +39,7 @@ export function readConfig(source: ConfigSource): Config | Refusal {
 
 function read(source: ConfigSource) {
   const get = createReader(source);
-  // The unit goes in 0.6.
-  for (const name of Object.keys({ ...source.unit?.env, ...source.env })) {
+  for (const name of Object.keys(source.env)) {
     if (name.startsWith("CLAVIGER_")) settingOf(name);
   }
   const databaseUrl = get("DATABASE_URL");
@@ -156,7 +155,8 @@ function findDataFolder(source: ConfigSource): string {
 /** Returns the data folder that a unit names for its service, in whatever way; undefined if it names none. */
 function findFolderOf(unit: UnitSettings, source: ConfigSource): string | undefined {
   const find = createLookup({ ...source, env: {}, flags: {}, envFile: undefined, unit });
-  const folder = find("CLAVIGER_DATA_DIR").value || unit.stateFolder;
+  const folder =
+    find("CLAVIGER_DATA_DIR").value || (unit.oldSettings.get("CLAVIGER_DATA_DIR") ?? unit.stateFolder);
   // systemd starts a service in `/`.
   return folder === undefined ? undefined : resolve("/", folder);
 }

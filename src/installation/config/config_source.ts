@@ -1,6 +1,5 @@
 /**
- * Finds a setting where it was given: in a flag, the environment, the settings file or the service's unit, in this
- * order of precedence.
+ * Finds a setting where it was given: in a flag, the environment or the settings file, in this order of precedence.
  */
 import type { SettingError } from "./setting_error.ts";
 import { findSetting, parseSetting, type SettingName, type SettingValue, settingOf } from "./settings.ts";
@@ -38,30 +37,30 @@ export interface UnitSettings {
   /** The folder of `StateDirectory=`, absolute. */
   readonly stateFolder?: string | undefined;
   /**
-   * `Environment=` of the unit. This process's environment, flags and settings files override it.
-   *
-   * Goes in 0.6, but a unit that names `CLAVIGER_DATA_DIR` here is then refused, so that no command takes the default
-   * folder for it.
+   * The settings in `Environment=`, by name, as units before 0.5 had them. Only the service has them: no command reads
+   * them, but none works on another installation because of that (`cli/old_unit.ts`).
    */
-  readonly env: Readonly<Record<string, string>>;
+  readonly oldSettings: ReadonlyMap<string, string>;
   /** The settings files to read in place of the default file; a later file overrides an earlier file. */
   readonly envFiles: readonly string[];
   /** The paths of the credentials, by name. */
   readonly credentials: ReadonlyMap<string, string>;
+  /** The other services of a template. */
+  readonly siblings: readonly UnitSettings[];
 }
 
 /** A setting's value and the place where it was found. */
 export interface FoundSetting {
   readonly value: string;
-  /** `flag`, `environment`, `default`, the path of the settings file, or the name of the unit. */
+  /** `flag`, `environment`, `default`, or the path of the settings file. */
   readonly source: string;
   /** The source as the end of a refusal; empty for a default. */
   readonly origin: string;
 }
 
 /**
- * Reads the settings file and returns a function that finds a setting by its name: first in the flags, then in
- * the environment, the settings file, the unit, and the defaults.
+ * Reads the settings files and returns a function that finds a setting by its name: first in the flags, then in
+ * the environment, the settings files, and the defaults.
  */
 export function createLookup(source: ConfigSource): (name: string) => FoundSetting {
   const file = readSettingsFile({ ...source, unitFiles: source.unit?.envFiles });
@@ -69,13 +68,10 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
     const flag = source.flags?.[name];
     if (flag !== undefined)
       return { value: flag, source: "flag", origin: `; it was given by ${toFlag(name)}` };
-    const { env, unit } = source;
     const inFile = file.get(name);
     const places = [
-      { value: env[name], source: "environment", place: environmentOf(source) },
+      { value: source.env[name], source: "environment", place: environmentOf(source) },
       { value: inFile?.value, source: inFile?.path ?? "", place: inFile?.place },
-      // Goes in 0.6.
-      { value: unit?.env[name], source: unit?.name ?? "", place: unit?.name },
     ];
     for (const { value, source: from, place } of places) {
       // An empty value counts as not set, as in systemd and in the shell's `${NAME:-…}`.
@@ -97,11 +93,7 @@ export function createReader(source: ConfigSource): Get {
 /** Returns the end of a refusal that names the place of the wrong setting, so that the operator corrects that place. */
 export function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
   if (setting === undefined) return "";
-  if (findSetting(setting) === undefined) {
-    const { unit, env } = source;
-    // The unit goes in 0.6.
-    return `; it is set in ${unit && !(setting in env) ? unit.name : environmentOf(source)}`;
-  }
+  if (findSetting(setting) === undefined) return `; it is set in ${environmentOf(source)}`;
   return createLookup(source)(setting).origin;
 }
 

@@ -9,16 +9,14 @@ const PASSWORD = /:\/\/[^/@]*:[^@]|[?&]password=/;
 const ANYBODY = { uid: -1, gid: -1 };
 
 /**
- * Finds the file of a secret, or the settings with a secret in them, that every user of the host may read; undefined
- * if there is none. It can be the unit, because systemd tells its `Environment=` to every user.
+ * Finds the file of a secret, or the settings file with a secret in it, that every user of the host may read; undefined
+ * if there is none.
  */
 export function findExposedFile(source: ConfigSource): string | undefined {
   const find = createLookup(source);
-  const { unit, workingFolder } = source;
+  const { workingFolder } = source;
   const url = find("DATABASE_URL");
   const secrets = [find("CLAVIGER_SECRET"), ...(PASSWORD.test(url.value) ? [url] : [])];
-  // Goes in 0.6.
-  if (unit !== undefined && secrets.some(({ source }) => source === unit.name)) return unit.name;
   // The source of a setting is a word if it is no settings file.
   const settingsFiles = secrets.map(({ source }) => source).filter((path) => isAbsolute(path));
   const secretFiles = SECRET_FILES.map((name) => find(name).value).filter((path) => path !== "");

@@ -515,7 +515,13 @@ describe("readConfig() and the settings file", () => {
     mkdirSync(closed);
     chmodSync(closed, 0);
     const path = join(closed, "claviger.env");
-    const unit = { name: "claviger.service", env: {}, envFiles: [path], credentials: new Map() };
+    const unit = {
+      name: "claviger.service",
+      oldSettings: new Map(),
+      envFiles: [path],
+      credentials: new Map(),
+      siblings: [],
+    };
     const standard = { unit, envFile: undefined };
     asNobody(() => {
       expect(refusal(standard)).toStartWith(

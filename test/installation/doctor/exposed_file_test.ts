@@ -56,16 +56,6 @@ describe("findExposedFile()", () => {
     chmodSync(closed, 0o755);
     expect(find(path)).toBe(path);
   });
-
-  test("finds a secret in the unit, whose environment systemd tells to everybody", () => {
-    const unit = {
-      name: "claviger.service",
-      env: { CLAVIGER_SECRET: "0b" },
-      envFiles: [],
-      credentials: new Map(),
-    };
-    expect(findExposedFile({ env: {}, unit, workingFolder: folder, isRoot: false })).toBe("claviger.service");
-  });
 });
 
 test("doctor warns of settings with a secret that others may read, with the remedy", async () => {

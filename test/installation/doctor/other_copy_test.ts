@@ -16,9 +16,10 @@ for (const path of [certFile, keyFile]) writeFileSync(path, "");
 function find(credentials: Readonly<Record<string, string>>) {
   const unit = {
     name: "claviger.service",
-    env: {},
+    oldSettings: new Map(),
     envFiles: [],
     credentials: new Map(Object.entries(credentials)),
+    siblings: [],
   };
   return findOtherCopy({ unit }, { certFile, keyFile });
 }
