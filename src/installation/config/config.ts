@@ -19,8 +19,8 @@ import {
   type UnitSettings,
 } from "./config_source.ts";
 import { readBucket, readGitHubApp, readProvider, readSecret, readTls } from "./credentials.ts";
+import { settingOf } from "./find_setting.ts";
 import { SettingError } from "./setting_error.ts";
-import { settingOf } from "./settings.ts";
 
 export type Config = Readonly<ReturnType<typeof read>>;
 

@@ -1,8 +1,9 @@
 /**
  * Finds a setting where it was given: in a flag, the environment or the settings file, in this order of precedence.
  */
+import { findSetting, parseSetting, settingOf } from "./find_setting.ts";
 import type { SettingError } from "./setting_error.ts";
-import { findSetting, parseSetting, type SettingName, type SettingValue, settingOf } from "./settings.ts";
+import type { SettingName, SettingValue } from "./settings.ts";
 import { readSettingsFile } from "./settings_file.ts";
 
 /** Why this process may be unable to see all settings of the service, and the remedy. */

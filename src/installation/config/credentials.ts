@@ -11,8 +11,8 @@ import type { GitHubAppSettings } from "../../models/repository_token/mod.ts";
 import type { ProviderSettings } from "../../operators/identity/mod.ts";
 import { readBounded } from "./bounded_file.ts";
 import type { ConfigSource, Get } from "./config_source.ts";
+import { settingOf } from "./find_setting.ts";
 import { SettingError } from "./setting_error.ts";
-import { settingOf } from "./settings.ts";
 
 export interface GivenSecret {
   readonly text: string;

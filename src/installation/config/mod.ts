@@ -13,6 +13,7 @@ export {
 } from "./config_source.ts";
 export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
+export { findSetting, parseSetting, settingOf } from "./find_setting.ts";
 export type { ListenAddress } from "./setting_rules.ts";
-export { findSetting, parseSetting, SETTINGS, type SettingName, settingOf } from "./settings.ts";
+export { SETTINGS, type SettingName } from "./settings.ts";
 export { DEFAULT_ENV_FILE } from "./settings_file.ts";

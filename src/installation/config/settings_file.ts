@@ -2,8 +2,8 @@
 import { statSync } from "node:fs";
 import { hasCode } from "../../base/system_error.ts";
 import { readBounded, UnreadableFile } from "./bounded_file.ts";
+import { describeUnknown, findSetting } from "./find_setting.ts";
 import { SettingError } from "./setting_error.ts";
-import { describeUnknown, findSetting } from "./settings.ts";
 
 interface SettingsFileSource {
   /** By default `/etc/claviger/claviger.env`, if it exists. */
