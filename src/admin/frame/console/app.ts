@@ -17,7 +17,7 @@ import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
 import { setHeaders } from "./headers.ts";
 import { logIn } from "./log_in.ts";
-import { createLoginFailures } from "./login_failures.ts";
+import { createLoginLimit } from "./login_limit.ts";
 import { mayUse, type Need } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
@@ -63,10 +63,10 @@ export function createConsole(options: AdminOptions, things: readonly [Thing, ..
     const loggedIn = (await readSession(c, options, { extends: false }))?.operator;
     return show(c, enterPage({ ...why, provider, loggedIn, to: wayBackOf(to) }));
   });
-  const failures = createLoginFailures(options);
-  app.post("/enter", logIn(options, failures, show));
+  const limit = createLoginLimit(options);
+  app.post("/enter", logIn(options, limit, show));
   if (provider !== undefined) {
-    const login = createProviderLogin(provider, options, { failures, show });
+    const login = createProviderLogin(provider, options, { limit, show });
     app.get("/enter/provider", login.begin);
     app.get("/callback", login.callback);
     app.get("/enter/leave", login.leave);

@@ -9,7 +9,7 @@ import { endSession, findOperatorsOfCodes, parseCode, redeemCode } from "../../.
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
 import { readForm } from "./form.ts";
-import type { LoginFailures } from "./login_failures.ts";
+import type { LoginLimit } from "./login_limit.ts";
 import type { Page } from "./page.tsx";
 import { showDone } from "./route.ts";
 import { deleteSessionCookie, loginOf, readSession, startSession } from "./session_cookie.ts";
@@ -24,7 +24,7 @@ const WRONG_CODE = refuse(
 /** Creates the handler that redeems a code for a session. */
 export function logIn(
   options: AdminOptions,
-  failures: LoginFailures,
+  limit: LoginLimit,
   show: (c: Context<AdminEnv>, page: Page) => Response | Promise<Response>,
 ): Handler<AdminEnv> {
   const { clock, database, provider } = options;
@@ -40,7 +40,7 @@ export function logIn(
     const to = wayBackOf(form.get("to") ?? "");
     const code = form.get("code") ?? "";
     const digits = parseCode(code);
-    const operator = digits && (await queue.lookUp(digits, group, { isGathered: failures.isFull(group) }));
+    const operator = digits && (await queue.lookUp(digits, group, { isGathered: limit.isFull(group) }));
     const replaced = operator ? await readSession(c, options, { extends: false }) : undefined;
     // A link must not end the session of a colleague at the same browser without a question.
     if (replaced && replaced.operator !== operator && form.get("replaces") !== replaced.operator) {
@@ -48,7 +48,7 @@ export function logIn(
     }
     const session = operator ? await redeemCode(database, code, loginOf(c, options)) : undefined;
     if (session === undefined) {
-      return await show(c, enterPage({ provider, to, refusal: failures.count(group, WRONG_CODE) }));
+      return await show(c, enterPage({ provider, to, refusal: limit.count(group, WRONG_CODE) }));
     }
     await startSession(c, options, { ...session, replaced });
     return c.redirect(to, 303);

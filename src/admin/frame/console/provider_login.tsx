@@ -14,7 +14,7 @@ import type { LoginState, Provider } from "../../../operators/identity/mod.ts";
 import { endSessionsOf, loginIdentity } from "../../../operators/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { enterPage } from "./enter.tsx";
-import type { LoginFailures } from "./login_failures.ts";
+import type { LoginLimit } from "./login_limit.ts";
 import type { Page } from "./page.tsx";
 import { loginOf, type Replaced, readSession, sessionCookieOf, startSession } from "./session_cookie.ts";
 import { FIRST_PAGE, wayBackOf } from "./way_back.ts";
@@ -53,7 +53,7 @@ const FOREIGN = refuse("NOT_ALLOWED", "Another website led here: open the consol
 export function createProviderLogin(
   provider: Provider,
   options: AdminOptions,
-  { failures, show }: { readonly failures: LoginFailures; readonly show: Show },
+  { limit, show }: { readonly limit: LoginLimit; readonly show: Show },
 ) {
   const { clock, database, secrets } = options;
   // Logouts have a window of their own, so that logouts of others at the same address cannot prevent a login. The end of a
@@ -149,7 +149,7 @@ export function createProviderLogin(
       if (!isRefusal(answer)) return await show(c, answer);
       // A provider that fails is nobody's failed login.
       const isFailedLogin = answer.code !== "SERVICE_UNAVAILABLE";
-      const refusal = isFailedLogin ? failures.count(c.get("addressGroup"), answer) : answer;
+      const refusal = isFailedLogin ? limit.count(c.get("addressGroup"), answer) : answer;
       return await showRefusal(c, refusal, { to: login?.to ?? FIRST_PAGE, needsFreshProof: login?.isFresh });
     },
     /** Leads to the logout of the provider, after that of the console. */

@@ -6,10 +6,10 @@ import type { AdminOptions } from "../options.ts";
 const LIMIT = 10;
 const WINDOWS = 10_000;
 
-export type LoginFailures = ReturnType<typeof createLoginFailures>;
+export type LoginLimit = ReturnType<typeof createLoginLimit>;
 
-/** Creates the count of failed logins, by all ways together and for each group of addresses. */
-export function createLoginFailures({ clock, noteFailedLogin }: AdminOptions) {
+/** Creates the limit of failed logins: it counts them by all ways together, for each group of addresses. */
+export function createLoginLimit({ clock, noteFailedLogin }: AdminOptions) {
   const windows = new WindowTable(LIMIT, WINDOWS);
   return {
     /** Tells whether the next failure of the group is one too many. */
