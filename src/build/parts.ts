@@ -38,7 +38,8 @@ export const ZIG_RUNTIME = {
 
 /**
  * What Bun links: each line has the name as in `notices/bun.txt`, the license, and the name in `process.versions`,
- * where Bun tells the version. Other names there are of Node and V8, which Bun imitates, and of the tools that built it.
+ * where Bun tells the version. Further names in `process.versions` belong to Node and V8, whose interfaces Bun has, and to
+ * the tools that built Bun.
  */
 const LIBRARIES_OF_BUN = `
 webkit LGPL-2.0-or-later webkit

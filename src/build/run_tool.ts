@@ -1,6 +1,6 @@
 /** Runs the Debian tools of a release, and says which package has one that is missing. */
 
-/** The tools by the Debian package that has them, if the package has another name. */
+/** The Debian package of each tool whose package has another name than the tool. */
 const PACKAGES: Readonly<Record<string, string>> = {
   "apt-get": "apt",
   "dpkg-deb": "dpkg",

@@ -43,7 +43,7 @@ interface Component {
   readonly [field: string]: unknown;
 }
 
-/** How sure name and version of a crate are: the executable of Bun does not name its crates. */
+/** Says of each crate where its name and version come from, because the executable of Bun names no crates. */
 const ORIGIN_OF_CRATES = "a lock file of Bun from before this version; the executable does not confirm it";
 
 /** Returns the document as JSON, with the license, digest and package URL of each part. */
@@ -180,7 +180,7 @@ function toDebian({ name, source, version, architecture, sha256 }: DebianPackage
   return { type: "library", "bom-ref": purl, name, version, hashes, licenses, purl };
 }
 
-/** A license that SPDX does not list has only a name; of several, a word such as `OR` says how they belong together. */
+/** A license has an id if SPDX lists it, otherwise a name. Several licenses are one expression, such as `MIT OR ISC`. */
 function licensed(license: string) {
   if (/ (OR|AND|WITH) /.test(license)) return [{ expression: license }];
   const isOurs = license.startsWith("LicenseRef-");

@@ -1,9 +1,12 @@
 /**
- * Turns of senders: so many pieces of work of one sender run at a time. Further ones wait in a short line of the sender,
+ * Turns of senders: a few pieces of work of one sender run at a time. Further ones wait in a short line of the sender,
  * so one sender cannot take the pool away from the others. A sender is a token, or an operator with all sessions.
  */
 
-/** Two pieces can wait for a statement that is stopped after two seconds, so a waiting one gets its turn or 429 after as long. */
+/**
+ * The bounds of this listener. Its pool stops a statement after two seconds, so a piece waits two seconds at most: then
+ * it has got its turn, or it is turned away with 429.
+ */
 export const TURNS = { atOnce: 4, mostWaiting: 32, maxWaitMs: 2_000 };
 
 interface TurnsOptions {

@@ -51,7 +51,8 @@ the settings file
 .B /var/lib/claviger
 the data folder of root and of the unit
 .SH EXIT STATUS
-0 when the command was done, 1 when it was refused, 2 when its usage was wrong, 78 when
+0 when the command was done, 1 when it was refused, 2 when its usage was wrong, 3 when a backup or its restore lacks
+model files, 78 when data is lost or damaged, or when
 .B serve
 finds a fault that only a person can repair, such as a wrong setting.
 `;

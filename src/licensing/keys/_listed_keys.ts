@@ -4,7 +4,7 @@
  * A page must not read a million rows because few keys meet its filter, and the planner does not know which
  * combinations are rare. So the page is merged from groups: an index returns the first keys of each expiry month, tier,
  * mode and state that the filter includes. The cost depends on the number of groups (some hundred) and not on the
- * number of keys. At the two ends of a range of expiries alone, it also reads keys that do not meet the filter.
+ * number of keys. Keys that do not meet the filter are read only in the first and the last month of a range of expiries.
  *
  * The stored lists of the room `figures` (keys near their quota, unused keys) come without these groups. The first
  * keys of a list are looked up: they fill the page unless the other conditions are rare. In that case the groups are

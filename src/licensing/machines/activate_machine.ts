@@ -8,7 +8,7 @@ import { type MachineName, toStoredFingerprint } from "./fingerprint.ts";
 interface Activation {
   readonly keyUuid: string;
   readonly machine: MachineName;
-  /** Texts for people, stored without keys; without them the earlier ones stay. */
+  /** Texts for people. API keys in them are not stored. An undefined text leaves the earlier one in place. */
   readonly name?: string | undefined;
   readonly platform?: string | undefined;
   readonly actor: Actor;
@@ -27,8 +27,8 @@ interface ActivatedMachine {
 }
 
 /**
- * Activates a machine: gives it a place of its license, or lets it keep the one it holds. Never more machines than the
- * license has places hold one at any moment, by the clock of the database. Refuses with `MACHINE_LIMIT_REACHED` if
+ * Activates a machine: gives it a place of its license, or lets it keep the one it holds. By the clock of the database
+ * the machines that hold a place are never more than the places of the license. Refuses with `MACHINE_LIMIT_REACHED` if
  * every place is taken. The audit log notes the first activation of a machine.
  */
 export async function activateMachine(

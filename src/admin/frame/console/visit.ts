@@ -28,7 +28,7 @@ export function createVisit(
     query: readQuery(c.req.raw),
     /** The fields of a form that was sent; otherwise empty. */
     form,
-    /** The right of the operator to this page, for a request that takes long. */
+    /** The right of the operator to this page. A request that takes long checks it again at its end. */
     right: rightOfSession(
       session.id,
       ROLES.filter((role) => mayUse(role, need)),
