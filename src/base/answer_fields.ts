@@ -13,7 +13,7 @@ interface AnswerField<Row> {
   readonly of: (row: Row) => unknown;
 }
 
-export type AnswerFields<Row> = Readonly<Record<string, AnswerField<Row>>>;
+type AnswerFields<Row> = Readonly<Record<string, AnswerField<Row>>>;
 
 /**
  * Returns a function that declares a field of such rows: its schema, its value in JSON, and what the document says of it.
