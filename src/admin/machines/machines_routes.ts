@@ -1,7 +1,6 @@
 /** Machines: list, look at and release. */
 import * as v from "valibot";
-import { described, schemasOf, timestamp } from "../../base/answer_fields.ts";
-import { toTimestamp } from "../../base/calendar.ts";
+import { renderFields, schemasOf } from "../../base/answer_fields.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import {
@@ -10,6 +9,7 @@ import {
   listMachines,
   MACHINE_CONDITIONS,
   MACHINE_FIELDS,
+  RELEASED_FIELDS,
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
@@ -19,18 +19,8 @@ import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
 
-const FIELDS = schemasOf(MACHINE_FIELDS);
-const MACHINE = titled("Machine", FIELDS);
-
-const RELEASED_MACHINE = titled("ReleasedMachine", {
-  id: FIELDS.id,
-  state: FIELDS.state,
-  taken_until: described(
-    v.nullable(timestamp()),
-    "Until when its place stays taken, because a license was signed for it; null if it is free",
-  ),
-  changed: described(v.boolean(), "False if it was not active: then only a signed license holds its place"),
-});
+const MACHINE = titled("Machine", schemasOf(MACHINE_FIELDS));
+const RELEASED_MACHINE = titled("ReleasedMachine", schemasOf(RELEASED_FIELDS));
 
 export const MACHINE_ROUTES = [
   route("GET /machines", "machines:read", {
@@ -80,9 +70,7 @@ export const MACHINE_ROUTES = [
     codes: ["CONFLICT"],
     async run({ database }, call) {
       const released = await releaseByOperator(database, call.uuid, call);
-      if (isRefusal(released)) return released;
-      const { id, state, takenUntil, isChanged } = released;
-      return { id, state, taken_until: takenUntil && toTimestamp(takenUntil), changed: isChanged };
+      return isRefusal(released) ? released : renderFields(RELEASED_FIELDS, released);
     },
   }),
 ];

@@ -1,4 +1,5 @@
 /** `claviger machines …`: list, show and release the machines that hold places of licenses. */
+import { renderFields } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule, parseId } from "../../base/ids.ts";
 import {
@@ -8,6 +9,7 @@ import {
   listMachines,
   MACHINE_CONDITIONS,
   type MachineSummary,
+  RELEASED_FIELDS,
   refuseUnknownMachine,
   releaseByOperator,
   renderMachine,
@@ -80,17 +82,12 @@ const release = databaseCommand({
     );
     const released = orRefuse(await releaseByOperator(database, uuid, { actor, now }));
     if (!released.isChanged) refuseOffline(id, released.takenUntil);
-    const until = released.takenUntil && toTimestamp(released.takenUntil);
+    const shown = renderFields(RELEASED_FIELDS, released);
     const outcome =
-      until === null
+      shown.taken_until === null
         ? "its place is free"
-        : `a license was signed for it, so its place stays taken until ${until}`;
-    print.line(`Released ${id}: ${outcome}`, {
-      id,
-      state: released.state,
-      taken_until: until,
-      changed: true,
-    });
+        : `a license was signed for it, so its place stays taken until ${shown.taken_until}`;
+    print.line(`Released ${id}: ${outcome}`, shown);
   },
 });
 

@@ -4,6 +4,7 @@ import { fieldsOf, identifier, oneOfThese, renderFields, timestamp } from "../..
 import { toTimestamp } from "../../base/calendar.ts";
 import type { MachineSummary } from "./list_machines.ts";
 import { MACHINE_STATES, STATE_MEANINGS } from "./machine_state.ts";
+import type { ReleasedMachine } from "./release_by_operator.ts";
 
 const field = fieldsOf<MachineSummary>();
 const SENT = "As the client sent it; null if it sent none";
@@ -39,6 +40,24 @@ export const MACHINE_FIELDS = {
     v.nullable(timestamp()),
     ({ takenUntil }) => takenUntil && toTimestamp(takenUntil),
     "When its place becomes free by itself; null if only a release frees it, or if it holds none",
+  ),
+} as const;
+
+const ofReleased = fieldsOf<ReleasedMachine>();
+
+/** The answer to a release. */
+export const RELEASED_FIELDS = {
+  id: ofReleased(identifier("mch"), ({ id }) => id),
+  state: ofReleased(MACHINE_FIELDS.state.schema, ({ state }) => state),
+  taken_until: ofReleased(
+    v.nullable(timestamp()),
+    ({ takenUntil }) => takenUntil && toTimestamp(takenUntil),
+    "Until when its place stays taken, because a license was signed for it; null if it is free",
+  ),
+  changed: ofReleased(
+    v.boolean(),
+    ({ isChanged }) => isChanged,
+    "False if it was not active: then only a signed license holds its place",
   ),
 } as const;
 

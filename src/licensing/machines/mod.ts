@@ -9,7 +9,7 @@
 export { activateMachine, toMachineId } from "./activate_machine.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export { countMachines, findMachine, listMachines, type MachineSummary } from "./list_machines.ts";
-export { MACHINE_FIELDS, renderMachine } from "./machine_fields.ts";
+export { MACHINE_FIELDS, RELEASED_FIELDS, renderMachine } from "./machine_fields.ts";
 export { findMachineFilter, MACHINE_CONDITIONS, type MachineFilter } from "./machine_filter.ts";
 export {
   countTaken,

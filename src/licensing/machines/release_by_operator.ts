@@ -7,6 +7,11 @@ import { findMachine, type MachineSummary } from "./list_machines.ts";
 import { allowsMachine } from "./machine_filter.ts";
 import { isHolding } from "./machine_state.ts";
 
+/** A machine after its release: until when its place stays taken, and whether this release ended anything. */
+export interface ReleasedMachine extends Pick<MachineSummary, "id" | "state" | "takenUntil"> {
+  readonly isChanged: boolean;
+}
+
 /**
  * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has
  * ended: no release frees such a place earlier; until then the machine is `offline`. Nothing changes for a machine that is
@@ -16,7 +21,7 @@ export async function releaseByOperator(
   database: Database,
   uuid: string,
   { actor, now, restriction }: RestrictedBy,
-) {
+): Promise<ReleasedMachine | Refusal> {
   const [row] = await database.query<Pick<MachineSummary, "state" | "takenUntil">>(
     (sql) => sql`
       with allowed as materialized (
