@@ -1,10 +1,11 @@
 import { renderCsv } from "../../base/text/mod.ts";
 import { percentUsed } from "../mod.ts";
-import { renderKey } from "./key_fields.ts";
+import { KEY_FIELDS, renderKey } from "./key_fields.ts";
 import type { KeySummary } from "./list_keys.ts";
 import { renderObstacles } from "./obstacles.ts";
 
-const COLUMNS = [
+/** The columns that files had first, in their order. */
+const FIRST = [
   "id",
   "key",
   "user_id",
@@ -28,8 +29,10 @@ const COLUMNS = [
   "refused_now",
   "runs_out_on",
   "used_percent",
-  "updates_until",
-] as const;
+];
+
+/** Each further field of a key has a column, too: at the end, so that the others keep their places. */
+const COLUMNS = [...FIRST, ...Object.keys(KEY_FIELDS).filter((name) => !FIRST.includes(name))];
 
 /** Renders pages of a list of keys as CSV. No line contains a key itself. */
 export function renderKeysCsv(pages: Parameters<typeof renderCsv<KeySummary, string>>[0]) {
