@@ -42,5 +42,11 @@ export function condition<const Read extends Reader>(
   return { ...details, says, reader };
 }
 
+/** The orders of rows that sort by the time at which they were made. */
+export const ORDERS = ["oldest", "newest"] as const;
+
+/** The order of a list that has no other one. A page of the console begins with the newest rows. */
+export const ORDER_CONDITION = condition("the order; by default the oldest first", ORDERS);
+
 /** The only value of a condition that is asked for or not: a command has an option without a value. */
 export const YES = ["true"] as const;

@@ -1,3 +1,4 @@
+import { ORDER_CONDITION } from "../base/condition.ts";
 import { parseId, toId } from "../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
@@ -32,10 +33,13 @@ export interface ListPart {
   readonly limit?: number | undefined;
 }
 
+/** The conditions of the list of accounts, for every door. A search comes on top of them. */
+export const ACCOUNT_CONDITIONS = { sort: ORDER_CONDITION } as const;
+
 /** Lists accounts, each with its number of keys: by default oldest first, and `afterUuid` selects later rows. */
 export async function listAccounts(
   database: Database,
-  part: ListPart & { readonly newestFirst?: boolean } = {},
+  part: ListPart & { readonly newestFirst?: boolean | undefined } = {},
 ): Promise<Account[]> {
   return await select(database, part);
 }
@@ -43,7 +47,7 @@ export async function listAccounts(
 /** Counts the accounts of a list up to a number, and those after a position. */
 export async function countAccounts(
   database: Database,
-  { most, ...part }: ListPart & { readonly most?: number } = {},
+  { most, ...part }: ListPart & { readonly most?: number; readonly newestFirst?: boolean | undefined } = {},
 ): Promise<number> {
   return await countRows(
     database,
@@ -120,7 +124,7 @@ export async function hasAccount(database: Database, email: string): Promise<boo
 interface Selection extends ListPart {
   readonly uuid?: string;
   readonly email?: string;
-  readonly newestFirst?: boolean;
+  readonly newestFirst?: boolean | undefined;
 }
 
 async function select(database: Database, selection: Selection): Promise<Account[]> {

@@ -4,6 +4,7 @@
 export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
 export { ACCOUNT_FIELDS, renderAccount, renderWithErasure } from "./account_fields.ts";
 export {
+  ACCOUNT_CONDITIONS,
   type Account,
   countAccounts,
   findAccount,

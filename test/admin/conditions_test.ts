@@ -16,7 +16,7 @@ import { conditionOptions } from "../../src/cli/list_options.ts";
 import { type Parameter, toOption } from "../../src/cli/parameter.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { MACHINE_CONDITIONS } from "../../src/licensing/machines/mod.ts";
-import { ACCOUNT_CONDITION } from "../../src/licensing/mod.ts";
+import { ACCOUNT_CONDITION, ACCOUNT_CONDITIONS } from "../../src/licensing/mod.ts";
 import { ACTIVITY_CONDITIONS } from "../../src/usage/activity/mod.ts";
 import { KEY_CONDITIONS } from "../../src/usage/figures/mod.ts";
 import { USAGE_DAYS_CONDITIONS } from "../../src/usage/mod.ts";
@@ -37,6 +37,7 @@ const DECLARED: readonly {
   readonly notOnPage?: readonly string[];
 }[] = [
   { conditions: KEY_CONDITIONS, path: "/keys", command: "keys list", notOnPage: [] },
+  { conditions: ACCOUNT_CONDITIONS, path: "/accounts", command: "accounts list", notOnPage: [] },
   { conditions: MACHINE_CONDITIONS, path: "/machines", command: "machines list", notOnPage: [] },
   {
     conditions: { account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS },
@@ -182,9 +183,12 @@ describe("the API", () => {
       all_places_taken: ["false", "1", ""],
     },
     "/keys/:id/usage": { month: MONTHS },
-    "/accounts": { search: "!!", ...PAGES },
+    "/accounts": { search: "!!", sort: ["created", ""], ...PAGES },
     "/accounts/:id/usage": { month: MONTHS },
-    "/machines": { account: "Grace", license: "lic_1", key: "key_1", state: "free", ...PAGES },
+    "/machines": {
+      ...{ account: "Grace", license: "lic_1", key: "key_1", state: "free", sort: "latest_used" },
+      ...PAGES,
+    },
     "/usage": { month: ["November", ...MONTHS], ...PAGES },
     "/usage/daily": { from: "monday", to: "2026-11-31", by: "code" },
     "/activity": { from: "monday", to: "now", by: "tier", step: "week" },

@@ -41,8 +41,11 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys": { ...WRONG_FOR_KEYS, ...PLACE },
   "/keys.csv": WRONG_FOR_KEYS,
   "/keys/:id": { month: "2026-13" },
-  "/accounts": { search: "!!", ...PLACE },
-  "/machines": { account: "Grace", license: "lic_1", key: "key_1", state: "free", ...PLACE },
+  "/accounts": { search: "!!", sort: "created", ...PLACE },
+  "/machines": {
+    ...{ account: "Grace", license: "lic_1", key: "key_1", state: "free", sort: "latest_used" },
+    ...PLACE,
+  },
   "/models": PLACE,
   "/audit": { ...AUDIT_CONDITIONS, ...PLACE },
   "/audit.csv": AUDIT_CONDITIONS,

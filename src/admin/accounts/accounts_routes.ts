@@ -7,6 +7,7 @@ import { isRefusal, refuse } from "../../base/refusal.ts";
 import { booleanField, parsedField } from "../../base/rule.ts";
 import { ERASURE_REQUEST_MS, eraseWithKeys } from "../../licensing/keys/mod.ts";
 import {
+  ACCOUNT_CONDITIONS,
   ACCOUNT_FIELDS,
   findAccount,
   isRestricted,
@@ -18,7 +19,14 @@ import {
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
-import { changeOf, findSearch, MONTH_ENTRY, REASON, SEARCH_FIELD } from "../frame/api/fields.ts";
+import {
+  changeOf,
+  conditionFields,
+  findSearch,
+  MONTH_ENTRY,
+  REASON,
+  SEARCH_FIELD,
+} from "../frame/api/fields.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "../frame/api/page.ts";
 import { accountFor } from "../frame/api/path_ids.ts";
 import { route, titled } from "../frame/api/route.ts";
@@ -26,21 +34,25 @@ import { route, titled } from "../frame/api/route.ts";
 const FIELDS = schemasOf(ACCOUNT_FIELDS);
 const ACCOUNT = titled("Account", FIELDS);
 
+/** The conditions of the list, in the API and in the console. */
+export const ACCOUNT_ENTRIES = { search: v.optional(SEARCH_FIELD), ...conditionFields(ACCOUNT_CONDITIONS) };
+
 export const ACCOUNT_ROUTES = [
   route("GET /accounts", "accounts:read", {
     id: "listAccounts",
-    summary: "List accounts, oldest first",
-    query: v.strictObject({ search: v.optional(SEARCH_FIELD), ...PAGE_FIELDS }),
+    summary: "List accounts, by default oldest first",
+    query: v.strictObject({ ...ACCOUNT_ENTRIES, ...PAGE_FIELDS }),
     success: { schema: pageOf(ACCOUNT), description: "A page of accounts" },
     run: ({ database }, { query, now }) =>
       findPage({
         list: "accounts",
         query,
         now,
-        async find({ position, limit }, { search: text }) {
+        async find({ position, limit }, { search: text, sort }) {
           const search = await findSearch(database, text);
           if (isRefusal(search)) return search;
-          return await listAccounts(database, { search, afterUuid: position, limit });
+          const newestFirst = sort === "newest";
+          return await listAccounts(database, { search, newestFirst, afterUuid: position, limit });
         },
         positionOf: ({ uuid }) => uuid,
         render: renderWithErasure,
@@ -143,7 +155,8 @@ export const ACCOUNT_ROUTES = [
 
   route("POST /accounts/:id/erase", "accounts:erase", {
     id: "eraseAccount",
-    summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
+    summary:
+      "Remove a person's name, e-mail, organization and external ids for good, and keep the counts of use",
     path: accountFor("erase account"),
     description:
       "With `revoke_keys` it first revokes every key of the account, which needs the scope keys:revoke, too. An account with " +

@@ -26,7 +26,7 @@ import {
 import { MOST_DAYS_LEFT, MOST_SORTED, toKeyFilter, UNUSED_DAYS } from "../../usage/figures/mod.ts";
 import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
-import { renderOrder } from "../frame/console/components/list.tsx";
+import { bothWays, OrderField } from "../frame/console/components/list.tsx";
 import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, nameConditions } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
@@ -154,12 +154,12 @@ export async function findKeys(
     accountUuid,
     ...stored?.filter,
   };
-  const backwards = { newestFirst: !filter.newestFirst };
   return {
-    read: (afterUuid, limit, isBackwards) =>
-      listKeys(database, { now, filter: { ...filter, ...(isBackwards && backwards), afterUuid, limit } }),
+    ...bothWays(filter, {
+      list: (filter) => listKeys(database, { now, filter }),
+      count: (filter) => countListed(database, { now, filter }),
+    }),
     listUuids: (most) => listUuids(database, { now, filter, most }),
-    count: (afterUuid) => countListed(database, { now, filter: { ...filter, ...backwards, afterUuid } }),
     warning: search?.isTooWide ? TOO_WIDE : undefined,
     note: stored && (
       <p class="hint figures">
@@ -186,12 +186,6 @@ function sumUse(keys: readonly KeySummary[]): string {
 const NEAR_PERCENTAGES = ["80", "90", "100"];
 const RUNS_OUT_DAYS = ["1", "3", "7", "14", `${MOST_DAYS_LEFT}`];
 
-/** The list begins with the newest keys. */
-const SORTS = [
-  { value: "", label: renderOrder("newest") },
-  ...KEY_SORTS.filter((sort) => sort !== "newest").map((value) => ({ value, label: renderOrder(value) })),
-];
-
 function Fields(asked: Asked<typeof ENTRIES>) {
   const { search, state, refused_now, tier, mode, sort, ...more } = asked.entered;
   const field = (name: keyof typeof KEY_ENTRIES) => fieldOf(asked, name);
@@ -202,7 +196,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       <Select {...field("refused_now")} label="Refused now" choices={choicesOf(["true"], () => "yes")} />
       <Select {...field("tier")} label="Tier" choices={choicesOf(TIERS)} />
       <Select {...field("mode")} label="Mode" choices={choicesOf(MODES)} />
-      <Select {...field("sort")} label="Order" choices={SORTS} />
+      <OrderField {...field("sort")} orders={KEY_SORTS} />
       <details class="more-filters" open={Object.keys(more).length > 0}>
         <summary>More conditions</summary>
         <div>

@@ -1,5 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
+import { ORDERS } from "../../base/condition.ts";
 import { idRule, parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
@@ -17,7 +18,7 @@ import {
 } from "../../licensing/machines/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { choicesOf, Select, TextField } from "../frame/console/components/form.tsx";
-import { toAddress } from "../frame/console/components/list.tsx";
+import { bothWays, OrderField, toAddress } from "../frame/console/components/list.tsx";
 import { type Column, Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Lines, Name, Pill } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
@@ -36,18 +37,17 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
   scope: "machines:read",
   entries: ENTRIES,
   async find({ options: { database } }, conditions) {
-    const filter = await findMachineFilter(database, conditions);
+    const filter = await findMachineFilter(database, { sort: "newest", ...conditions });
     if (isRefusal(filter)) return filter;
-    return {
-      read: (afterUuid, limit, isBackwards) =>
-        listMachines(database, { filter: { ...filter, afterUuid, limit, newestFirst: !isBackwards } }),
-      count: (afterUuid) => countMachines(database, { ...filter, afterUuid }),
-    };
+    return bothWays(filter, {
+      list: (filter) => listMachines(database, { filter }),
+      count: (filter) => countMachines(database, filter),
+    });
   },
   toAfter: ({ id }) => id,
   Fields,
   columns: ({ now }) => [
-    ...columnsAt(now),
+    ...columnsAt(now, ["newest", "oldest"]),
     { label: "Account", cell: ({ userId, email }) => <AccountLink id={userId} email={email} /> },
   ],
   order: "newest",
@@ -65,15 +65,20 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       <TextField {...field("license")} label="License" hint="Its id" />
       <TextField {...field("key")} label="Key" hint="The id of a key of the license" />
       <Select {...field("state")} label="State" choices={choicesOf(MACHINE_STATES)} />
+      <OrderField {...field("sort")} orders={ORDERS} />
     </>
   );
 }
 
 /** The columns of machines: which one, in which state, since when, and until when. */
-function columnsAt(now: Date): readonly Column<MachineSummary>[] {
+function columnsAt(
+  now: Date,
+  sorts: Column<MachineSummary>["sorts"] = [],
+): readonly Column<MachineSummary>[] {
   return [
     {
       label: "Machine",
+      sorts,
       cell: ({ id, name, platform }) => (
         <Lines
           text={

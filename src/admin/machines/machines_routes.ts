@@ -25,7 +25,7 @@ const RELEASED_MACHINE = titled("ReleasedMachine", schemasOf(RELEASED_FIELDS));
 export const MACHINE_ROUTES = [
   route("GET /machines", "machines:read", {
     id: "listMachines",
-    summary: "List the machines that meet every condition, in the order of their first activation",
+    summary: "List the machines that meet every condition, by default in the order of their first activation",
     description:
       "Until version 0.4 `released` was the state that is `offline` now, and machines that are `released` now were `ended`.",
     query: v.strictObject({ ...conditionFields(MACHINE_CONDITIONS), ...PAGE_FIELDS }),

@@ -5,6 +5,7 @@ import { counted } from "../../base/render_count.ts";
 import { MOST_COUNTED } from "../../database/mod.ts";
 import { eraseWithKeys, findErasureEffect } from "../../licensing/keys/mod.ts";
 import {
+  ACCOUNT_CONDITIONS,
   createLicenseChanges,
   eraseAccount,
   listAccounts,
@@ -18,7 +19,7 @@ import {
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { databaseCommand, group } from "../command.ts";
 import { demandAccount } from "../find_named.ts";
-import { listOptions, printList } from "../list_options.ts";
+import { conditionOptions, listOptions, printList } from "../list_options.ts";
 import { ACCOUNT_NAME, CONFIRMATION, REASON } from "../options.ts";
 import { flag, option } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
@@ -26,11 +27,11 @@ import { withBars } from "../text_bars.ts";
 
 const list = databaseCommand({
   name: "list",
-  description: "list accounts, oldest first",
-  options: listOptions("usr"),
+  description: "list accounts, by default oldest first",
+  options: { ...listOptions("usr"), ...conditionOptions(ACCOUNT_CONDITIONS) },
   async run(values, call) {
     await printList(call, values, {
-      read: (part) => listAccounts(call.database, part),
+      read: (part) => listAccounts(call.database, { ...part, newestFirst: values.sort === "newest" }),
       positionOf: ({ uuid }) => uuid,
       toCells: renderAccount,
       toJson: renderWithErasure,

@@ -24,7 +24,8 @@ const { limit, after } = listOptions("mch");
 
 const list = databaseCommand({
   name: "list",
-  description: "list the machines that meet every condition, in the order of their first activation",
+  description:
+    "list the machines that meet every condition, by default in the order of their first activation",
   options: {
     limit,
     after,

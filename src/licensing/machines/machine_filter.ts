@@ -1,5 +1,5 @@
 /** The conditions of the list of machines, and the filter that they give. */
-import { type ConditionValues, condition } from "../../base/condition.ts";
+import { type ConditionValues, condition, ORDER_CONDITION } from "../../base/condition.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../../database/mod.ts";
@@ -20,6 +20,7 @@ export const MACHINE_CONDITIONS = {
   license: condition("only machines of this license", idRule("lic"), { as: "id" }),
   key: condition("only machines of the license of this key", idRule("key"), { as: "id" }),
   state: condition("only machines in this state", MACHINE_STATES),
+  sort: ORDER_CONDITION,
 } as const;
 
 /** The conditions of a list: it contains the machines that meet all given conditions. */
@@ -38,11 +39,11 @@ export interface MachineFilter extends Omit<ListPart, "search"> {
 /** Returns the conditions as a filter. Refuses an account that is not there. */
 export async function findMachineFilter(
   database: Database,
-  { account: who, license, key, state }: ConditionValues<typeof MACHINE_CONDITIONS>,
+  { account: who, license, key, state, sort }: ConditionValues<typeof MACHINE_CONDITIONS>,
 ): Promise<MachineFilter | Refusal> {
   const accountUuid = await findAccountOfList(database, who, "list machines");
   if (isRefusal(accountUuid)) return accountUuid;
-  return { accountUuid, licenseUuid: license, keyUuid: key, state };
+  return { accountUuid, licenseUuid: license, keyUuid: key, state, newestFirst: sort === "newest" };
 }
 
 /** Returns the condition, as SQL, that the restriction allows the license of the machine `m`. */

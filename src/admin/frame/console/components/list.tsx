@@ -3,6 +3,7 @@
 import type { Child } from "hono/jsx";
 import { counted, renderCount } from "../../../../base/render_count.ts";
 import { MOST_COUNTED } from "../../../../database/mod.ts";
+import { optionsOf, Select } from "./form.tsx";
 
 /** Rows of a page. */
 const ROWS = 50;
@@ -16,6 +17,33 @@ export interface Readable<Row> {
    * too long.
    */
   count(before?: string): Promise<number | undefined>;
+}
+
+/**
+ * Returns the rows that a filter finds, for a page: it also reads them backwards, and counts the rows before a position as
+ * those after it in the other order.
+ */
+export function bothWays<Row, Filter extends { readonly newestFirst?: boolean | undefined }>(
+  filter: Filter,
+  {
+    list,
+    count,
+  }: {
+    list(part: Filter & PartOfList): Promise<readonly Row[]>;
+    count(part: Filter & Pick<PartOfList, "afterUuid">): Promise<number | undefined>;
+  },
+): Readable<Row> {
+  const backwards = { newestFirst: !filter.newestFirst };
+  return {
+    read: (afterUuid, limit, isBackwards) =>
+      list({ ...filter, ...(isBackwards && backwards), afterUuid, limit }),
+    count: (afterUuid) => count({ ...filter, ...backwards, afterUuid }),
+  };
+}
+
+interface PartOfList {
+  readonly afterUuid: string | undefined;
+  readonly limit: number;
 }
 
 /** Where a page begins or ends; nowhere on the first page. */
@@ -83,6 +111,22 @@ export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<u
 /** Names an order: `most_used` is `most used first`. */
 export function renderOrder(sort: string): string {
   return `${sort.replaceAll("_", " ")} first${sort === "soonest_expiry" ? ", expired ones before" : ""}`;
+}
+
+interface OrderFieldProps extends Omit<Parameters<typeof Select>[0], "label" | "choices"> {
+  readonly orders: readonly string[];
+}
+
+/** The field for the order of a list, which begins with the newest rows. */
+export function OrderField({ orders, ...field }: OrderFieldProps) {
+  const others = orders.filter((order) => order !== "newest");
+  return (
+    <Select
+      {...field}
+      label="Order"
+      choices={[{ value: "", label: renderOrder("newest") }, ...optionsOf(others, renderOrder)]}
+    />
+  );
 }
 
 /** The conditions of a list; empty values are left out. */
