@@ -100,7 +100,10 @@ test.each(refusals)("claviger %s is refused: %s", async (command, refusal, input
 describe("claviger keys issue", () => {
   test("--json prints the key with exactly the promised members", async () => {
     const issued = await line.json(["keys", "issue", "--email", "Ada@Example.org", "--tier", "free"]);
-    expect(Object.keys(issued)).toEqual(["id", "api_key", "user_id", "email", "tier", "mode", "expires_at"]);
+    expect(Object.keys(issued)).toEqual([
+      ...["id", "api_key", "user_id", "email", "tier", "mode", "expires_at", "license_id", "external_id"],
+    ]);
+    expect(issued.license_id).toBe((await line.json(["keys", "show", issued.id])).license_id);
     expect(issued).toMatchObject({ email: "ada@example.org", tier: "free", mode: "live" });
     expect(issued.id).toMatch(/^key_[0-9a-f]{32}$/);
     expect(issued.user_id).toMatch(/^usr_[0-9a-f]{32}$/);

@@ -1,6 +1,6 @@
 /** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
 import { END, monthOf, toDay, toTimestamp } from "../../base/calendar.ts";
-import { parseId } from "../../base/ids.ts";
+import { parseId, toId } from "../../base/ids.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { openSession } from "../../database/mod.ts";
 import {
@@ -82,16 +82,19 @@ const issue = databaseCommand({
     const expiresAt = values.expiresAt ?? oneYearAfter(now);
     const request = { ...values, expiresAt, now };
     const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
-    print.fields({
-      id: issued.id,
-      api_key: issued.apiKey,
-      user_id: issued.userId,
-      email,
-      tier,
-      mode,
-      expires_at: toTimestamp(expiresAt),
-      ...(externalId !== undefined && { external_id: externalId }),
-    });
+    print.fields(
+      {
+        id: issued.id,
+        api_key: issued.apiKey,
+        user_id: issued.userId,
+        email,
+        tier,
+        mode,
+        expires_at: toTimestamp(expiresAt),
+        ...(externalId !== undefined && { external_id: externalId }),
+      },
+      { license_id: toId("lic", issued.licenseUuid), external_id: externalId ?? null },
+    );
     print.note(ONCE);
   },
 });
