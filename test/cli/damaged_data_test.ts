@@ -1,6 +1,15 @@
 /** What an operator sees when the files of the PostgreSQL inside are damaged, before a start and while a service runs. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
@@ -115,7 +124,7 @@ describe("Damaged data", () => {
         out: "",
         sentences: [
           expect.stringMatching(
-            /^claviger: Cannot open the data folder \S+: its data is damaged: PostgreSQL said: .*; restore a backup with `claviger restore FILE`: see "Replace lost data" in `claviger guide backups`$/,
+            /^claviger: Cannot open the data folder \S+: its data is damaged: PostgreSQL said: .*; move the whole folder away, and restore a backup with `claviger restore FILE`: see "Replace lost data" in `claviger guide backups`$/,
           ),
         ],
       });
@@ -129,6 +138,24 @@ describe("Damaged data", () => {
       expect(damaged[0]?.message).toContain(says);
     }, 90_000);
   }
+
+  test("stays when a backup is restored there, and the refusal says what to do first", async () => {
+    using line = createCommandLine({ prepared: true });
+    await (await line.serve()).stop();
+    const backup = join(line.folder, "saved.tar.zst");
+    await line.json(["backup", backup, "--with-secret"]);
+    empty(join(line.dataDir, "postgres/pg_wal"));
+    const { status, err } = await line.here(["restore", backup]);
+    expect({ status, err }).toMatchObject({
+      status: 78,
+      err: expect.stringContaining(
+        "; move the whole folder away, and restore a backup with `claviger restore",
+      ),
+    });
+    expect(existsSync(join(line.dataDir, "postgres/PG_VERSION"))).toBe(true);
+    renameSync(line.dataDir, `${line.dataDir}.lost`);
+    expect(await line.here(["restore", backup])).toMatchObject({ status: 0 });
+  }, 90_000);
 
   test("is not what a wrong line in postgresql.conf is called", async () => {
     using line = createCommandLine({ prepared: true });

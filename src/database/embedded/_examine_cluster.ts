@@ -2,7 +2,7 @@
 import type { Refusal } from "../../base/refusal.ts";
 import { discardCluster, readClusterMajor } from "./_cluster.ts";
 import type { Layout } from "./_layout.ts";
-import { damagedData, lostData, noData, notReplaced, unfinishedRestore } from "./_refusals.ts";
+import { damagedData, lostData, noData, unfinishedRestore } from "./_refusals.ts";
 import { findTraces, isThere } from "./_traces.ts";
 import type { EmbeddedOptions } from "./embedded_server.ts";
 import { stopLeftovers } from "./leftovers.ts";
@@ -26,10 +26,7 @@ export async function examineCluster(
   }
   const made = readClusterMajor(cluster);
   if (made !== undefined) return made;
-  if (isThere(cluster)) {
-    if (restores) return notReplaced(layout);
-    return damagedData(layout, `${cluster} has no valid PG_VERSION`);
-  }
+  if (isThere(cluster)) return damagedData(layout, `${cluster} has no valid PG_VERSION`);
   if (!create) return withoutCluster(layout);
   return restores ? undefined : refuseLost(layout);
 }

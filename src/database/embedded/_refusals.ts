@@ -55,9 +55,12 @@ export function unfinishedRestore(layout: Layout): Refusal {
   return noDatabase(layout, "a restore into it has begun and has not ended", again);
 }
 
-/** Refuses damaged data. `said` is what PostgreSQL said, or what is missing. */
+/**
+ * Refuses damaged data, also for a restore, which would have to delete it. `said` is what PostgreSQL said, or what is
+ * missing.
+ */
 export function damagedData(layout: Pick<Layout, "dataDir">, said: string): Refusal {
-  return noDatabase(layout, `its data is damaged: ${said}`, RESTORE);
+  return noDatabase(layout, `its data is damaged: ${said}`, `move the whole folder away, and ${RESTORE}`);
 }
 
 /** Refuses a database inside whose data is damaged, as `said` by PostgreSQL. */
@@ -78,12 +81,6 @@ export function goneData(layout: Layout): Refusal {
 export function replacedData(layout: Layout): Refusal {
   const why = "went away while the service ran, and another folder has its place now";
   return refuse("SERVICE_UNAVAILABLE", `Cannot go on: ${layout.cluster} ${why}; start the service again`);
-}
-
-/** Refuses to restore into a folder whose cluster is damaged: the restore would have to delete it. */
-export function notReplaced(layout: Layout): Refusal {
-  const move = `move the whole folder away first: ${REPLACE_DATA}`;
-  return noDatabase(layout, `its data is damaged: ${layout.cluster} has no valid PG_VERSION`, move);
 }
 
 function noDatabase({ dataDir }: Pick<Layout, "dataDir">, why: string, remedy: string): Refusal {
