@@ -3,6 +3,7 @@ import { realpathSync } from "node:fs";
 import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
 import { isLoopback } from "../../base/listener_url.ts";
+import { counted } from "../../base/render_count.ts";
 import { VERSION } from "../../base/version.ts";
 import { readOperatorVersion } from "../../database/embedded/mod.ts";
 import {
@@ -73,7 +74,7 @@ async function examineVersion(context: ServerContext): Promise<CheckResult> {
              (select coalesce(sum(checksum_failures), 0)::bigint from pg_stat_database) as failures`,
   );
   if (row?.failures) {
-    return fail(`${row.failures} damaged pages were read in ${place}`, RESTORE);
+    return fail(`PostgreSQL has read ${counted(row.failures, "damaged page")} in ${place}`, RESTORE);
   }
   const version = row?.version.split(" ")[0] ?? "unknown";
   const programs = config.databaseUrl === undefined ? await findPrograms(context) : undefined;
