@@ -111,17 +111,17 @@ export function readSettings(
  * read, or `-`; `begins` tells whether the command begins an installation in an empty folder.
  */
 export function enterDataFolder(
-  { programName, args = [], env, clock, err }: Invocation,
+  { programName, args = [], env, isRoot, clock, err }: Invocation,
   { dataDir, logFormat }: Config,
   { inputFile = "-", begins = false }: { readonly inputFile?: string; readonly begins?: boolean } = {},
 ): Refusal | undefined {
-  // sudo does not pass the environment on.
+  // sudo may not pass the environment on.
   const place =
     env.CLAVIGER_DATA_DIR && !args.some((word) => word.startsWith("--data-dir"))
       ? ["--data-dir", dataDir]
       : [];
-  const line = (sudo: string, words: readonly string[], more = "") =>
-    `run \`${[sudo, programName, ...[...words, ...place].map(quoteShellWord)].join(" ")}${more}\``;
+  const line = (become: string, words: readonly string[], more = "") =>
+    `run \`${[become, programName, ...[...words, ...place].map(quoteShellWord)].join(" ")}${more}\``;
   // Somebody who did not mean root's folder, such as the default one, needs a folder and no right.
   const asUser = (owner = "claviger") => {
     if (owner === "root")
@@ -129,7 +129,10 @@ export function enterDataFolder(
     // The owner may not be able to read a file of this user, so this user's shell opens it.
     const words = args.map((word) => (word === inputFile ? "-" : word));
     const input = inputFile === "-" ? "" : ` < ${quoteShellWord(inputFile)}`;
-    return line(`sudo -u ${quoteShellWord(owner)}`, words, input);
+    const user = quoteShellWord(owner);
+    // A host may lack sudo, and has runuser, which only root may use and which takes no number of a user.
+    const become = isRoot && !owner.startsWith("#") ? `runuser -u ${user} --` : `sudo -u ${user}`;
+    return line(become, words, input);
   };
   const refusal = refuseForeignFolder(dataDir, asUser);
   if (refusal !== undefined) return refusal;

@@ -487,7 +487,7 @@ describe("claviger doctor", () => {
       chownSync(foreign.dataDir, 65_534, 65_534);
       const place = `--data-dir ${foreign.dataDir} --env-file ${foreign.folder}/empty.env`;
       const lineOf = async (...args: string[]) =>
-        /; run `sudo -u nobody \.\/claviger ([^`]*)`$/.exec(refusalOf(await foreign.here(args)))?.[1];
+        /; run `runuser -u nobody -- \.\/claviger ([^`]*)`$/.exec(refusalOf(await foreign.here(args)))?.[1];
       expect(await lineOf("restore", "its backup")).toBe(`restore - ${place} < 'its backup'`);
       expect(await lineOf("keys", "import", "--json", "/root/keys")).toBe(
         `keys import --json - ${place} < /root/keys`,

@@ -63,7 +63,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
         );
         if (isImport) typed.push("<", "keys.jsonl");
         if (dataDir === "home/data")
-          expect(ofRoot.err).toEndWith(`run \`sudo -u nobody ${typed.join(" ")}\`\n`);
+          expect(ofRoot.err).toEndWith(`run \`runuser -u nobody -- ${typed.join(" ")}\`\n`);
       }
       const ended = await users.run(NOBODY, args, given);
       done.add(name);

@@ -54,7 +54,9 @@ describe.skipIf(!canActAsBoth)("the data folder of another user", () => {
         expect(ended.err).toMatch(
           /^claviger: Cannot work in the data folder [^\n]+ it belongs to user nobody, /,
         );
-        expect(ended.err).toEndWith(`; run \`sudo -u nobody ${typed}\`\n`);
+        // Only root may use runuser, which every host has.
+        const become = user === ROOT ? "runuser -u nobody --" : "sudo -u nobody";
+        expect(ended.err).toEndWith(`; run \`${become} ${typed}\`\n`);
       }
     }
     expect(look()).toBe(before);
@@ -65,7 +67,7 @@ describe.skipIf(!canActAsBoth)("the data folder of another user", () => {
     const env = { DATABASE_URL: "postgres://u:hidden@127.0.0.1:1/x", CLAVIGER_SECRET: "0b".repeat(32) };
     const args = ["models", "verify", "--data-dir", "sticky/rehearsal", "--env-file", "empty.env"];
     const { err } = await users.run(ROOT, args, { env });
-    expect(err).toEndWith(`; run \`sudo -u nobody ${builtExecutable} ${args.join(" ")}\`\n`);
+    expect(err).toEndWith(`; run \`runuser -u nobody -- ${builtExecutable} ${args.join(" ")}\`\n`);
     const quoted = ["accounts", "update", "a@example.org", "--name", "Ada's lab", ...args.slice(2)];
     expect((await users.run(ROOT, quoted)).err).toContain(`--name 'Ada'\\''s lab' --data-dir `);
   });

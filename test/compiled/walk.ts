@@ -175,7 +175,7 @@ const SYSUSERS = `#!/bin/sh -e
 grep -q '^u claviger - ' "$1"
 [ $(id -u) != 0 ] || getent passwd claviger > /dev/null || useradd --system --no-create-home claviger
 `;
-/** Replaces the alias of the page on a machine without sudo. */
+/** Replaces the alias of the page: a script has no aliases. */
 const AS_CLAVIGER = "setpriv --reuid=claviger --regid=claviger --clear-groups";
 /** Replaces programs that give files to another user, for a user who may not do that. */
 const OWN_FILES = `chgrp() { :; }
