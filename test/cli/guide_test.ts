@@ -66,6 +66,13 @@ describe("the pages of the guide", () => {
     expect(commands.filter((path) => !new RegExp(`\\b${path}\\b`).test(shown))).toEqual([]);
   });
 
+  test("have no command with sudo, which not every host has: root has runuser", () => {
+    const blocks = PAGES.flatMap(({ name, text }) =>
+      [...text.matchAll(/^ *```.*?^ *```$/gms)].map(([block]) => ({ name, block })),
+    );
+    expect(blocks.filter(({ block }) => /\bsudo\b/.test(block))).toEqual([]);
+  });
+
   test("list every code of the interface under its status", () => {
     const rows = [...(textOf("http") ?? "").matchAll(/^\| (\d{3}) \| (.*) \|$/gm)];
     const shown = rows.flatMap(([, status, cell = ""]) =>
