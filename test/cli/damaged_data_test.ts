@@ -141,9 +141,9 @@ describe("Damaged data", () => {
 
   test("stays when a backup is restored there, and the refusal says what to do first", async () => {
     using line = createCommandLine({ prepared: true });
-    await (await line.serve()).stop();
     const backup = join(line.folder, "saved.tar.zst");
-    await line.json(["backup", backup, "--with-secret"]);
+    await line.here(["migrate"]);
+    await line.json(["backup", backup]);
     empty(join(line.dataDir, "postgres/pg_wal"));
     const { status, err } = await line.here(["restore", backup]);
     expect({ status, err }).toMatchObject({
