@@ -21,6 +21,7 @@ import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import { sharedBuffers } from "../../src/database/embedded/_settings.ts";
 import { isRoot } from "../support/is_root.ts";
+import { confOf, FEW_PAGES } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 import {
   cleanUp,
@@ -71,6 +72,8 @@ describe("openEmbedded()", () => {
 
   test("keeps an eighth of the memory for pages, from 128 MB to 2 GB, also in an existing cluster", async () => {
     const folder = makeDataFolder();
+    const conf = confOf(folder);
+    writeFileSync(conf, readFileSync(conf, "utf8").replace(FEW_PAGES, ""));
     const sizeWith = (gigabytes: number) =>
       sharedBuffers(join(folder, "postgres"), gigabytes * 2 ** 30).shared_buffers;
     expect([0.5, 8, 64].map(sizeWith)).toEqual(["128MB", "1024MB", "2048MB"]);
