@@ -30,7 +30,7 @@ const COMMANDS = [
 ];
 
 beforeAll(async () => {
-  await (await line.serve()).stop();
+  await using _service = await line.serve();
   await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
   await line.json(["backup", backup, "--with-secret"]);
 });
@@ -54,9 +54,9 @@ async function expectRefused(lost: CommandLine, sentence: string): Promise<void>
   expect((await lost.here(["config", "check"])).status).toBe(0);
 
   expect(await lost.here(["restore", backup])).toMatchObject({ status: 0 });
-  expect(await lost.json(["keys", "list"])).toHaveLength(1);
   await using service = await lost.serve();
   expect((await fetch(`${service.url}/api/health`)).status).toBe(200);
+  expect(await lost.json(["keys", "list"])).toHaveLength(1);
 }
 
 describe("A data folder that has lost its database", () => {

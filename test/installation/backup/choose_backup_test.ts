@@ -13,22 +13,24 @@ import {
 import { basename, join } from "node:path";
 import { systemClock } from "../../../src/base/clock.ts";
 import { type CommandLine, createCommandLine, readFindings, refusalOf } from "../../cli/command_line.ts";
-import { useCommandLine } from "../../cli/use_command_line.ts";
+import { useServing } from "../../cli/use_command_line.ts";
 import { useFolder } from "../../support/use_folder.ts";
 
 setDefaultTimeout(90_000);
 const folder = useFolder();
 const FIXTURE = join(import.meta.dir, "fixtures/0.1.0.tar.zst");
-/** An installation with two keys, and one as a first start in place of its lost data makes it. */
-const line = useCommandLine({ prepared: true });
-const begunAnew = useCommandLine({ prepared: true });
+/**
+ * An installation with two keys, and one as a first start in place of its lost data makes it. Their services run, because
+ * each command would start PostgreSQL otherwise.
+ */
+const { line } = useServing();
+const { line: begunAnew } = useServing();
 /** The path of a backup that was taken while the installation had one key. */
 let withOneKey = "";
 let count = 0;
 const place = () => join(folder, `backups-${count}`);
 
 beforeAll(async () => {
-  for (const each of [line, begunAnew]) await (await each.serve()).stop();
   await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
   withOneKey = join(place(), await add(line, -2));
   await line.json(["keys", "issue", "--email", "grace@example.org", "--tier", "free"]);
@@ -50,7 +52,7 @@ describe("claviger restore FOLDER/", () => {
     mkdirSync(place());
     copyFileSync(withOneKey, join(place(), first));
     const second = await add(line, -1);
-    using elsewhere = createCommandLine();
+    using elsewhere = createCommandLine({ prepared: true });
     const { status, out, err } = await elsewhere.here(["restore", `${place()}/`], { columns: 80 });
     expect([status, err]).toEqual([0, ""]);
     const [heading, one, two, ...rest] = out.trimEnd().split("\n");
@@ -171,7 +173,7 @@ describe("claviger restore FOLDER/", () => {
     );
     chmodSync(join(tools, "busctl"), 0o755);
     const env = { PATH: tools };
-    using elsewhere = createCommandLine();
+    using elsewhere = createCommandLine({ prepared: true });
     expect((await elsewhere.here(["restore"], { env })).out).toContain(name);
     expect((await elsewhere.here(["restore", "--newest"], { env })).status).toBe(0);
     const found = readFindings(await begunAnew.here(["doctor", "--json"], { env })).of("keys");

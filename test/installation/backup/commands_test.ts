@@ -14,29 +14,35 @@ import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "..
 import { useCommandLine } from "../../cli/use_command_line.ts";
 import { createTestClock } from "../../support/clock.ts";
 import { createExternalDatabase } from "../../support/external_database.ts";
+import { useForAll } from "../../support/use.ts";
 import { useFolder } from "../../support/use_folder.ts";
 import { otherSecret } from "./backup_kit.ts";
 
 const folder = useFolder();
 const file = (name: string) => join(folder, name);
-/** The installation that is backed up. */
+/** The installation that is backed up. Its service runs in all tests, so that no command has to start PostgreSQL. */
 const line = useCommandLine({ prepared: true });
+/** What a backup without a service printed. */
+let printed: Record<string, unknown>;
 
 beforeAll(async () => {
   const service = await line.serve();
   const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
   expect(key.id).toStartWith("key_");
   await line.here(["installer", "set-token"], { input: "the-token" });
-  await service.stop();
   await line.json(["backup", file("plain")]);
-  await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
+  await service.stop();
+  printed = await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
+});
+useForAll(async () => {
+  const { stop } = await line.serve();
+  return { close: async () => void (await stop()) };
 });
 
 const secretOf = (at: CommandLine) => join(at.dataDir, "secret");
 
 describe("claviger backup", () => {
   test("works while a service runs, and prints one line about the saved rows", async () => {
-    const service = await line.serve();
     const ended = await line.here(["backup", file("served")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(
@@ -46,22 +52,20 @@ describe("claviger backup", () => {
       `Cannot restore into ${line.dataDir}: a service runs there; stop it, or name an empty ` +
         "folder with --data-dir",
     );
-    await service.stop();
   });
 
-  test("works without a service, and prints JSON", async () => {
-    const saved = await line.json(["backup", file("printed"), "--with-secret", "--with-models"]);
-    expect(saved).toMatchObject({
-      file: file("printed"),
-      bytes: statSync(file("printed")).size,
+  test("works without a service, and prints JSON", () => {
+    expect(printed).toMatchObject({
+      file: file("secret"),
+      bytes: statSync(file("secret")).size,
       brand: "svc",
       verified: true,
       with_secret: true,
       with_models: true,
       tables: { keys: 1, installer_token: 1, secret_canary: 1 },
     });
-    const digest = new Bun.CryptoHasher("sha256").update(readFileSync(file("printed"))).digest("hex");
-    expect(saved.sha256).toBe(digest);
+    const digest = new Bun.CryptoHasher("sha256").update(readFileSync(file("secret"))).digest("hex");
+    expect(printed.sha256).toBe(digest);
   });
 
   test("--verify reads a file without a database, and refuses other options", async () => {
@@ -221,14 +225,14 @@ describe("claviger backup FOLDER/ and claviger restore FOLDER/", () => {
 
   test("restores a backup with its model files, and from standard input without them", async () => {
     const path = await add();
-    using restored = createCommandLine();
+    using restored = createCommandLine({ prepared: true });
     const ended = await restored.here(["restore", path]);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(
       /^Restored \d+ rows of \d+ tables and 1 model file from \S+claviger-\S+zst, made /,
     );
     expect((await restored.here(["models", "verify"])).out).toContain("own 1.0.0  good ");
-    using piped = createCommandLine();
+    using piped = createCommandLine({ prepared: true });
     const withoutModels = await piped.here(["restore", "-"], { input: readFileSync(path) });
     expect(withoutModels.out).toMatch(/^Restored \d+ rows of \d+ tables from standard input, made /);
     expect(withoutModels.out).toContain(
@@ -347,16 +351,17 @@ describe("claviger restore", () => {
   test("moves an installation from the database inside to an external database and back", async () => {
     await using external = await createExternalDatabase({ empty: true });
     const at = { DATABASE_URL: external.url };
-    const ended = await line.here(["restore", file("secret")], { env: at });
+    using other = createCommandLine();
+    const ended = await other.here(["restore", file("secret")], { env: at });
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toContain(
       `give the service the backup's secret: \`tar --zstd -xOf ${file("secret")} secret\` prints it`,
     );
-    const again = await line.here(["restore", file("secret")], { env: at });
+    const again = await other.here(["restore", file("secret")], { env: at });
     expect(refusalOf(again)).toContain("or a folder with --data-dir and settings without DATABASE_URL");
     const printed = Bun.spawnSync(["tar", "--zstd", "-xOf", file("secret"), "secret"]);
     const env = { ...at, CLAVIGER_SECRET: printed.stdout.toString().trim() };
-    const saved = await line.json(["backup", file("external"), "--with-secret"], { env });
+    const saved = await other.json(["backup", file("external"), "--with-secret"], { env });
     expect(saved.tables).toMatchObject({ keys: 1, installer_token: 1 });
 
     using back = createCommandLine({ prepared: true });

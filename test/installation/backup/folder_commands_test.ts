@@ -22,7 +22,7 @@ let count = 0;
 const place = () => join(folder, `backups-${count}`);
 
 beforeAll(async () => {
-  await (await line.serve()).stop();
+  await using _service = await line.serve();
   await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
   const file = line.write("own.onnx", BYTES);
   const of = [
