@@ -345,7 +345,9 @@ test("The clients have the same fingerprint and the same state file in every lan
   const fingerprints = new Set(states.map((file) => read(file).fingerprint));
   if (hasMachineId) expect(fingerprints.size).toBe(1);
   for (const fingerprint of fingerprints) expect(fingerprint).toMatch(/^[0-9a-f]{64}$/);
-  for (const language of LANGUAGES) {
+  // One of those that run the same module: the first.
+  const readers = new Map(LANGUAGES.toReversed().map((language) => [language.module, language])).values();
+  for (const language of readers) {
     for (const file of states) {
       const before = readFileSync(file, "utf8");
       const { status } = await createClient(language, server.url, {
