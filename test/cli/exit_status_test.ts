@@ -322,8 +322,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     {
       says: "a service runs there already",
       async ends() {
-        await using _ = await line.serve();
-        return await start({ CLAVIGER_DATA_DIR: line.dataDir });
+        await using _ = await served.serve();
+        return await start({ CLAVIGER_DATA_DIR: served.dataDir });
       },
     },
     { says: "it is in use", ends: () => waitingToo },
