@@ -1,5 +1,5 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
-import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   existsSync,
   mkdirSync,
@@ -18,6 +18,8 @@ import { useForAll } from "../../support/use.ts";
 import { useFolder } from "../../support/use_folder.ts";
 import { otherSecret } from "./backup_kit.ts";
 
+// A busy machine takes half a minute for a restore and the start of a service.
+setDefaultTimeout(90_000);
 const folder = useFolder();
 const file = (name: string) => join(folder, name);
 /** The installation that is backed up. Its service runs in all tests, so that no command has to start PostgreSQL. */
