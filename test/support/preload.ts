@@ -2,6 +2,7 @@
 import { afterAll } from "bun:test";
 import { readFileSync } from "node:fs";
 import { plugin } from "bun";
+import "./compare_dates.ts";
 import { keepInMemory, stopTestServer } from "./postgres.ts";
 
 /**
