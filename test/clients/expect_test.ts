@@ -98,6 +98,7 @@ describe.skipIf(ON_NODE)("A client with another spelling than 100-continue that 
       level: "info",
       status: 417,
       code: "EXPECTATION_FAILED",
+      address: "127.0.0.1",
     });
   });
 

@@ -326,6 +326,16 @@ describe("checkSchema()", () => {
     }
   });
 
+  test("checkSchema() does not wait for a process that migrates another database of the same server", async () => {
+    await migrate(server.address, [FIRST]);
+    await using elsewhere = await createTestDatabase({ empty: true });
+    const other = openSession(elsewhere.address, { statementTimeoutMs: 1_000 });
+    await other.sql`select pg_advisory_lock(4127551889)`;
+    const status = await migrationStatus(server.address, [FIRST, SECOND]);
+    await other.close();
+    expect(checkSchema(status)?.code).toBe("INVALID_REQUEST");
+  });
+
   test("checkSchema() refuses a newer schema like migrate(), and accepts the same schema", async () => {
     await migrate(server.address, [FIRST, SECOND]);
     expect(checkSchema(await migrationStatus(server.address, [FIRST]))?.sentence).toContain("knows only 1");

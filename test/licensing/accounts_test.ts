@@ -57,6 +57,8 @@ describe("parseEmail()", () => {
     "ada@example.org\u0000",
     `${"a".repeat(65)}@example.org`,
     `a@${"b".repeat(253)}`,
+    // Mail and DNS have each label with eight characters.
+    `a@${"ö.".repeat(40)}example`,
   ])("parseEmail() refuses %j", (text) => {
     expect(parseEmail(text)).toBeUndefined();
   });

@@ -194,6 +194,38 @@ describe("commitEvents()", () => {
     expect(await send(one, 1, "2026-11-21T00:00:00Z")).toEqual([]);
   });
 
+  test("commitEvents() counts the texts of all licenses anew each day, and a late batch of the day before in the present day", async () => {
+    const licenseUuid = await license();
+    const options = { clock: createTestClock(), log: silentLog, deadlineMs: 10_000, maxConnections: 1 };
+    // One connection, so that every batch counts in the same part.
+    const through = openDatabase(server.address, options);
+    const bounds = { installationBytes: 100 };
+    const send = async (iso: string, bytes: number) =>
+      (await commit([saying(bytes, { licenseUuid, ...at(iso) })], { bounds, through })).truncated;
+    const bytesOn = async (iso: string) => (await findTextsLeftOut(server.database, new Date(iso))).bytes;
+    expect(await send("2026-11-20T23:59:59Z", 70)).toEqual([]);
+    expect(await send("2026-11-21T00:00:00Z", 60)).toEqual([]);
+    expect(await bytesOn("2026-11-21T12:00:00Z")).toBe(60);
+    expect(await send("2026-11-20T23:59:59Z", 40)).toEqual([]);
+    expect(await bytesOn("2026-11-21T12:00:00Z")).toBe(100);
+    expect(await send("2026-11-20T23:59:59Z", 1)).toEqual([0]);
+    await through.close();
+  });
+
+  test("findTextsLeftOut() names the three licenses whose texts were left out first, and since when", async () => {
+    const licenses = [await license(), await license(), await license(), await license()];
+    const first = licenses.toReversed();
+    for (const [hour, licenseUuid] of first.entries()) {
+      const event = saying(1, { licenseUuid, ...at(`2026-11-20T1${hour}:00:00Z`) });
+      await commit([event], { bounds: { licenseBytes: 0 } });
+    }
+    expect(await findTextsLeftOut(server.database, new Date(TODAY))).toMatchObject({
+      count: 4,
+      leftOutAt: new Date("2026-11-20T10:00:00Z"),
+      licenses: first.slice(0, 3),
+    });
+  });
+
   test("commitEvents() of two processes at once stores no byte more than the bound of each license, and never deadlocks", async () => {
     const licenses = await Promise.all(Array.from({ length: 6 }, () => license(400)));
     const options = { clock: createTestClock(), log: silentLog, deadlineMs: 10_000, maxConnections: 2 };

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { describeListener } from "../../../src/base/host/mod.ts";
 import { asNobody } from "../../support/as_nobody.ts";
 import { findFreePort } from "../../support/find_free_port.ts";
@@ -25,6 +26,15 @@ test.each(["127.0.0.1", "::1", "0.0.0.0"])(
 
 test("describeListener() finds nobody at a free port", async () => {
   expect(describeListener(await findFreePort())).toBeUndefined();
+});
+
+test("describeListener() does not take the port of a connection for one that a program listens at", async () => {
+  using server = await listenAt("127.0.0.1");
+  const client = connect(server.port, "127.0.0.1");
+  await once(client, "connect");
+  const found = describeListener(client.localPort ?? 0);
+  client.destroy();
+  expect(found).toBeUndefined();
 });
 
 test.skipIf(!asRoot)(

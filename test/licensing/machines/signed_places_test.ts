@@ -122,6 +122,23 @@ describe("LicenseSigner.sign() for a license that counts machines", () => {
     expect(orThrow(await activate(license, "two")).used).toBe(1);
   });
 
+  test("releases nothing a second time, and no machine that only holds the place of its license", async () => {
+    const license = await licenseWith(database, { maxMachines: 2 });
+    const { licenseUuid } = license;
+    await activate(license, "signed");
+    await sign(license, "signed");
+    await release(license, "signed");
+    await exportFor(license, "exported");
+    const read = () =>
+      database.query(
+        (sql) =>
+          sql`select m::text as row from machines m where license_id = ${licenseUuid}::uuid order by id`,
+      );
+    const before = await read();
+    for (const machine of ["signed", "exported"]) expect(await release(license, machine)).toBeUndefined();
+    expect([...(await read())]).toEqual([...before]);
+  });
+
   test("keeps the place of a seat that ended, until the last license ends", async () => {
     const license = await licenseWith(database, { maxMachines: 1, seatMinutes: 5 });
     await activate(license, "one");

@@ -363,7 +363,7 @@ describe("The groups of a person", () => {
       _claim_names: { groups: "src1" },
       _claim_sources: { src1: { endpoint: "https://graph" } },
     };
-    for (const sent of [claims, { hasgroups: true }]) {
+    for (const sent of [claims, { hasgroups: true }, { hasgroups: "true" }]) {
       const { text, logged } = await refuse({ claims: sent, without: ["groups"] });
       expect(text).toContain("Example Staff does not send your groups, because there are too many of them");
       expect(logged).toMatchObject({ sent: "too many groups for the token" });
@@ -383,10 +383,14 @@ describe("The groups of a person", () => {
     expect((await refuse({ claims: { groups: ["no-licensing-admins"] } })).text).toContain("in none of the");
   });
 
-  test("that have no role are in the log, five of them and shortened", async () => {
-    const groups = ["a\nb", "x".repeat(300), "c", "d", "e", "secret-of-the-sixth"];
+  test("that have no role are in the log, five of them, shortened and without keys", async () => {
+    const key = `svc_live_${"0a".repeat(24)}`;
+    const groups = ["a\nb", "x".repeat(300), `${key}/staff`, "d", "e", "secret-of-the-sixth"];
     const { text, logged } = await refuse({ claims: { groups } });
-    expect(logged).toMatchObject({ sent: "6 groups", groups: `a\\nb, ${"x".repeat(60)}…, c, d, e` });
+    expect(logged).toMatchObject({
+      sent: "6 groups",
+      groups: `a\\nb, ${"x".repeat(60)}…, [key]/staff, d, e`,
+    });
     expect(text).not.toContain("xxx");
   });
 
@@ -418,6 +422,13 @@ test("The name of an operator comes from the e-mail or the subject if the provid
     const { text } = await attempt({ claims: { ...claims, groups: ["sales"] } });
     expect(text).toContain(`Go on as ${name}<`);
   }
+});
+
+test("The signed token counts before the information about the person", async () => {
+  const claims = { sub: "s-4", preferred_username: "of-the-token" };
+  const userinfo = { sub: "s-4", preferred_username: "of-the-information", groups: ["sales"] };
+  const { text } = await attempt({ claims, without: ["groups"], userinfo });
+  expect(text).toContain("Go on as of-the-token<");
 });
 
 test("Ten failures a minute of an address group get 429, and a valid code still logs in", async () => {
