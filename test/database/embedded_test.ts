@@ -346,7 +346,7 @@ describe("openEmbedded() when PostgreSQL does not start", () => {
     expect(await open(folder)).toMatchObject({
       code: "DATA_LOST",
       sentence: expect.stringContaining(
-        "PostgreSQL said: postgres: could not find the database system; restore",
+        "PostgreSQL said: postgres: could not find the database system; move the whole folder away",
       ),
     });
     // The lock was released.
