@@ -46,7 +46,7 @@ describe("The list of models", () => {
   });
 
   test("shows the newest first with their owners, and stays small with fifty of them", async () => {
-    for (let n = 0; n < 48; n++) await add({ name: `model_${n}`, sizeMb: n / 7 });
+    for (let n = 0; n < 48; n++) await add({ name: `model_${n}`, sizeMb: (n + 1) / 7 });
     const owner = await admin.issue({ email: "owner@example.org" });
     const ownerUuid = parseId("usr", owner.userId);
     await add({ name: LONG, ownerUuid, requiresLicense: "enterprise", sizeMb: 1_234.5 });

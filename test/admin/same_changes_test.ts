@@ -2,7 +2,7 @@
  * A change leaves the same rows whether a command or the API makes it, and both answer the same. Only identifiers, times, the key's text, and who
  * made the change through which door may differ. Afterwards no API key is in a table, in the log or in a backup.
  */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { zstdDecompressSync } from "node:zlib";
@@ -14,6 +14,9 @@ import { useCommandLine } from "../cli/use_command_line.ts";
 import { dumpText } from "../support/dump.ts";
 import { CHANGES, type Change, type Subject } from "./both_doors.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
+
+// Some seventy commands run, each with a database of its own.
+setDefaultTimeout(90_000);
 
 const line = useCommandLine({ prepared: true });
 let service: RunningService;

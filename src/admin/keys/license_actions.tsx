@@ -276,7 +276,8 @@ function changesLicense<Entries extends v.ObjectEntries>(
       if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
       const before = licenseValuesOf(of);
       const after = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
-      return (!shorten && refuseShorter("change license", before, after)) || effectsOf(before, after);
+      const what = change.expiresAt === undefined ? "change updates" : "renew license";
+      return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
     },
     proofFor({ of, fields, by: { now } }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });
