@@ -71,7 +71,6 @@ describe("claviger config check", () => {
     expect(lines.filter((text) => !text.startsWith("CLAVIGER_"))).toEqual([
       expect.stringMatching(/^NAME +SOURCE +VALUE$/),
       expect.stringMatching(/^DATABASE_URL /),
-      expect.stringMatching(/^ {2}free=\d+,/),
       expect.stringMatching(/^ {2}admin=/),
     ]);
   });
