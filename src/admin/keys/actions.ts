@@ -1,4 +1,4 @@
-/** The actions that the page of a key offers. */
+/** The actions that the pages of a key and of a license offer. */
 import { exportLicense } from "./export_license.tsx";
 import {
   changeExternalId,
@@ -12,19 +12,10 @@ import { moveToAccount } from "./move_action.tsx";
 import { replace, rotate } from "./rotate.tsx";
 import { resume, revoke, suspend } from "./state_actions.tsx";
 
-/** The actions in the order of the page. */
-export const KEY_ACTIONS = [
-  resume,
-  renew,
-  replace,
-  rotate,
-  exportLicense,
-  changeTier,
-  changeLimit,
-  changeMachines,
-  changeUpdates,
-  changeExternalId,
-  moveToAccount,
-  suspend,
-  revoke,
-];
+const CHANGES = [changeTier, changeLimit, changeMachines, changeUpdates, changeExternalId, moveToAccount];
+
+/** The actions of a license, in the order of its page. */
+export const LICENSE_ACTIONS = [renew, ...CHANGES];
+
+/** The actions of a key and of its license, in the order of the page of a key. */
+export const KEY_ACTIONS = [resume, renew, replace, rotate, exportLicense, ...CHANGES, suspend, revoke];

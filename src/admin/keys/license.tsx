@@ -29,17 +29,9 @@ import {
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
+import { LICENSE_ACTIONS } from "./actions.ts";
 import type { ActedKey } from "./key_action.ts";
-import {
-  changeExternalId,
-  changeLimit,
-  changeMachines,
-  changeTier,
-  changeUpdates,
-  renew,
-} from "./license_actions.tsx";
 import { describeLimit } from "./license_fields.tsx";
-import { moveToAccount } from "./move_action.tsx";
 
 /** How many signed licenses the page shows, the latest end first. */
 const MOST_FILES = 20;
@@ -53,7 +45,7 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
   path: "/licenses/:id",
   scope: "keys:read",
   addressOf: ({ license }) => `/licenses/${license.id}`,
-  actions: [renew, changeTier, changeLimit, changeMachines, changeUpdates, changeExternalId, moveToAccount],
+  actions: LICENSE_ACTIONS,
   async find({ options: { database }, params, now }) {
     const named = licenseFor("show license").read(params);
     if (isRefusal(named)) return named;
