@@ -80,7 +80,10 @@ async function findShown(database: Database, query: ActivityQuery, now: Date) {
   return { found, counts, firstHour: await findFirstHour(database), unusual: [] };
 }
 
-/** Returns the beginning of the time before, which is one step longer, because the last step may not be over. */
+/**
+ * Returns the beginning of the earlier time, with which the page compares. The earlier time has one step more than the shown
+ * time: if the last shown step is not over, it is left out, and the comparison begins one step earlier.
+ */
 function startOfCompared(query: ActivityQuery): Date {
   return goBack(query.from, query.step, stepsOf(query).length + 1);
 }
@@ -187,7 +190,7 @@ function UnusualCounts({ query: { by }, unusual, keys }: ActivityProps) {
       />
       {more > 0 && <p>{`${renderCount(more)} more hours are marked in the charts.`}</p>}
       <p class="hint">
-        {`A count is unusual if it differs by at least 20 from the same hour of each of the ${COMPARED_DAYS} days before, and is above twice the highest or below half the lowest of them.`}
+        {`A count is compared with the same hour of the ${COMPARED_DAYS} days before, as far as they were counted. It is unusual if it differs from each of them by at least 20, and is more than twice the highest or less than half the lowest.`}
       </p>
     </div>
   );
@@ -236,7 +239,7 @@ function Chart({ query, counts, found, firstHour, unusual, isLatest, caption, ha
       series={columns.slice(-steps)}
       unit="answers"
       compared={firstHour && firstHour <= start ? compared : undefined}
-      empty="There was none in this time."
+      empty="There were no such answers in this time."
     />
   );
 }

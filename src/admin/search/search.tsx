@@ -1,8 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /**
- * Searches everything that has a page. The box sends its text by POST, because people paste whole keys, and an address is
- * stored in histories and logs. A key that is known opens at once. Any other text goes on into the address of the results,
- * so that Back works, unless it may be a secret: then the answer to the form has the results.
+ * Searches everything that has a page. The box sends its text by POST, because people paste whole keys, and addresses are
+ * stored in histories and logs. A whole key that exists opens its page at once, if the role may read keys. If the text may
+ * be a secret, the answer to the form shows the results. Any other text is put into the address of the results, so that the
+ * Back button works.
  */
 import type { Context } from "hono";
 import * as v from "valibot";
@@ -166,8 +167,8 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
     isTooWide: search.isTooWide,
     keys: [...new Map([...named, ...ofAccounts].map((key) => [key.id, key])).values()],
     /**
-     * Keys that are only similar: if a text gives the start and the end of a key and finds none, keys with one of both;
-     * otherwise keys of which a word of the sentence can be the end.
+     * Keys that are only similar. If the text gives the start and the end of a key, and no key has both: the keys with the
+     * same start, and the keys with the same end. Otherwise: the keys whose end is a word of the text.
      */
     near: await Promise.all(
       near.map(async ([as, text]) => [as, text, await findKeys({ accountUuids: [], text })] as const),

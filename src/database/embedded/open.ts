@@ -1,7 +1,7 @@
 /**
  * Opens the data folder. One process at a time owns it, with a lock that the kernel releases when the process ends.
  * The owner runs PostgreSQL until it releases the lock. A command that finds a service in the folder uses the
- * service's server. Every other process waits some seconds for the lock, or gets a refusal that names the owner.
+ * service's server. Every other process waits some seconds for the lock, and then gets a refusal that names the owner.
  */
 import { rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

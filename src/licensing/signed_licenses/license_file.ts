@@ -13,7 +13,7 @@ export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
 
 /**
  * Returns an exported license as the JSON that the command and the operators' API show: the compact JWS, and the content
- * of the license file. If the license counts machines, it has a warning in words.
+ * of the license file. `warning` is a sentence if the license takes a place for a machine, and null otherwise.
  */
 export function renderExport(signed: SignedLicense) {
   const { license, claims, kid } = signed;

@@ -63,16 +63,13 @@ function Changed({ field, before, after }: FieldChange) {
   );
 }
 
-/**
- * The most characters of all values of a row, so that a page of 50 rows stays small. A character that HTML escapes
- * counts as several.
- */
-const MOST_CHARACTERS = 900;
+/** The most bytes that all values of a row take in the page, with their names, so that a page of 50 rows stays small. */
+const MOST_BYTES = 900;
 
 /** Returns the changed fields, and whether some were left out because their values are too long. */
 export function changesOf(before: unknown, after: unknown) {
   const changes: FieldChange[] = [];
-  let left = MOST_CHARACTERS;
+  let left = MOST_BYTES;
   for (const { field, ...values } of describeChanges(before, after)) {
     const change = { field, before: toMinute(values.before), after: toMinute(values.after) };
     left -= shownLength(change.field) + shownLength(change.before ?? "") + shownLength(change.after ?? "");

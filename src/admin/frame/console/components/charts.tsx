@@ -3,11 +3,12 @@
  * Bar charts that the server renders as SVG.
  *
  * Positions are percentages, and the style sets the size of text in the page's own unit. So a chart fills every width
- * and its text stays readable. In a picture that shrinks as a whole the text would shrink too. The colors of stacked
+ * and its text stays readable. (If the whole picture shrank, its text would shrink, too.) The colors of stacked
  * parts differ for every kind of color blindness, and the parts always have the order of the legend.
  *
- * The style shows the values of the column at the pointer, and while a chart has the focus those of its newest column.
- * The script moves the latter.
+ * The style shows the values of the column under the pointer. While a chart has the keyboard focus and no pointer is over
+ * it, the style shows the values of one column, at first the newest. The script moves to another column with the arrow
+ * keys.
  */
 import { renderCount } from "../../../../base/render_count.ts";
 import { scriptPath } from "../assets.ts";

@@ -10,18 +10,21 @@ const ROWS = 50;
 
 /** The rows that meet the conditions of a list. */
 export interface Readable<Row> {
-  /** Reads the rows after a position or, backwards, those before it, the nearest first; the first rows without one. */
+  /**
+   * Reads the rows after a position, or the first rows if there is no position. Backwards, it reads the rows before the
+   * position, the nearest first.
+   */
   read(position: string | undefined, limit: number, isBackwards?: boolean): Promise<readonly Row[]>;
   /**
-   * Counts all rows or, with a position, those before it, up to {@linkcode MOST_COUNTED}. Undefined where this would take
-   * too long.
+   * Counts all rows, or with a position only the rows before it. A count above {@linkcode MOST_COUNTED} means only that
+   * there are more. Undefined where counting would take too long.
    */
   count(before?: string): Promise<number | undefined>;
 }
 
 /**
- * Returns the rows that a filter finds, for a page: it also reads them backwards, and counts the rows before a position as
- * those after it in the other order.
+ * Makes the list of a filter readable in both directions from its functions `list` and `count`, which know only "after a
+ * row". The rows before a row are the rows after it in the opposite order.
  */
 export function bothWays<Row, Filter extends { readonly newestFirst?: boolean | undefined }>(
   filter: Filter,
@@ -60,14 +63,15 @@ export interface PageOfList<Row> {
   readonly first?: Row | undefined;
   /** The row after which the next page begins; undefined if there is none. */
   readonly last?: Row | undefined;
-  /** The rows of the list, and those before the page, as {@linkcode Readable} counts them. */
+  /** The number of all rows of the list, as {@linkcode Readable} counts them. */
   readonly total: number | undefined;
+  /** The number of rows before the page, counted in the same way. */
   readonly skipped: number | undefined;
 }
 
 /**
- * Reads a page of a list. A page begins behind a row and not behind a number of rows: so rows that are new do not shift it, and
- * no page leaves out a row.
+ * Reads a page of a list. The address of a page names the row before it, not the number of rows before it. So new rows do
+ * not shift a page, and no row is left out between two pages.
  */
 export async function readPage<Row>(
   list: Readable<Row>,
@@ -75,8 +79,9 @@ export async function readPage<Row>(
   positionOf: (row: Row) => string,
 ): Promise<PageOfList<Row>> {
   const isBackwards = before !== undefined;
-  // One row more than a page has shows that there is a further page.
+  // Reads one row more than a page has. If there is one, a further page exists.
   const found = await list.read(before ?? after, ROWS + 1, isBackwards);
+  // No further page before this one: it is the first page, so it is read from the start, with all its rows.
   if (isBackwards && found.length <= ROWS) return await readPage(list, {}, positionOf);
   const rows = isBackwards ? found.slice(0, ROWS).toReversed() : found.slice(0, ROWS);
   const [first, last] = [rows[0], rows.at(-1)];
