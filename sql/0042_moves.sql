@@ -26,7 +26,8 @@ create trigger accounts_erase_former_emails after update of email on accounts
   when (is_erased(new))
   execute function erase_former_emails();
 
--- A license can move to another account, and its machines go along. The license is locked before its machines, as everywhere.
+-- A license can move to another account, and its machines go along. The accounts are locked first, then the license, then its
+-- machines, as everywhere.
 create function move_machines() returns trigger language plpgsql as $$
 begin
   update machines set account_id = new.account_id where license_id = new.id;

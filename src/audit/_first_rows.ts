@@ -35,15 +35,17 @@ export function selectParts(
   { filter, isNext }: Pick<Page, "filter" | "isNext">,
   last: Fragment,
 ): Fragment {
-  const { keyUuid, accountUuid, ...others } = filter;
+  const { keyUuid, accountUuid, licenseUuid, ...others } = filter;
   const first = (condition: Fragment) => sql`
     select id, xid from audit where ${condition} and ${isNext} and ${meets(sql, filter)} ${last}`;
-  // The UUID is a column of its own relation, so that the planner does not assume a UUID with many rows.
-  const isOf = (column: Fragment, uuid: string) => sql`
-    select row.* from (select ${uuid}::uuid as uuid) as thing
+  // The UUIDs are a column of their own relation, so that the planner does not assume a UUID with many rows.
+  const isOf = (column: Fragment, uuids: Fragment) => sql`
+    select row.* from (${uuids}) as thing (uuid)
            cross join lateral (${first(sql`${column} = thing.uuid`)}) as row`;
-  if (keyUuid !== undefined) return isOf(sql`key_id`, keyUuid);
-  if (accountUuid !== undefined) return isOf(sql`account_id`, accountUuid);
+  if (keyUuid !== undefined) return isOf(sql`key_id`, sql`select ${keyUuid}::uuid`);
+  if (accountUuid !== undefined) return isOf(sql`account_id`, sql`select ${accountUuid}::uuid`);
+  if (licenseUuid !== undefined)
+    return isOf(sql`key_id`, sql`select id from keys where license_id = ${licenseUuid}::uuid`);
   if (Object.values(others).every((value) => value === undefined)) return first(sql`true`);
   const month = sql`date_trunc('month', at at time zone 'UTC')`;
   return sql`

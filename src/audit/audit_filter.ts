@@ -20,6 +20,8 @@ export const AUDIT_CONDITIONS = {
 export interface AuditFilter {
   readonly keyUuid?: string | undefined;
   readonly accountUuid?: string | undefined;
+  /** Only rows of this license that name one of its keys: an index has them. */
+  readonly licenseUuid?: string | undefined;
   /** As the log names it, such as `token:shop`. */
   readonly actor?: string | undefined;
   /** Noun and verb, such as `key.revoke`. */
@@ -33,11 +35,12 @@ export interface AuditFilter {
 /** Returns the condition that a row meets the filter. */
 export function meets(
   sql: Sql,
-  { keyUuid, accountUuid, actor, action, since, until }: AuditFilter,
+  { keyUuid, accountUuid, licenseUuid, actor, action, since, until }: AuditFilter,
 ): Fragment {
   return sql`
     true ${keyUuid === undefined ? sql`` : sql`and key_id = ${keyUuid}::uuid`}
          ${accountUuid === undefined ? sql`` : sql`and account_id = ${accountUuid}::uuid`}
+         ${licenseUuid === undefined ? sql`` : sql`and license_id = ${licenseUuid}::uuid`}
          ${actor === undefined ? sql`` : sql`and actor = ${actor}::text`}
          ${action === undefined ? sql`` : sql`and action = ${action}::text`}
          ${since === undefined ? sql`` : sql`and at >= ${since}::timestamptz`}

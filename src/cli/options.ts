@@ -31,8 +31,8 @@ export const JSON_OPTIONS = { ...JSON_FLAG, ...PLACE_OPTIONS };
 /** For a command that makes a change: `withDatabase` adds the reason to the actor. */
 export const REASON = { reason: option("the reason, for the audit log", REASON_TEXT, { as: "text" }) };
 
-/** For a change of an expiry, which is refused if it becomes earlier by mistake. */
-export const SHORTEN = { shorten: flag("allow an expiry that is earlier than the present one") };
+/** For a change of an expiry or of an end of updates, which is refused if it becomes earlier by mistake. */
+export const SHORTEN = { shorten: flag("allow an end that is earlier than the present one") };
 
 /** For a change that cannot be undone: the command first asks with `confirm`. */
 export const CONFIRMATION = {

@@ -97,13 +97,20 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
     },
     {
       what: "updates until",
-      from: describeUpdates(before),
-      to: describeUpdates(after),
+      ...describeEnds(before.updatesUntil, after.updatesUntil),
       loss: isEarlier(before.updatesUntil, after.updatesUntil) ? "earlier end of updates" : undefined,
     },
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Describes two ends of updates by their days, or by their times if both are on one day. */
+function describeEnds(before: Date | null, after: Date | null): Pick<Effect, "from" | "to"> {
+  const [from, to] = [before, after].map((updatesUntil) => describeUpdates({ updatesUntil }));
+  return from === to && before && after
+    ? { from: toTimestamp(before), to: toTimestamp(after) }
+    : { from: from ?? "", to: to ?? "" };
 }
 
 /** Tells whether an end becomes earlier; null is no end. */

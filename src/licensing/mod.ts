@@ -20,7 +20,7 @@ export { type Brand, createBrand } from "./brand.ts";
 export { changeLicense, type LicenseName } from "./change_license.ts";
 export { eraseAccount, markErasing } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
-export { findLicense, type LicenseSummary } from "./find_license.ts";
+export { findLicense, type LicenseSummary, MAX_KEYS } from "./find_license.ts";
 export {
   KEY_STATES,
   type KeyState,

@@ -3,7 +3,7 @@ import { auditCte } from "../audit/mod.ts";
 import { newUuid, toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { ERASED, hasPerson } from "./_erased_email.ts";
+import { ERASED, hasPerson, isErased } from "./_erased_email.ts";
 import { type Account, findAccount } from "./accounts.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 import { nameFor } from "./licenses.ts";
@@ -72,6 +72,7 @@ export async function moveLicense(
       "NOT_ALLOWED",
       `Cannot ${WHAT}: a restricted token may not give a license to another account`,
     );
+  if (isErased(to)) return refuse("CONFLICT", `Cannot ${WHAT}: ${ERASED}, or that is under way`);
   const target = await findAccount(changes.database, { email: to.email });
   if (target === undefined && !to.mayBeNew)
     return refuse("NOT_FOUND", `Cannot ${WHAT}: no account has the e-mail ${to.email}`, {
@@ -117,11 +118,13 @@ function moveStatement(sql: Sql, licenseUuid: string, { actor, now, to, target, 
          for no key update
     ),
     license as materialized (
-      select l.id, l.account_id, l.tier, k.id as key_id,
+      select l.id, l.account_id, l.tier, l.updates_until, k.id as key_id,
              (select bool_and(is_living) from held) as is_living,
-             -- Not if another move was faster.
+             -- Not if another move was faster, or the account has another e-mail by now.
              l.account_id = begun.account_id
-               and (select count(*) from held) = ${target === undefined ? 1 : 2} as is_held
+               and (select count(*) from held) = ${target === undefined ? 1 : 2}
+               and (${target === undefined}::boolean or exists (select from held where id = ${targetUuid}::uuid and email = ${to.email}))
+               as is_held
         from begun
         join licenses l on l.id = ${licenseUuid}::uuid and (select count(*) from held) > 0
         left join lateral (select id from keys where license_id = l.id and state <> 'revoked'
@@ -183,6 +186,8 @@ function customModels(sql: Sql, accountUuid: Fragment): Fragment {
               where m.owner_account_id = ${accountUuid}
                 and exists (select from model_versions v
                              where v.model_id = m.id and v.retired_at is null
+                               and coalesce(v.file, v.download_url) is not null
+                               and v.created_at <= coalesce(license.updates_until, 'infinity')
                                and ${rankOf(sql`v.requires_license`)} <= ${rankOf(sql`license.tier`)})
               order by m.name collate "C" limit ${MOST_MODELS}) owned)`;
 }

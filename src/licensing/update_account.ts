@@ -1,7 +1,7 @@
 import { auditCte, type By } from "../audit/mod.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, type Sql } from "../database/mod.ts";
-import { erasedEmail, isErased } from "./_erased_email.ts";
+import { ERASED, erasedEmail, isErased } from "./_erased_email.ts";
 import type { Account } from "./accounts.ts";
 import { MAX_NAME_LENGTH, nameFor } from "./licenses.ts";
 
@@ -26,10 +26,12 @@ interface Update extends By {
 /**
  * Updates an account's e-mail, name or organization, and tells whether a value changed. Licenses, keys, machines, custom
  * models and the history stay with the account. Refuses an account that does not exist (`NOT_FOUND`), an e-mail that
- * another account has (`ALREADY_EXISTS`), and an erased account (`CONFLICT`): a page that was opened before would restore
- * the name of the person.
+ * another account has (`ALREADY_EXISTS`), the e-mail of an erased account, and an erased account (`CONFLICT`): a page that was
+ * opened before would restore the name of the person.
  */
 export async function updateAccount(database: Database, update: Update): Promise<UpdatedAccount | Refusal> {
+  if (update.email !== undefined && isErased({ email: update.email }))
+    return refuse("CONFLICT", `Cannot update account: the e-mail names no account: ${ERASED}`);
   let updated: Updated | undefined;
   try {
     [updated] = await database.query<Updated>((sql) => updateStatement(sql, update));

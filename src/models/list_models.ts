@@ -68,7 +68,7 @@ export async function selectListed(
   );
 }
 
-/** Returns the condition that `v` is the newest version of a listed model `m` that was registered by then. */
+/** Returns the condition that `v` is the listed version of a model `m`, or else its newest, that was registered by then. */
 function isNewestBefore(sql: Sql, until: Date): Fragment {
   return sql`
     m.listed_version is not null and v.id = (
@@ -76,7 +76,7 @@ function isNewestBefore(sql: Sql, until: Date): Fragment {
        where n.model_id = m.id and n.retired_at is null and n.created_at <= ${until}::timestamptz
          -- Not a version that waits for its file.
          and coalesce(n.file, n.download_url) is not null
-       order by n.created_at desc, n.id desc limit 1)`;
+       order by n.version = m.listed_version desc, n.created_at desc, n.id desc limit 1)`;
 }
 
 /** Returns the columns of `ModelFacts`, from the version `v` and its file `f`. */

@@ -72,6 +72,7 @@ describe("the console", () => {
     "/keys/many",
     "/accounts/:id",
     "/accounts/:id/erasure",
+    "/licenses/:id",
     "/machines/:id",
     "/models/_add",
     "/models/:name",

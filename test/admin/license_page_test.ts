@@ -36,16 +36,17 @@ describe("The page of a license", () => {
     const body = { days: 9, fingerprint: "workstation-9" };
     expect((await admin.call("POST", `/keys/${successor.id}/license`, { body })).status).toBe(201);
     const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    const change = { tier: "enterprise" };
+    expect((await admin.call("PATCH", path, { body: change })).status).toBe(200);
+    await revokeKey(changes, { uuid: uuidOf(key) }, by());
     const { text } = await open(path);
+    const history = textsOf(text, "section[aria-labelledby=history] tbody tr").join(" ");
+    // Also what was noted with a key that is revoked.
+    for (const action of ["key.issue", "machine.activate", "license.tier", "license.export", "key.revoke"])
+      expect(history).toContain(action);
     for (const part of [
-      ...["License of lab@license.example", "ORDER-77", "commercial", "custom_models"],
-      ...[
-        "500,000 a month",
-        "5 node-locked machines",
-        "2027-06-30",
-        "laptop lab",
-        "a file that was exported",
-      ],
+      ...["License of lab@license.example", "ORDER-77", "enterprise", "custom_models"],
+      ...["unlimited", "5 node-locked machines", "2027-06-30", "laptop lab", "a file that was exported"],
     ])
       expect(mainOf(text)).toContain(part);
     expect(attributesOf(text, "main a", "href")).toEqual(
@@ -76,7 +77,7 @@ describe("The page of a license", () => {
     );
   });
 
-  test("offers only the external id if all keys are revoked, and answers an id that no license has", async () => {
+  test("offers no change if all keys are revoked, and answers an id that no license has", async () => {
     const key = await admin.issue({ email: "revoked@license.example" });
     orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by()));
     const { text } = await open(`/licenses/${toId("lic", key.licenseUuid)}`);

@@ -67,6 +67,7 @@ const TYPED_AGAIN: Readonly<Partial<Record<RemedyName, string>>> = {
   give_role: "operators login",
   extend_token: "tokens renew",
   shorten: "keys renew",
+  allow_new_account: "licenses move",
   require_commercial: "models add",
   retire_later: "licenses rotate-signing-key",
   retire_leaked: "licenses rotate-signing-key",
@@ -134,7 +135,14 @@ describe.each(NAMES)("The remedy %s", (name) => {
 
 /** What only a command or the API can do. */
 const WITHOUT_PAGE: readonly RemedyName[] = [
-  ...(["give_role", "extend_token", "shorten", "require_commercial", "list_signing_keys"] as const),
+  ...([
+    "give_role",
+    "extend_token",
+    "shorten",
+    "allow_new_account",
+    "require_commercial",
+    "list_signing_keys",
+  ] as const),
   ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];
 

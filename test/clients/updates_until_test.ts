@@ -65,6 +65,19 @@ describe("A license with updates until a day", () => {
     expect(await listed(key)).toEqual(["growing 2.0", "later 1.0"]);
   });
 
+  test("lists the same version as without an end, if an older one got its file later", async () => {
+    const key = await service.issue();
+    const list = (version: string) =>
+      service.database.query(
+        (sql) => sql`update models set listed_version = ${version}::text where name = 'growing'`,
+      );
+    await list("1.0");
+    await setUpdates(key, new Date("2030-01-31T23:59:59Z"));
+    expect(await listed(key)).toEqual(["growing 1.0", "later 1.0"]);
+    await list("2.0");
+    expect(await listed(key)).toEqual(["growing 2.0", "later 1.0"]);
+  });
+
   test("is noticed by every process, also if somebody sets it by hand", async () => {
     const key = await service.issue();
     // Afterwards the issue is no change any more.

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId, toId } from "../../src/base/ids.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
-import { type IssueRequest, listKeys, revokeKey } from "../../src/licensing/keys/mod.ts";
+import { eraseWithKeys, type IssueRequest, listKeys, revokeKey } from "../../src/licensing/keys/mod.ts";
 import { listMachines } from "../../src/licensing/machines/mod.ts";
 import {
   createLicenseChanges,
@@ -12,6 +12,7 @@ import {
   findLicense,
   moveLicense,
 } from "../../src/licensing/mod.ts";
+import { overtake } from "../support/in_transaction.ts";
 import { ACTOR, issue, NOW, orThrow } from "../support/issue.ts";
 import { placeMachine, setPlaces } from "../support/machines.ts";
 import { addNewModel } from "../support/new_model.ts";
@@ -103,6 +104,38 @@ describe("moveLicense()", () => {
     });
   });
 
+  test("names only models whose file is there and for which the license has updates", async () => {
+    const [old, other] = [
+      await customer("updates", { updatesUntil: new Date("2026-11-20T23:59:59Z") }),
+      await customer("has-models"),
+    ];
+    const add = (name: string, { accountUuid: ownerUuid }: { accountUuid: string }, at: string) =>
+      addNewModel(server.database, { name, ownerUuid, requiresLicense: "commercial" }, { now: new Date(at) });
+    await add("early", old, "2026-11-20T10:00:00Z");
+    await add("late", old, "2026-11-21T00:00:00Z");
+    await add("early-there", other, "2026-11-20T10:00:00Z");
+    await add("late-there", other, "2026-11-21T00:00:00Z");
+    expect(await move(old.licenseUuid, other.email)).toMatchObject({
+      losesModels: ["early"],
+      getsModels: ["early-there"],
+    });
+  });
+
+  test("an erasure of the old account that began before revokes no key of the license", async () => {
+    const [old, other] = [await customer("leaves"), await customer("takes")];
+    const changes = createLicenseChanges(server.database);
+    await overtake(
+      server,
+      (sql) =>
+        sql`update licenses set account_id = ${other.accountUuid}::uuid where id = ${old.licenseUuid}::uuid`,
+      () => eraseWithKeys(changes, old.accountUuid, { revokesKeys: true, ...BY }),
+    );
+    expect(await findLicense(server.database, old.licenseUuid, { now: NOW })).toMatchObject({
+      email: other.email,
+      keys: [{ state: "active" }],
+    });
+  });
+
   test("a dry run changes nothing, and makes no account", async () => {
     const old = await customer("dry");
     const email = "nobody-yet@example.org";
@@ -137,12 +170,14 @@ describe("moveLicense()", () => {
       (sql) =>
         sql`update accounts set erasing_since = ${NOW}::timestamptz where id = ${gone.accountUuid}::uuid`,
     );
+    const erased = `erased-${other.accountUuid}@erased.invalid`;
     const restricted = { restriction: { tiers: ["commercial"] as const } };
     const refusals = [
       [await move(old.licenseUuid, old.email), "CONFLICT", "has it already"],
       [await move(old.accountUuid, other.email), "NOT_FOUND", "there is no license"],
       [await move(old.licenseUuid, gone.email), "CONFLICT", "erased"],
       [await move(gone.licenseUuid, other.email), "CONFLICT", "erased"],
+      [await move(old.licenseUuid, erased, { to: { email: erased, mayBeNew: true } }), "CONFLICT", "erased"],
       [await move(old.licenseUuid, other.email, restricted), "NOT_ALLOWED", "a restricted token"],
     ] as const;
     for (const [refusal, code, words] of refusals) {

@@ -100,6 +100,20 @@ describe("updateAccount() with an e-mail", () => {
     expect(await countFormer(first.uuid)).toEqual([{ rows: 0 }]);
   });
 
+  test("refuses the e-mail of an erased account, its own or another one, and changes nothing", async () => {
+    const [one, other] = [await customer("one@living.example"), await customer("other@living.example")];
+    for (const { uuid } of [one, other]) {
+      const change = { uuid: one.uuid, email: `erased-${uuid}@erased.invalid`, ...BY };
+      expect(await updateAccount(server.database, change)).toMatchObject({
+        code: "CONFLICT",
+        sentence:
+          "Cannot update account: the e-mail names no account: the person was erased from its account",
+      });
+    }
+    const found = await findAccount(server.database, { uuid: one.uuid });
+    expect(found).toMatchObject({ email: "one@living.example", erasedAt: null });
+  });
+
   test("leaves the old e-mail to a new account", async () => {
     const { uuid, userId } = await customer("free@old.example");
     orThrow(await updateAccount(server.database, { uuid, email: "free@new.example", ...BY }));

@@ -2,6 +2,7 @@
 /** The page of a license: what the customer has bought, which keys, machines and files use it, and what can be changed. */
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
 import { findKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
   describePlaces,
@@ -9,6 +10,7 @@ import {
   findLicense,
   isErased,
   type LicenseSummary,
+  MAX_KEYS,
   refuseUnknownLicense,
 } from "../../licensing/mod.ts";
 import { listOutstanding } from "../../licensing/signed_licenses/mod.ts";
@@ -66,7 +68,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
   const [keys, files, history, machines] = await Promise.all([
     listKeys(database, { now, filter: { uuids, newestFirst: true } }),
     listOutstanding(database, { now, licenseUuid, limit: MOST_FILES }),
-    readHistory(database, { keyUuid: parseId("key", key.id) ?? "" }),
+    readHistory(database, { licenseUuid }),
     readMachines(visit, of),
   ]);
   return {
@@ -79,7 +81,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
         <section aria-labelledby="keys">
           <h2 id="keys">Keys</h2>
           <Table
-            caption={keys.length < license.keys.length ? "The newest ones" : "Newest first"}
+            caption={license.keys.length === MAX_KEYS ? `The newest ${MAX_KEYS}` : "Newest first"}
             columns={[
               { label: "Key", cell: ({ id, hint }) => <KeyLink id={id} text={hint} /> },
               { label: "State", cell: (each) => <State of={each} /> },
@@ -108,7 +110,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
               {
                 label: "How",
                 cell: ({ kind, count }) =>
-                  kind === "exported" ? "a file that was exported" : `fetched, ${count} times`,
+                  kind === "exported" ? "a file that was exported" : `fetched ${counted(count, "time")}`,
               },
               { label: "Signed", cell: ({ signedAt }) => <Ago at={signedAt} now={now} /> },
               { label: "Valid until", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },

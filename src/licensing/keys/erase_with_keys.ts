@@ -56,7 +56,8 @@ async function revokeBatch(changes: LicenseChanges, accountUuid: string, { actor
           -- Its index has the keys of an account in their order, with their states.
           join listed_keys listed on listed.account_id = marked.id and listed.state <> 'revoked'
           join keys k on k.id = listed.key_id
-          join licenses l on l.id = k.license_id
+          -- Compared again after a lock: a license that moved away meanwhile is not the person's any more.
+          join licenses l on l.id = k.license_id and l.account_id = marked.id
          where k.state <> 'revoked'
          order by listed.key_id
          limit ${BATCH_KEYS}

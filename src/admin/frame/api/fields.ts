@@ -27,7 +27,7 @@ export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
 /** Allows an expiry that is earlier than the present one. */
 export const SHORTEN_FIELD = described(
   booleanField(),
-  "Allows an expiry that is earlier than the present one, which is refused otherwise",
+  "Allows an end that is earlier than the present one, which is refused otherwise",
 );
 
 /** A reason alone is no change, as JSON Schema says it. */
