@@ -41,6 +41,7 @@ describe("GET /admin/v1/licenses/{id}", () => {
         seat_minutes: null,
         used: 0,
         expires_at: "9999-12-31T23:59:59Z",
+        updates_until: null,
         created_at: expect.any(String),
         keys: [
           { id: rotated.body.id, mode: "test", state: "active" },

@@ -153,7 +153,7 @@ async function runTests(args: readonly string[]): Promise<Run> {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      const [, header] = /^(test\/\S+_test\.ts):$/.exec(line) ?? [];
+      const [, header] = /^(test\/\S+_test\.tsx?):$/.exec(line) ?? [];
       file = header ?? file;
       if (line.startsWith("(fail)") && file !== "") failed.add(file);
       // The summary at the end repeats the failures of all files.
