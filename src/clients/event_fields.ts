@@ -6,7 +6,7 @@
  * compares the two.
  */
 import * as v from "valibot";
-import { wordField } from "../base/rule.ts";
+import { booleanField, wordField } from "../base/rule.ts";
 import { metadataField } from "../database/mod.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
 import type { JsonObject } from "../wire/mod.ts";
@@ -22,7 +22,7 @@ export const eventFields = v.object({
   duration_ms: v.nullish(
     v.pipe(v.number("must be a number"), v.finite("must be finite"), v.minValue(0, "must not be negative")),
   ),
-  success: v.nullish(v.boolean("must be true or false")),
+  success: v.nullish(booleanField()),
   error_message: optionalText(MESSAGE_CHARACTERS),
   metadata: v.nullish(metadataField()),
 });

@@ -55,6 +55,7 @@ interface Row extends Pick<Move, "keys" | "machines" | "losesModels" | "getsMode
 }
 
 const WHAT = "move license";
+const NO_PERSON = refuse("CONFLICT", `Cannot ${WHAT}: ${ERASED}, or that is under way`);
 
 /**
  * Moves a license to the account with an e-mail. Its keys, machines, use, events, external id and signed licenses go along;
@@ -72,7 +73,7 @@ export async function moveLicense(
       "NOT_ALLOWED",
       `Cannot ${WHAT}: a restricted token may not give a license to another account`,
     );
-  if (isErased(to)) return refuse("CONFLICT", `Cannot ${WHAT}: ${ERASED}, or that is under way`);
+  if (isErased(to)) return NO_PERSON;
   const target = await findAccount(changes.database, { email: to.email });
   if (target === undefined && !to.mayBeNew)
     return refuse("NOT_FOUND", `Cannot ${WHAT}: no account has the e-mail ${to.email}`, {
@@ -82,7 +83,7 @@ export async function moveLicense(
   const [row] = await changes.change<Row>(build, { licenseUuid });
   if (row === undefined) return refuseUnknownLicense(WHAT, licenseUuid);
   if (row.isSame) return refuse("CONFLICT", `Cannot ${WHAT}: the account ${to.email} has it already`);
-  if (!row.isLiving) return refuse("CONFLICT", `Cannot ${WHAT}: ${ERASED}, or that is under way`);
+  if (!row.isLiving) return NO_PERSON;
   if (row.toUuid === null)
     return refuse("CONFLICT", `Cannot ${WHAT}: an account was changed at the same moment; try again`);
   const { fromUuid, fromEmail, toUuid, keys, machines, losesModels, getsModels } = row;

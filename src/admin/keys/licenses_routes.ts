@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { count, described, identifier, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
+import { booleanField, inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
   changeLicense,
   findLicense,
@@ -59,7 +59,8 @@ export const LICENSE_ROUTES = [
       "All fields are one change with one row in the audit log. Without `max_machines` a license has no `seat_minutes` " +
       "either. A restricted token may not give a limit above the tier's own or an expiry later than in a year. If the " +
       "machines of the license are counted, such a token may only lower their number, and it may not change the end of " +
-      "updates. An expiry or an end of updates that is earlier than the present one needs `shorten`. The answer has what changed with the values before.",
+      "updates. An expiry or an end of updates that is earlier than the present one needs `shorten`. The answer has what " +
+      "changed with the values before.",
     path: licenseFor("change license"),
     body: v.pipe(
       changeOf({
@@ -121,10 +122,10 @@ export const moveLicenseRoute = route("POST /licenses/:id/move", "keys:manage", 
   body: v.strictObject({
     to: parsedField(TEXT_RULES.email, { description: "The e-mail of the other account" }),
     new_account: described(
-      v.optional(v.boolean("must be true or false"), false),
+      v.optional(booleanField(), false),
       "Makes the account if no account has this e-mail, which is refused otherwise",
     ),
-    dry_run: described(v.optional(v.boolean("must be true or false"), false), "Only says what would be done"),
+    dry_run: described(v.optional(booleanField(), false), "Only says what would be done"),
     ...REASON,
   }),
   success: {
