@@ -92,6 +92,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run(`keys renew ${id} --expires-at 2040-01-01T00:00:00Z`);
     await run(`keys tier ${id} commercial`);
     await run(`keys limit ${id} 100`);
+    await run(`keys updates ${id} 2039-12-31`);
     await run(`keys usage ${id}`);
     await run(`keys why ${id}`);
     const exported = await run(`licenses export ${id} --days 30`);
