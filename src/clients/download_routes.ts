@@ -190,7 +190,14 @@ async function choose(
   if (found === null) return NOT_FOUND;
   // Another customer's model gets the same answer as an unknown model: the answer must not show that it exists.
   if (found.ownerUuid !== null && found.ownerUuid !== record.accountUuid) return NOT_FOUND;
-  if (!includesTier(record.tier, found.requiresLicense)) {
+  const isCustom = found.ownerUuid !== null && record.hasCustomModels !== undefined;
+  if (isCustom && !record.hasCustomModels) {
+    return refuse(
+      "LICENSE_REQUIRED",
+      "The license does not have the feature custom_models, which this model requires",
+    );
+  }
+  if (!isCustom && !includesTier(record.tier, found.requiresLicense)) {
     return refuse("LICENSE_REQUIRED", `The model requires the tier ${found.requiresLicense} or a higher one`);
   }
   if (found.registeredAt.getTime() > record.updatesUntilMs) {

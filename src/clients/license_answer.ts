@@ -7,7 +7,6 @@
 import { type Month, toTimestamp } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
 import { type KeyRecord, usedIn } from "../licensing/keys/mod.ts";
-import { featuresOf } from "../licensing/mod.ts";
 
 /** Renders the answer of validate, or returns the kept text if its count and month are still those of the record. */
 export function renderValidate(record: KeyRecord, month: Month): string {
@@ -35,21 +34,27 @@ export function renderRefresh(record: KeyRecord, month: Month): string {
 }
 
 /** Renders the text before the quota. */
-function renderBegin({ tier }: KeyRecord, account: Readonly<Record<string, string>>): string {
-  const begin = JSON.stringify({ valid: true, ...account, license_type: tier, features: featuresOf(tier) });
-  return `${begin.slice(0, -1)},"quota":`;
+function renderBegin({ tier, features }: KeyRecord, account: Readonly<Record<string, string>>): string {
+  const begin = JSON.stringify({ valid: true, ...account, license_type: tier });
+  return `${begin.slice(0, -1)},"features":${features},"quota":`;
 }
 
 function renderEnd(record: KeyRecord, month: Month): string {
   const used = usedIn(record, month.index);
   const counts = `"monthly_limit":${record.monthlyLimit},"used":${used},"remaining":${remainingOf(record, used)}`;
   const expiresAt = toTimestamp(new Date(record.expiresAtMs));
-  return `{${counts},"resets_at":"${month.resetsAt}"},"expires_at":"${expiresAt}"${renderUpdates(record)}}`;
+  const end = `"expires_at":"${expiresAt}"${renderUpdates(record)}${renderEntitlements(record)}`;
+  return `{${counts},"resets_at":"${month.resetsAt}"},${end}}`;
 }
 
 /** Renders the end of updates; nothing for a license that has all of them. */
 function renderUpdates({ updatesUntilMs }: KeyRecord): string {
   return Number.isFinite(updatesUntilMs) ? `,"updates_until":"${toTimestamp(new Date(updatesUntilMs))}"` : "";
+}
+
+/** Renders the values; nothing for a license without one. */
+function renderEntitlements({ entitlements }: KeyRecord): string {
+  return entitlements === "" ? "" : `,"entitlements":${entitlements}`;
 }
 
 /** Returns the rest of the allowance: null if it is unlimited, 0 if the limit was lowered below the use. */

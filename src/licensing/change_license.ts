@@ -3,11 +3,13 @@ import { toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
+import { ENTITLEMENTS_BOUNDED, refuseTooManyEntitlements } from "./entitlements.ts";
 import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
+import { FEATURES_BOUNDED, refusePastFeature, refuseTooManyFeatures } from "./features.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 import { type LicenseChange, type LicenseValues, refuseShorter } from "./license_effects.ts";
-import { latestRestrictedExpiry, refusePastExpiry, tierLimit } from "./licenses.ts";
-import { refuseSeatsWithoutPlaces, withPlaces } from "./places.ts";
+import { latestRestrictedExpiry, refusePastExpiry, tierLimit, withTerms } from "./licenses.ts";
+import { refuseSeatsWithoutPlaces } from "./places.ts";
 import {
   allowsMode,
   allowsTier,
@@ -18,7 +20,6 @@ import {
   UNRESTRICTED,
 } from "./restriction.ts";
 import { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
-import { withUpdates } from "./updates.ts";
 
 /** A license, named by its own UUID or by the UUID of one of its keys. */
 export type LicenseName = { readonly licenseUuid: string } | { readonly keyUuid: string };
@@ -34,7 +35,7 @@ interface ChangedLicense {
 
 interface Options extends RestrictedBy {
   readonly change: LicenseChange;
-  /** The expiry and the end of updates may become earlier. By default that is refused: nobody shortens a license by mistake. */
+  /** The expiry, the end of updates and those of granted features may become earlier. By default that is refused: nobody shortens a license by mistake. */
   readonly shorten?: boolean | undefined;
   /** The values that were shown before the change: it is refused if the license has other values by now. */
   readonly seen?: LicenseValues | undefined;
@@ -51,16 +52,16 @@ interface Row extends Pick<ChangedLicense, "licenseUuid" | "isChanged"> {
   readonly after: StoredValues;
 }
 
-/** The values of a license as JSON, which has no dates. */
+/** The values of a license as JSON, which has no dates. Features and values are JSON anyhow. */
 type StoredValues = Omit<LicenseValues, "expiresAt" | "updatesUntil"> & {
   readonly expiresAt: string;
   readonly updatesUntil: string | null;
 };
 
 /**
- * Changes tier, monthly limit, machine limit, seat minutes, expiry, end of updates and external id of a license, for all
- * its keys: one change with one row in the audit log. Every process applies the change within a second. Refuses an expiry
- * in the past, an end that is earlier than the present one unless `shorten` is true, values that changed since they were `seen`,
+ * Changes tier, monthly limit, machine limit, seat minutes, expiry, end of updates, features, values and external id of a
+ * license, for all its keys: one change with one row in the audit log. Every process applies the change within a second.
+ * Refuses an expiry in the past, more features or values than a license can have, an end that is earlier than the present one unless `shorten` is true, values that changed since they were `seen`,
  * an external id that another license has, seat minutes without a machine limit, and a revoked key. If all keys of a
  * license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
  * the new tier, and all keys.
@@ -73,11 +74,16 @@ export async function changeLicense(
   const { change, now } = options;
   const { action, what } = describeChange(change);
   if (change.expiresAt !== undefined && change.expiresAt <= now) return refusePastExpiry(what);
+  const past = refusePastFeature(what, change.ownFeatures, now);
+  if (past !== undefined) return past;
   let row: Row | undefined;
   try {
     [row] = await changes.change<Row>((sql) => changeStatement(sql, name, { ...options, action }));
   } catch (error) {
     const constraint = constraintOf(error);
+    if (constraint === FEATURES_BOUNDED) return refuseTooManyFeatures(what);
+    if (constraint === ENTITLEMENTS_BOUNDED)
+      return refuseTooManyEntitlements(what, "license", "own_entitlements");
     if (constraint === "seats_need_places") return refuseSeatsWithoutPlaces(what);
     if (constraint !== EXTERNAL_ID_UNIQUE) throw error;
     return await refuseTakenExternalId(changes.database, what, {
@@ -119,6 +125,8 @@ function describeChange(change: LicenseChange): { readonly action: AuditAction; 
   if (only === "tier") return { action: "license.tier", what: "change tier" };
   if (only === "monthlyLimit") return { action: "license.limit", what: "change monthly limit" };
   if (only === "expiresAt") return { action: "license.renew", what: "renew license" };
+  if (only === "ownFeatures") return { action: "license.features", what: "change features" };
+  if (only === "ownEntitlements") return { action: "license.values", what: "change values" };
   if (only === "updatesUntil") return { action: "license.updates", what: "change updates" };
   if (fields.every((field) => field === "maxMachines" || field === "seatMinutes"))
     return { action: "license.machines", what: "change machines" };
@@ -139,6 +147,7 @@ function changeStatement(
   }: Options & { readonly action: AuditAction },
 ) {
   const { tier = null, monthlyLimit, maxMachines, expiresAt = null, updatesUntil, externalId } = change;
+  const { ownFeatures = {}, ownEntitlements = {} } = change;
   const { seatMinutes = maxMachines === null ? null : undefined } = change;
   const isForRevoked = Object.entries(change).every(
     ([field, to]) => field === "externalId" || to === undefined,
@@ -159,6 +168,9 @@ function changeStatement(
              coalesce(${expiresAt}::timestamptz, expires_at) as new_expires_at,
              case when ${updatesUntil !== undefined}::boolean then ${updatesUntil ?? null}::timestamptz
                   else updates_until end as new_updates_until,
+             -- A name with null is removed.
+             jsonb_strip_nulls(own_features || ${JSON.stringify(ownFeatures)}::text::jsonb) as new_features,
+             jsonb_strip_nulls(own_entitlements || ${JSON.stringify(ownEntitlements)}::text::jsonb) as new_entitlements,
              case when ${externalId !== undefined}::boolean then ${externalId ?? null}::text
                   else external_id end collate "C" as new_external_id
         from license
@@ -174,6 +186,7 @@ function changeStatement(
                or (((new_tier, new_limit) is not distinct from (tier, monthly_limit)
                     or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
                    and (new_expires_at = expires_at or new_expires_at <= ${latestRestrictedExpiry(now)}::timestamptz)
+                   and (new_features, new_entitlements) = (own_features, own_entitlements)
                    and new_updates_until is not distinct from updates_until
                    -- Machines that are not counted are no privilege of a tier: every license begins without a limit.
                    and (max_machines is null
@@ -183,25 +196,29 @@ function changeStatement(
              ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living,
              ${shorten}::boolean
                or (new_expires_at >= expires_at
-                   and coalesce(new_updates_until, 'infinity') >= coalesce(updates_until, 'infinity')) as is_no_shorter,
+                   and coalesce(new_updates_until, 'infinity') >= coalesce(updates_until, 'infinity')
+                   and not ${hasShorterFeature(sql)}) as is_no_shorter,
              ${seen === undefined ? sql`true` : isAsSeen(sql, seen)} as is_as_seen,
-             (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_updates_until, new_external_id)
+             (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_updates_until, new_features,
+              new_entitlements, new_external_id)
                is not distinct from
-             (tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, external_id) as is_same
+             (tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, own_features,
+              own_entitlements, external_id) as is_same
         from old
     ),
     changed as (
       update licenses l
          set tier = new_tier, monthly_limit = new_limit, max_machines = new_machines, seat_minutes = new_minutes,
-             expires_at = new_expires_at, updates_until = new_updates_until, external_id = new_external_id
+             expires_at = new_expires_at, updates_until = new_updates_until, own_features = new_features,
+             own_entitlements = new_entitlements, external_id = new_external_id
         from judged old
        where l.id = old.id and is_allowed and is_within and is_open and is_living and is_no_shorter and is_as_seen
          and not is_same
       returning l.account_id, l.id as license_id, old.key_id,
                 jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
-                  'expires_at', old.expires_at) ${withPlaces(sql, sql`old`)} ${withUpdates(sql, sql`old`)} as before,
+                  'expires_at', old.expires_at) ${withTerms(sql, sql`old`)} as before,
                 jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
-                  'expires_at', l.expires_at) ${withPlaces(sql, sql`l`)} ${withUpdates(sql, sql`l`)}
+                  'expires_at', l.expires_at) ${withTerms(sql, sql`l`)}
                   ${noteExternalId(sql, sql`old.external_id`, sql`l.external_id`)} as after
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
@@ -215,13 +232,33 @@ function changeStatement(
 /** Returns the condition that the license has the values that were shown; they have no fractions of a second. */
 function isAsSeen(
   sql: Sql,
-  { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil }: LicenseValues,
+  {
+    tier,
+    monthlyLimit,
+    maxMachines,
+    seatMinutes,
+    expiresAt,
+    updatesUntil,
+    ownFeatures,
+    ownEntitlements,
+  }: LicenseValues,
 ): Fragment {
   return sql`
     (tier, coalesce(monthly_limit, ${tierLimit(sql, sql`tier`)}), max_machines, seat_minutes,
-      date_trunc('second', expires_at), date_trunc('second', updates_until))
+      date_trunc('second', expires_at), date_trunc('second', updates_until), own_features, own_entitlements)
     is not distinct from (${tier}, ${monthlyLimit}::bigint, ${maxMachines}::integer, ${seatMinutes}::integer,
-      date_trunc('second', ${expiresAt}::timestamptz), date_trunc('second', ${updatesUntil}::timestamptz))`;
+      date_trunc('second', ${expiresAt}::timestamptz), date_trunc('second', ${updatesUntil}::timestamptz),
+      ${JSON.stringify(ownFeatures)}::text::jsonb, ${JSON.stringify(ownEntitlements)}::text::jsonb)`;
+}
+
+/** Returns the condition that a feature which is and stays granted gets an earlier end. */
+function hasShorterFeature(sql: Sql): Fragment {
+  const isGranted = (own: Fragment) => sql`(${own}->>'granted')::boolean`;
+  const end = (own: Fragment) => sql`coalesce((${own}->>'until')::timestamptz, 'infinity')`;
+  const [was, now] = [sql`was.value`, sql`new.value`];
+  return sql`
+    exists (select from jsonb_each(own_features) was join jsonb_each(new_features) new on new.key = was.key
+             where ${isGranted(was)} and ${isGranted(now)} and ${end(now)} < ${end(was)})`;
 }
 
 /** Returns the values of a judged license as JSON: the present ones, or the new ones. */
@@ -235,6 +272,8 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
       'seatMinutes', ${isNew ? sql`new_minutes` : sql`seat_minutes`},
       'expiresAt', ${isNew ? sql`new_expires_at` : sql`expires_at`},
       'updatesUntil', ${isNew ? sql`new_updates_until` : sql`updates_until`},
+      'ownFeatures', ${isNew ? sql`new_features` : sql`own_features`},
+      'ownEntitlements', ${isNew ? sql`new_entitlements` : sql`own_entitlements`},
       'externalId', ${isNew ? sql`new_external_id` : sql`external_id`})`;
 }
 
@@ -245,7 +284,7 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
 function selectLicense(sql: Sql, name: LicenseName): Fragment {
   const columns = sql`
     l.id, l.account_id, l.tier, l.monthly_limit, l.max_machines, l.seat_minutes, l.expires_at, l.updates_until,
-    l.external_id, k.id as key_id`;
+    l.own_features, l.own_entitlements, l.external_id, k.id as key_id`;
   if ("keyUuid" in name) {
     return sql`
       select ${columns} from keys k join licenses l on l.id = k.license_id

@@ -1,6 +1,8 @@
 import { monthOf } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
 import type { Database } from "../database/mod.ts";
+import type { Entitled } from "./entitlements.ts";
+import { type Featured, featuresAt } from "./features.ts";
 import { keyEnd, type ListedState, listedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
 import type { Places } from "./places.ts";
@@ -10,7 +12,7 @@ import type { Updates } from "./updates.ts";
 
 export type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>>;
 
-interface Row extends Places, Updates {
+interface Row extends Places, Updates, Featured, Entitled {
   readonly accountUuid: string;
   readonly email: string;
   readonly externalId: string | null;
@@ -43,6 +45,8 @@ export async function findLicense(
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
              l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
              l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
+             l.own_features as "ownFeatures", l.own_entitlements as "ownEntitlements",
+             t.entitlements as "tierEntitlements",
              (select coalesce(json_agg(newest), '[]')
                 from (select id as uuid, mode,
                              ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state
@@ -50,6 +54,7 @@ export async function findLicense(
                        order by id desc limit ${MAX_KEYS}) newest) as keys
         from licenses l
         join accounts a on a.id = l.account_id
+        join tiers t using (tier)
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
        where l.id = ${uuid}::uuid`,
   );
@@ -59,6 +64,7 @@ export async function findLicense(
     id: toId("lic", uuid),
     userId: toId("usr", accountUuid),
     ...rest,
+    features: featuresAt(rest, now) as readonly string[],
     monthlyLimit: monthlyLimit ?? monthlyLimitOf(rest.tier),
     keys: keys.map(({ uuid: key, mode, state }) => ({ id: toId("key", key), mode, state })),
   };

@@ -15,6 +15,22 @@ export type LicenseChanges = ReturnType<typeof createLicenseChanges>;
 
 /** Creates the changes of a process. A process without a cache, such as a command, leaves `cache` out. */
 export function createLicenseChanges(database: Database, cache?: LicenseCache) {
+  /** Runs the statement of a change; `forget` makes the cache forget what it may have changed. */
+  async function run<Row extends object>(
+    build: (sql: Sql) => PendingRows,
+    forget: (rows?: readonly Row[]) => void,
+  ): Promise<Row[]> {
+    try {
+      const rows = await database.query<Row>(build);
+      forget(rows);
+      return rows;
+    } catch (error) {
+      // The outcome is unknown.
+      if (error instanceof DatabaseUnavailable) forget();
+      throw error;
+    }
+  }
+
   return {
     /** For what has to be read besides. */
     database,
@@ -26,16 +42,15 @@ export function createLicenseChanges(database: Database, cache?: LicenseCache) {
       build: (sql: Sql) => PendingRows,
       { licenseUuid }: { readonly licenseUuid?: string | undefined } = {},
     ) {
-      try {
-        const rows = await database.query<Row>(build);
-        for (const row of rows) cache?.forgetLicense(row.licenseUuid);
-        return rows;
-      } catch (error) {
-        if (!(error instanceof DatabaseUnavailable)) throw error;
-        if (licenseUuid === undefined) cache?.forgetAll();
-        else cache?.forgetLicense(licenseUuid);
-        throw error;
-      }
+      return await run<Row>(build, (rows) => {
+        const changed =
+          rows?.map((row) => row.licenseUuid) ?? (licenseUuid === undefined ? [] : [licenseUuid]);
+        if (rows === undefined && licenseUuid === undefined) cache?.forgetAll();
+        else for (const license of changed) cache?.forgetLicense(license);
+      });
     },
+    /** Runs the statement of a change that all licenses may notice. */
+    changeAll: <Row extends object>(build: (sql: Sql) => PendingRows) =>
+      run<Row>(build, () => cache?.forgetAll()),
   };
 }

@@ -2,11 +2,19 @@
  * What a change makes of a license: each value before and after, and what the customer loses by it. The console shows it
  * before the change, and every door afterwards.
  */
+import { isDeepStrictEqual } from "node:util";
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../base/calendar.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { renderCount } from "../base/render_count.ts";
+import {
+  describeEntitlement,
+  type Entitlement,
+  type EntitlementChanges,
+  type Entitlements,
+} from "./entitlements.ts";
+import { describeFeature, type FeatureChanges, type OwnFeatures } from "./features.ts";
 import { describePlaces, type Places, type RequestedPlaces, renderPlaces } from "./places.ts";
-import { includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
+import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 import { describeUpdates, type Updates } from "./updates.ts";
 
 /** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
@@ -17,6 +25,10 @@ export interface LicenseChange extends RequestedPlaces {
   readonly expiresAt?: Date | undefined;
   /** Null: every version of a model. */
   readonly updatesUntil?: Date | null | undefined;
+  /** The features that are named; the others stay. */
+  readonly ownFeatures?: FeatureChanges | undefined;
+  /** The values that are named; the others stay. */
+  readonly ownEntitlements?: EntitlementChanges | undefined;
   /** Null removes it. */
   readonly externalId?: string | null | undefined;
 }
@@ -27,6 +39,8 @@ export interface LicenseValues extends Places, Updates {
   /** The limit that counts, the license's own or the tier's; null: unlimited. */
   readonly monthlyLimit: number | null;
   readonly expiresAt: Date;
+  readonly ownFeatures: OwnFeatures;
+  readonly ownEntitlements: Entitlements;
   /** The operator's own name; null if there is none, undefined where it is not shown. */
   readonly externalId?: string | null;
 }
@@ -51,6 +65,8 @@ export function changedValues(
     seatMinutes,
     expiresAt = values.expiresAt,
     updatesUntil = values.updatesUntil,
+    ownFeatures = {},
+    ownEntitlements = {},
   }: LicenseChange,
 ): LicenseValues {
   const ownLimit = monthlyLimit === undefined ? (hasOwnLimit ? values.monthlyLimit : null) : monthlyLimit;
@@ -58,7 +74,24 @@ export function changedValues(
     maxMachines: maxMachines === undefined ? values.maxMachines : maxMachines,
     seatMinutes: maxMachines === null ? null : seatMinutes === undefined ? values.seatMinutes : seatMinutes,
   };
-  return { tier, monthlyLimit: ownLimit ?? monthlyLimitOf(tier), ...places, expiresAt, updatesUntil };
+  return {
+    tier,
+    monthlyLimit: ownLimit ?? monthlyLimitOf(tier),
+    ...places,
+    expiresAt,
+    updatesUntil,
+    ownFeatures: merge(values.ownFeatures, ownFeatures),
+    ownEntitlements: merge(values.ownEntitlements, ownEntitlements),
+  };
+}
+
+/** Returns the values of both by their names, those of the change first, without the names that the change removes. */
+function merge<Value>(
+  values: Readonly<Record<string, Value>>,
+  changes: Readonly<Record<string, Value | null>>,
+): Record<string, Value> {
+  const merged = Object.entries({ ...values, ...changes });
+  return Object.fromEntries(merged.flatMap(([name, value]) => (value === null ? [] : [[name, value]])));
 }
 
 /** Returns the values that differ, the tier first. */
@@ -100,9 +133,52 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       ...describeEnds(before.updatesUntil, after.updatesUntil),
       loss: isEarlier(before.updatesUntil, after.updatesUntil) ? "earlier end of updates" : undefined,
     },
+    ...namesOf(before.ownFeatures, after.ownFeatures).map((name) => ({
+      what: `feature ${name}`,
+      from: describeFeature(before.ownFeatures[name]),
+      to: describeFeature(after.ownFeatures[name]),
+      loss: losesFeature(before, after, name) ? "fewer features" : undefined,
+    })),
+    ...namesOf(before.ownEntitlements, after.ownEntitlements).map((name) => ({
+      what: `value ${name}`,
+      from: describeEntitlement(before.ownEntitlements[name]),
+      to: describeEntitlement(after.ownEntitlements[name]),
+      loss: losesValue(before.ownEntitlements[name], after.ownEntitlements[name]) ? "lower value" : undefined,
+    })),
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+function namesOf(before: object, after: object): string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
+}
+
+/** Tells whether a license has a feature for a shorter time than before, apart from what its tier gives. */
+function losesFeature(before: LicenseValues, after: LicenseValues, name: string): boolean {
+  const [was, is] = [before, after].map(({ ownFeatures: { [name]: own } }) => own);
+  const had = was?.granted ?? featuresOf(before.tier).includes(name);
+  if (is?.granted === false) return had || isShorter(was?.until, is.until);
+  if (!was?.granted) return false;
+  return !featuresOf(after.tier).includes(name) && (is === undefined || isShorter(is.until, was.until));
+}
+
+/** Tells whether a time until the first instant ends before that until the second one. */
+function isShorter(one: string | undefined, other: string | undefined): boolean {
+  return (
+    (one ? Date.parse(one) : Number.POSITIVE_INFINITY) <
+    (other ? Date.parse(other) : Number.POSITIVE_INFINITY)
+  );
+}
+
+/** Tells whether a value is removed or becomes a lower number; what a text means is not known here. */
+function losesValue(was: Entitlement | undefined, is: Entitlement | undefined): boolean {
+  if (was === undefined) return false;
+  return (
+    is === undefined ||
+    (typeof was === "number" && typeof is === "number" && is < was) ||
+    (was === true && is === false)
+  );
 }
 
 /** Describes two ends of updates by their days, or by their times if both are on one day. */
@@ -135,20 +211,33 @@ export function renderEffects(effects: readonly Effect[]): string {
 /** Renders the values before a change as JSON, without those that stay: commands and the API show the same. */
 export function renderBefore(before: LicenseValues, after: LicenseValues) {
   const [was, is] = [before, after].map(
-    ({ tier, monthlyLimit, expiresAt, updatesUntil, externalId, ...places }) => ({
+    ({
+      tier,
+      monthlyLimit,
+      expiresAt,
+      updatesUntil,
+      ownFeatures,
+      ownEntitlements,
+      externalId,
+      ...places
+    }) => ({
       tier,
       monthly_limit: monthlyLimit,
       ...renderPlaces(places),
       expires_at: toTimestamp(expiresAt),
       updates_until: updatesUntil && toTimestamp(updatesUntil),
+      own_features: ownFeatures,
+      own_entitlements: ownEntitlements,
       external_id: externalId,
     }),
   );
-  const entries = Object.entries(was ?? {}).filter(([name, value]) => value !== Object(is)[name]);
+  const entries = Object.entries(was ?? {}).filter(
+    ([name, value]) => !isDeepStrictEqual(value, Object(is)[name]),
+  );
   return Object.fromEntries(entries) as Partial<typeof was>;
 }
 
-/** Refuses a change that gives a license an earlier end or an earlier end of updates; undefined if it gives neither. */
+/** Refuses a change that gives a license, its updates or a granted feature an earlier end; undefined if it does not. */
 export function refuseShorter(
   what: string,
   before: LicenseValues,
@@ -157,9 +246,15 @@ export function refuseShorter(
   if (after.expiresAt < before.expiresAt)
     return refuseEarlierEnd(what, { from: before.expiresAt, to: after.expiresAt });
   const { updatesUntil: to } = after;
-  return to !== null && isEarlier(before.updatesUntil, to)
-    ? refuseEarlierEnd(what, { from: before.updatesUntil, to, of: "end of updates" })
-    : undefined;
+  if (to !== null && isEarlier(before.updatesUntil, to))
+    return refuseEarlierEnd(what, { from: before.updatesUntil, to, of: "end of updates" });
+  for (const [name, is] of Object.entries(after.ownFeatures)) {
+    const was = before.ownFeatures[name];
+    if (!is.granted || !was?.granted || is.until === undefined || !isShorter(is.until, was.until)) continue;
+    const from = was.until === undefined ? null : new Date(was.until);
+    return refuseEarlierEnd(what, { from, to: new Date(is.until), of: `end of the feature ${name}` });
+  }
+  return undefined;
 }
 
 /**

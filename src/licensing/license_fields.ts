@@ -2,6 +2,8 @@
 import * as v from "valibot";
 import { count, fieldsOf, identifier, oneOfThese, renderFields, timestamp } from "../base/answer_fields.ts";
 import { toTimestamp } from "../base/calendar.ts";
+import { ENTITLEMENTS_FIELDS } from "./entitlements.ts";
+import { FEATURES_FIELDS } from "./features.ts";
 import { type LicenseSummary, MAX_KEYS } from "./find_license.ts";
 import { LISTED_STATES } from "./key_states.ts";
 import { MODES } from "./modes.ts";
@@ -32,6 +34,8 @@ export const SHARED_FIELDS = {
   used: ofLicense(count(), ({ used }) => used, "Inferences of this month"),
   expires_at: ofLicense(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
   ...UPDATES_FIELDS,
+  ...FEATURES_FIELDS,
+  ...ENTITLEMENTS_FIELDS,
   created_at: ofLicense(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),
 } as const;
 

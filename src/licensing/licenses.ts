@@ -3,8 +3,11 @@ import { newUuid } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Rule, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import type { RequestedPlaces } from "./places.ts";
+import { type Entitlements, withEntitlements } from "./entitlements.ts";
+import { type OwnFeatures, withFeatures } from "./features.ts";
+import { type RequestedPlaces, withPlaces } from "./places.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
+import { withUpdates } from "./updates.ts";
 
 /** The rule for the expiry of a license. */
 export const EXPIRY: Rule<Date> = {
@@ -83,6 +86,10 @@ export interface LicenseRequest extends RequestedPlaces {
   readonly expiresAt: Date;
   /** By default every version of a model is for the license. */
   readonly updatesUntil?: Date | undefined;
+  /** By default as the tier has them. */
+  readonly ownFeatures?: OwnFeatures | undefined;
+  /** By default those of the tier. */
+  readonly ownEntitlements?: Entitlements | undefined;
   /** The operator's own name for the license; `TEXT_RULES` has its rule. */
   readonly externalId?: string | undefined;
   readonly now: Date;
@@ -121,20 +128,23 @@ export function licenseCtes(
     ),
     license as (
       insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
-                            external_id, created_at)
+                            own_features, own_entitlements, external_id, created_at)
       select ${newUuid()}::uuid, account.id, ${request.tier}, ${request.monthlyLimit ?? null}::bigint,
              ${request.maxMachines ?? null}::integer, ${request.seatMinutes ?? null}::integer,
              ${request.expiresAt}::timestamptz, ${request.updatesUntil ?? null}::timestamptz,
+             ${JSON.stringify(request.ownFeatures ?? {})}::text::jsonb,
+             ${JSON.stringify(request.ownEntitlements ?? {})}::text::jsonb,
              ${request.externalId ?? null}::text, ${request.now}::timestamptz
         from account
-      returning id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, external_id
+      returning id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
+                own_features, own_entitlements, external_id
     )`;
 }
 
 /**
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
  * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `max_machines`, `seat_minutes`,
- * `expires_at`, `updates_until` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
+ * `expires_at`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
  * gives name and organization. A line whose account is being erased has no license.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
@@ -148,12 +158,18 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
     ),
     license as (
       insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
-                            external_id, created_at)
-      select line.license_id, account.id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, external_id,
-             ${now}::timestamptz
+                            own_features, own_entitlements, external_id, created_at)
+      select line.license_id, account.id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
+             own_features, own_entitlements, external_id, ${now}::timestamptz
         from line join account using (email)
       returning id, account_id
     )`;
+}
+
+/** Returns SQL that adds what a row of `licenses` has besides tier, limit and expiry to a `jsonb` of the audit log. */
+export function withTerms(sql: Sql, row: Fragment): Fragment {
+  return sql`
+    ${withPlaces(sql, row)} ${withUpdates(sql, row)} ${withFeatures(sql, row)} ${withEntitlements(sql, row)}`;
 }
 
 /** The limits of the tiers as SQL, like {@linkcode monthlyLimitOf}; null means unlimited. */

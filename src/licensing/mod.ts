@@ -1,5 +1,5 @@
 /**
- * Accounts, their licenses, what each tier includes, and the brand. Owns the tables `accounts` and `licenses`.
+ * Accounts, their licenses, what each tier includes, and the brand. Owns the tables `accounts`, `licenses` and `tiers`.
  */
 export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
 export { ACCOUNT_FIELDS, renderAccount, renderWithErasure } from "./account_fields.ts";
@@ -18,8 +18,37 @@ export {
 } from "./accounts.ts";
 export { type Brand, createBrand } from "./brand.ts";
 export { changeLicense, type LicenseName } from "./change_license.ts";
+export {
+  ENTITLEMENT_CHANGES,
+  ENTITLEMENT_CHANGES_FIELD,
+  ENTITLEMENTS_BOUNDED,
+  type Entitled,
+  type EntitlementChanges,
+  type Entitlements,
+  entitlementsOf,
+  OWN_ENTITLEMENTS,
+  OWN_ENTITLEMENTS_FIELD,
+  renderEntitlements,
+  valuesSchema,
+} from "./entitlements.ts";
 export { eraseAccount, markErasing } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
+export {
+  customModelsAt,
+  FEATURE,
+  FEATURE_CHANGES_FIELD,
+  FEATURE_CONDITION,
+  type FeatureChanges,
+  type Featured,
+  featuresAt,
+  featuresChangeAt,
+  featuresThrough,
+  OWN_FEATURES,
+  OWN_FEATURES_FIELD,
+  type OwnFeatures,
+  refusePastFeature,
+  renderOwnFeatures,
+} from "./features.ts";
 export { findLicense, type LicenseSummary, MAX_KEYS } from "./find_license.ts";
 export {
   KEY_STATES,
@@ -54,6 +83,7 @@ export {
   refusePastExpiry,
   renewedByDays,
   renewedByYear,
+  withTerms,
 } from "./licenses.ts";
 export { type KeyMode, MODES } from "./modes.ts";
 export { MOST_MODELS, type Move, moveLicense, renderMove } from "./move_license.ts";
@@ -71,7 +101,6 @@ export {
   refuseSeatsWithoutPlaces,
   renderPlaces,
   SEAT_MINUTES,
-  withPlaces,
 } from "./places.ts";
 export {
   findRenewable,
@@ -103,6 +132,14 @@ export {
   toSearched,
 } from "./search_accounts.ts";
 export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
+export {
+  type ChangedTier,
+  changeTier,
+  listTiers,
+  renderTier,
+  TIER_FIELDS,
+  type TierSummary,
+} from "./tier_entitlements.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown.ts";
 export { updateAccount } from "./update_account.ts";
@@ -110,5 +147,4 @@ export {
   describeUpdates,
   UPDATES_FIELDS,
   type Updates,
-  withUpdates,
 } from "./updates.ts";

@@ -5,6 +5,7 @@ import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { ERASED, hasPerson, isErased } from "./_erased_email.ts";
 import { type Account, findAccount } from "./accounts.ts";
+import { hasCustomModels } from "./features.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 import { nameFor } from "./licenses.ts";
 import { isRestricted, type RestrictedBy, UNRESTRICTED } from "./restriction.ts";
@@ -119,7 +120,8 @@ function moveStatement(sql: Sql, licenseUuid: string, { actor, now, to, target, 
          for no key update
     ),
     license as materialized (
-      select l.id, l.account_id, l.tier, l.updates_until, k.id as key_id,
+      select l.id, l.account_id, l.tier, l.updates_until, ${hasCustomModels(sql, now)} as has_custom_models,
+             k.id as key_id,
              (select bool_and(is_living) from held) as is_living,
              -- Not if another move was faster, or the account has another e-mail by now.
              l.account_id = begun.account_id
@@ -178,7 +180,7 @@ function idOf(sql: Sql, uuid: Fragment): Fragment {
   return sql`'usr_' || replace(${uuid}::text, '-', '')`;
 }
 
-/** Returns the names of the custom models of an account that the tier of the license may load, as SQL. */
+/** Returns the names of the custom models of an account that the license may load, as SQL. */
 function customModels(sql: Sql, accountUuid: Fragment): Fragment {
   const rankOf = (tier: Fragment) => sql`array_position(${toTextArray(TIERS)}::text[], ${tier})`;
   return sql`
@@ -189,7 +191,8 @@ function customModels(sql: Sql, accountUuid: Fragment): Fragment {
                              where v.model_id = m.id and v.retired_at is null
                                and coalesce(v.file, v.download_url) is not null
                                and v.created_at <= coalesce(license.updates_until, 'infinity')
-                               and ${rankOf(sql`v.requires_license`)} <= ${rankOf(sql`license.tier`)})
+                               and coalesce(license.has_custom_models,
+                                            ${rankOf(sql`v.requires_license`)} <= ${rankOf(sql`license.tier`)}))
               order by m.name collate "C" limit ${MOST_MODELS}) owned)`;
 }
 

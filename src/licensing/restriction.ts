@@ -97,22 +97,26 @@ export async function refuseAccount(
 export function refuseBeyondDefaults(what: string): Refusal {
   return refuse(
     "NOT_ALLOWED",
-    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, an expiry later than in a year, another end of updates, or more machines or other seats than the license has`,
+    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, an expiry later than in a year, another end of updates, features or values beside the tier, or more machines or other seats than the license has`,
   );
 }
 
 /** Refuses a new key that the restriction does not allow; undefined if it allows the key. */
 export function refuseNewKey(
   restriction: Restriction,
-  request: Pick<LicenseRequest, "tier" | "monthlyLimit" | "expiresAt" | "updatesUntil" | "now"> & {
+  request: Pick<
+    LicenseRequest,
+    "tier" | "monthlyLimit" | "expiresAt" | "updatesUntil" | "ownFeatures" | "ownEntitlements" | "now"
+  > & {
     readonly mode: KeyMode;
   },
 ): Refusal | undefined {
   if (!isRestricted(restriction)) return undefined;
   if (!allowsKey(restriction, request)) return refuseRestricted("issue key");
-  const { monthlyLimit = 0, expiresAt, updatesUntil, now } = request;
+  const { monthlyLimit = 0, expiresAt, updatesUntil, ownFeatures = {}, ownEntitlements = {}, now } = request;
+  const hasOwn = Object.keys(ownFeatures).length + Object.keys(ownEntitlements).length > 0;
   const isWithin = monthlyLimit <= (monthlyLimitOf(request.tier) ?? Number.POSITIVE_INFINITY);
-  return isWithin && updatesUntil === undefined && expiresAt <= latestRestrictedExpiry(now)
+  return isWithin && !hasOwn && updatesUntil === undefined && expiresAt <= latestRestrictedExpiry(now)
     ? undefined
     : refuseBeyondDefaults("issue key");
 }

@@ -17,6 +17,8 @@ interface ModelQuery {
   readonly accountUuid: string;
   /** Later versions are not listed; infinite for a license that has all updates. */
   readonly updatesUntilMs: number;
+  /** Whether the models of the account are for the license; undefined: its tier decides. */
+  readonly hasCustomModels?: boolean | undefined;
   readonly paradigm?: string | undefined;
   readonly type?: string | undefined;
 }
@@ -54,6 +56,7 @@ export function createClientLists(database: Database, clock: Clock) {
       query.tier,
       query.accountUuid,
       query.updatesUntilMs,
+      query.hasCustomModels,
       query.paradigm,
       query.type,
     ]);
@@ -85,16 +88,17 @@ export function createClientLists(database: Database, clock: Clock) {
     }
   }
 
-  async function select({ tier, accountUuid, updatesUntilMs, ...filters }: ModelQuery): Promise<Listed[]> {
-    const { paradigm = null, type = null } = filters;
+  async function select(query: ModelQuery): Promise<Listed[]> {
+    const { tier, accountUuid, updatesUntilMs, hasCustomModels = null, paradigm = null, type = null } = query;
     const tiers = TIERS.filter((lower) => includesTier(tier, lower)).join(",");
     const known = new Map(
       [...kept.entries()].filter(([, { owner }]) => owner === null || owner === accountUuid),
     );
     const rows = await selectListed(database, {
       chosen: (sql) => sql`
-        where v.requires_license = any(string_to_array(${tiers}, ','))
-        and (m.owner_account_id is null or m.owner_account_id = ${accountUuid}::uuid)
+        where (m.owner_account_id is null or m.owner_account_id = ${accountUuid}::uuid)
+        and coalesce(case when m.owner_account_id is not null then ${hasCustomModels}::boolean end,
+                     v.requires_license = any(string_to_array(${tiers}, ',')))
         and (${paradigm}::text is null or v.paradigm = ${paradigm}::text)
         and (${type}::text is null or v.type = ${type}::text)
         order by m.name collate "C"`,
@@ -112,7 +116,8 @@ export function createClientLists(database: Database, clock: Clock) {
   return {
     /**
      * Lists the models that a key of that tier and account may download: public models and the account's own, in byte
-     * order of their names, each in its newest version or, if the license has no more updates, in the newest one before. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file; a
+     * order of their names, each in its newest version or, if the license has no more updates, in the newest one before.
+     * A filter without matches gives an empty list. `linkTo` returns the address of a hosted file; a
      * file without an address is left out, because no client could download it.
      * Each element is the JSON of a record of the contract, "Model record". Throws {@linkcode DatabaseUnavailable} if too
      * many other lists wait, or if the list has waited for half a second.

@@ -219,6 +219,8 @@ describe("changeLicense() of values that were seen", () => {
     maxMachines: null,
     seatMinutes: null,
     updatesUntil: null,
+    ownFeatures: {},
+    ownEntitlements: {},
     expiresAt: oneYearAfter(NOW),
   } as const;
 
@@ -228,6 +230,8 @@ describe("changeLicense() of values that were seen", () => {
     ["machines", { maxMachines: 3 }],
     ["expiry", { expiresAt: NEVER_EXPIRES }],
     ["end of updates", { updatesUntil: new Date("2030-01-31T23:59:59Z") }],
+    ["feature", { ownFeatures: { custom_models: { granted: true } } }],
+    ["value", { ownEntitlements: { channels: 64 } }],
   ] as const)("changeLicense() refuses it if the %s is another by now", async (_, meanwhile) => {
     const key = await issue(server.database, { expiresAt: seen.expiresAt });
     await change(key, meanwhile, undefined, SHORTEN);

@@ -22,7 +22,17 @@ export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.lic
 /** Returns what the license of a key is worth to its customer. */
 export function licenseValuesOf({ key }: ActedKey): LicenseValues {
   const { tier, monthlyLimit, maxMachines, seatMinutes, licenseExpiresAt: expiresAt, updatesUntil } = key;
-  return { tier, monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil };
+  const { ownFeatures, ownEntitlements } = key;
+  return {
+    tier,
+    monthlyLimit,
+    maxMachines,
+    seatMinutes,
+    expiresAt,
+    updatesUntil,
+    ownFeatures,
+    ownEntitlements,
+  };
 }
 
 /** Returns the UUID of the key. */

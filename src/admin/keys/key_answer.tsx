@@ -9,10 +9,10 @@ import {
   OBSTACLE_REFUSALS,
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
-import { featuresOf } from "../../licensing/mod.ts";
+import { entitlementsOf, renderEntitlements } from "../../licensing/mod.ts";
 import { sentenceOfCode, statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
+import { Ago, Day, daysUntil, Foreign, Used } from "../frame/console/components/values.tsx";
 
 /** The most refusals that are named here; the table of the page has all. */
 const MOST_REFUSALS = 2;
@@ -33,7 +33,8 @@ export function CustomerSees({ explanation, now, limits }: Props) {
       <Facts
         facts={[
           ["Validate answers", <Answer {...key} />],
-          ["Tier", `${key.tier}: ${featuresOf(key.tier).join(", ").replaceAll("_", " ")}`],
+          ["Tier", `${key.tier}: ${key.features.join(", ").replaceAll("_", " ")}`],
+          hasValues(key) && ["Values", <Foreign text={renderEntitlements(entitlementsOf(key))} />],
           ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
           key.runsOutOn !== null && ["Runs out", `${key.runsOutOn}, ${daysUntil(key.runsOutOn, now)}`],
           ["Resets", <Day at={new Date(resetsAt)} now={now} />],
@@ -51,6 +52,10 @@ export function CustomerSees({ explanation, now, limits }: Props) {
       />
     </section>
   );
+}
+
+function hasValues(key: KeySummary): boolean {
+  return Object.keys(entitlementsOf(key)).length > 0;
 }
 
 /** The status, the code and the message. Too many requests are counted by key: they need not be those of validate. */

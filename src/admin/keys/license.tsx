@@ -6,12 +6,14 @@ import { counted } from "../../base/render_count.ts";
 import { findKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
   describePlaces,
-  featuresOf,
+  entitlementsOf,
   findLicense,
   isErased,
   type LicenseSummary,
   MAX_KEYS,
   refuseUnknownLicense,
+  renderEntitlements,
+  renderOwnFeatures,
 } from "../../licensing/mod.ts";
 import { listOutstanding } from "../../licensing/signed_licenses/mod.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
@@ -130,6 +132,7 @@ function hintOf(keys: readonly { readonly id: string; readonly hint: string }[],
 
 function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: Date }) {
   const { userId, email, externalId, tier, monthlyLimit, used, expiresAt, updatesUntil, createdAt } = of;
+  const { features, ownFeatures, ownEntitlements } = of;
   return (
     <Facts
       facts={[
@@ -137,7 +140,10 @@ function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: 
         ["Account", <AccountLink id={userId} email={email} />],
         ["External id", externalId === null ? NONE : <Foreign text={externalId} />],
         ["Tier", tier],
-        ["Features", featuresOf(tier).join(", ")],
+        ["Features", features.join(", ")],
+        ["Beside the tier", renderOwnFeatures(ownFeatures) || NONE],
+        ["Values", <Foreign text={renderEntitlements(entitlementsOf(of))} />],
+        ["Of the license itself", <Foreign text={renderEntitlements(ownEntitlements)} />],
         ["Monthly limit", describeLimit(monthlyLimit)],
         ["Used this month", <Used used={used} limit={monthlyLimit} />],
         ["Machines", describePlaces(of)],

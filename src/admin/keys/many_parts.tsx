@@ -51,27 +51,45 @@ export function visitOfOne({ repeat }: KeyAction, of: ActedKey, visit: Visit): V
 /** Returns what a page shows of a key or its license as a word, so that a run can tell whether it is still so. */
 export function toShown({ shared }: KeyAction, { first }: Unit): string {
   if (shared === undefined) return first.state;
-  const { tier, monthlyLimit, maxMachines, seatMinutes, ...ends } = licenseValuesOf({ key: first });
-  const [expiresAt, updatesUntil] = [ends.expiresAt, ends.updatesUntil].map(
+  const { tier, monthlyLimit, maxMachines, seatMinutes, ...others } = licenseValuesOf({ key: first });
+  const [expiresAt, updatesUntil] = [others.expiresAt, others.updatesUntil].map(
     (end) => end && Math.floor(end.getTime() / 1_000),
   );
-  const shown = [expiresAt, tier, monthlyLimit, maxMachines, seatMinutes, updatesUntil];
+  const own = [others.ownFeatures, others.ownEntitlements].map(toWord);
+  const shown = [expiresAt, tier, monthlyLimit, maxMachines, seatMinutes, updatesUntil, ...own];
   return shown.map((value) => value ?? "-").join(".");
+}
+
+/** Returns an object as a word without a dot; null for an empty one. */
+function toWord(of: object): string | null {
+  return Object.keys(of).length === 0 ? null : Buffer.from(JSON.stringify(of)).toString("base64url");
+}
+
+/** Returns the object of a word; an empty one for `-` and for a word that was altered. */
+function ofWord<Value extends object>(word: string): Value {
+  try {
+    return JSON.parse(Buffer.from(word, "base64url").toString()) as Value;
+  } catch {
+    return {} as Value;
+  }
 }
 
 /** Returns the key as the page showed it. */
 export function asShown({ shared }: KeyAction, { first }: Unit, shown = ""): ActedKey {
   if (shared === undefined)
     return { key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
-  const [seconds, tier, ...numbers] = shown.split(".");
-  const [monthlyLimit = null, maxMachines = null, seatMinutes = null, updates = null] = numbers.map((text) =>
-    text === "-" ? null : Number(text),
-  );
+  const [seconds, tier, ...others] = shown.split(".");
+  const [monthlyLimit = null, maxMachines = null, seatMinutes = null, updates = null] = others
+    .slice(0, 4)
+    .map((text) => (text === "-" ? null : Number(text)));
+  const [features = "-", entitlements = "-"] = others.slice(4);
   const updatesUntil = updates === null ? null : new Date(updates * 1_000);
   const expiresAt = new Date(Number(seconds) * 1_000);
   const seen: LicenseValues = {
     tier: TIERS.find((each) => each === tier) ?? "free",
     ...{ monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil },
+    ownFeatures: ofWord(features),
+    ownEntitlements: ofWord(entitlements),
   };
   return { key: { ...first, ...seen, expiresAt: first.expiresAt, licenseExpiresAt: expiresAt }, seen };
 }

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { keyPattern } from "../../licensing/keys/mod.ts";
 import type { Brand } from "../../licensing/mod.ts";
-import { featuresOf, TIERS } from "../../licensing/mod.ts";
+import { featuresOf, TIERS, valuesSchema } from "../../licensing/mod.ts";
 import { CLIENT_CODES, toWireCode } from "../../wire/mod.ts";
 import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
@@ -28,7 +28,10 @@ export function createSchemas(brand: Brand) {
   );
   const license = {
     license_type: described(v.picklist(TIERS), "The tier"),
-    features: described(v.array(oneOfThese(features)), "The features of the tier"),
+    features: described(
+      v.array(oneOfThese(features)),
+      "The features of the tier and those that the license has beside it",
+    ),
   };
 
   const Quota = v.object({
@@ -60,6 +63,10 @@ export function createSchemas(brand: Brand) {
     updates_until: described(
       v.optional(timestamp()),
       "Absent if every version is for the license; versions of models that are registered later are not listed or loaded",
+    ),
+    entitlements: described(
+      v.optional(valuesSchema),
+      "The values of the license, such as `channels: 64`: at most 64 with 8 KiB; absent if there are none",
     ),
   };
   const machine = {

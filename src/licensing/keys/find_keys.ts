@@ -1,11 +1,22 @@
 import { monthOf } from "../../base/calendar.ts";
 import { type Database, toTextArray } from "../../database/mod.ts";
-import { keyEnd, monthlyLimitOf } from "../mod.ts";
+import {
+  customModelsAt,
+  type Entitled,
+  entitlementsOf,
+  type Featured,
+  featuresAt,
+  featuresChangeAt,
+  keyEnd,
+  monthlyLimitOf,
+} from "../mod.ts";
 import { parseKeyHash } from "./key_hash.ts";
 import type { AccountNames, KeyRecord } from "./key_record.ts";
 
 interface Row
   extends AccountNames,
+    Featured,
+    Entitled,
     Pick<KeyRecord, "uuid" | "licenseUuid" | "accountUuid" | "state" | "tier" | "monthlyLimit"> {
   readonly hash: string;
   readonly expiresAt: Date;
@@ -28,15 +39,17 @@ export async function findKeysByHash(
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
              a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
              l.monthly_limit as "monthlyLimit", ${keyEnd(sql)} as "expiresAt",
-             l.updates_until as "updatesUntil",
+             l.updates_until as "updatesUntil", l.own_features as "ownFeatures",
+             l.own_entitlements as "ownEntitlements", t.entitlements as "tierEntitlements",
              coalesce(u.used, 0) as used
         from keys k
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
+        join tiers t on t.tier = l.tier
         left join usage u on u.license_id = l.id and u.month = ${month.firstDay}::date
        where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::bytea[])`,
   );
-  return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
+  return new Map(rows.map((row) => [row.hash, toRecord(row, month.index, nowMs)]));
 }
 
 /** Returns one shared string for equal texts: the driver creates a new string for each row. */
@@ -47,10 +60,22 @@ function intern<Text extends string>(text: Text): Text {
   return text;
 }
 
-/** The shared strings: the seven states and tiers. */
+/** The shared strings: the seven states and tiers, and the features of each tier. */
 const words = new Map<string, string>();
 
-function toRecord(row: Row, monthIndex: number): KeyRecord {
+/** Renders the features. Only those of a tier are shared: those beside it have no bound in number. */
+function renderFeatures(row: Featured, now: Date): string {
+  const features = JSON.stringify(featuresAt(row, now));
+  return Object.keys(row.ownFeatures).length === 0 ? intern(features) : features;
+}
+
+function renderEntitlements(row: Entitled): string {
+  const entitlements = JSON.stringify(entitlementsOf(row));
+  return entitlements === "{}" ? "" : entitlements;
+}
+
+function toRecord(row: Row, monthIndex: number, nowMs: number): KeyRecord {
+  const now = new Date(nowMs);
   const { hash0, hash1, hash2, hash3, hash4, hash5 } = parseKeyHash(row.hash);
   return {
     // The fields that every request reads come first, so that they are adjacent in memory.
@@ -69,6 +94,10 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     answeredUsage: undefined,
     answeredMonth: undefined,
     updatesUntilMs: row.updatesUntil?.getTime() ?? Number.POSITIVE_INFINITY,
+    featuresChangeAtMs: featuresChangeAt(row, nowMs),
+    hasCustomModels: customModelsAt(row, now),
+    features: renderFeatures(row, now),
+    entitlements: renderEntitlements(row),
     monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
     hash0,
     quotaAt: 0,

@@ -8,7 +8,7 @@ import { auditCte, type By } from "../../audit/mod.ts";
 import { END, toTimestamp } from "../../base/calendar.ts";
 import { newUuid } from "../../base/ids.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { numberField, parsedField, wordField } from "../../base/rule.ts";
+import { numberField, type ParsingRule, parsedField, wordField } from "../../base/rule.ts";
 import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../../database/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
@@ -25,15 +25,23 @@ import {
   MONTHLY_LIMIT,
   NEEDS_BOTH,
   nameFor,
+  OWN_ENTITLEMENTS,
+  OWN_ENTITLEMENTS_FIELD,
+  OWN_FEATURES,
+  OWN_FEATURES_FIELD,
   oneYearAfter,
   SEAT_MINUTES,
   TEXT_RULES,
   TIERS,
-  withPlaces,
-  withUpdates,
+  withTerms,
 } from "../mod.ts";
 import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
 import { hashApiKey, keyForm, keyPattern, modeOf, type NewApiKey, toHint } from "./api_key.ts";
+
+/** Returns the schema of values by their names: an object as the API has it, or a text, because CSV has no objects. */
+function textOr<Value>(rule: ParsingRule<Value>, object: v.GenericSchema<unknown, Value>) {
+  return v.lazy((given) => (typeof given === "string" ? parsedField(rule) : object));
+}
 
 /** The fields of a line. A line has either the key, or its hash and the mode. */
 const importLine = v.strictObject({
@@ -57,6 +65,10 @@ const importLine = v.strictObject({
   max_machines: v.nullish(numberField(MAX_MACHINES)),
   seat_minutes: v.nullish(numberField(SEAT_MINUTES)),
   used: v.nullish(numberField(MONTHLY_LIMIT), 0),
+  /** By default as the tier has them. */
+  own_features: v.nullish(textOr(OWN_FEATURES, OWN_FEATURES_FIELD)),
+  /** By default those of the tier. */
+  own_entitlements: v.nullish(textOr(OWN_ENTITLEMENTS, OWN_ENTITLEMENTS_FIELD)),
   external_id: v.nullish(parsedField(TEXT_RULES.external_id)),
 });
 
@@ -186,6 +198,8 @@ async function insertChunk(
       name: key.name ?? nameFor(key.email),
       expires_at: toTimestamp(key.expires_at ?? oneYearAfter(now)),
       updates_until: key.updates_until && toTimestamp(key.updates_until),
+      own_features: key.own_features ?? {},
+      own_entitlements: key.own_entitlements ?? {},
     })),
   );
   await sql`
@@ -193,7 +207,8 @@ async function insertChunk(
       select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
         organization text, tier text, expires_at timestamptz, monthly_limit bigint, max_machines integer,
-        seat_minutes integer, updates_until timestamptz, used bigint, external_id text)
+        seat_minutes integer, updates_until timestamptz, own_features jsonb, own_entitlements jsonb, used bigint,
+        external_id text)
     ),
     ${importedLicenseCtes(sql, now)},
     key as (
@@ -206,7 +221,7 @@ async function insertChunk(
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
              jsonb_build_object('tier', line.tier, 'mode', line.mode,
                'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at)
-               ${withPlaces(sql, sql`line`)} ${withUpdates(sql, sql`line`)} as after
+               ${withTerms(sql, sql`line`)} as after
         from line join license on license.id = line.license_id
     )
     ${auditCte(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;

@@ -15,11 +15,11 @@ import {
   refuseAccount,
   refuseNewKey,
   refusePastExpiry,
+  refusePastFeature,
   refuseSeatsWithoutPlaces,
   refuseTakenExternalId,
   UNRESTRICTED,
-  withPlaces,
-  withUpdates,
+  withTerms,
 } from "../mod.ts";
 import { generateApiKey, type NewApiKey } from "./api_key.ts";
 import { type StoreAnswer, type StoredAnswer, storedAnswerCte } from "./store_answer.ts";
@@ -48,9 +48,9 @@ interface Options {
 }
 
 /**
- * Issues a key: creates a license with the requested tier, limits and expiry, and its first key, under the account
+ * Issues a key: creates a license with the requested tier, limits, expiry, features and values, and its first key, under the account
  * with the e-mail address or under a new account. Refuses an expiry that has passed, seat minutes without a machine
- * limit, a name or organization that differs from those of an existing account, an erased account, and an external id
+ * limit, a feature that has ended, a name or organization that differs from those of an existing account, an erased account, and an external id
  * that another license has. With a restriction, also refuses another tier or mode, a limit or an expiry beyond the
  * tier's defaults, and an existing account, unless the restriction says that the key may join it.
  *
@@ -71,6 +71,8 @@ export async function issueKey(
   const restricted = refuseNewKey(restriction, request);
   if (restricted !== undefined) return restricted;
   if (request.expiresAt <= request.now) return refusePastExpiry("issue key");
+  const past = refusePastFeature("issue key", request.ownFeatures, request.now);
+  if (past !== undefined) return past;
   if (lacksPlaces(request)) return refuseSeatsWithoutPlaces("issue key");
   // The e-mail alone tells it: the statement makes or finds the account with exactly this e-mail.
   if (isErased(request)) return await refuseAccount(database, request.email, restriction);
@@ -135,7 +137,7 @@ function issueStatement(
              license.expires_at,
              jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
                'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at)
-               ${withPlaces(sql, sql`license`)} ${withUpdates(sql, sql`license`)} as after
+               ${withTerms(sql, sql`license`)} as after
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})

@@ -16,7 +16,7 @@ import { isNewer, type KeyRecord, type UsageCount, updateUsedCount } from "./key
 
 interface KeyCacheOptions {
   readonly clock: Clock;
-  /** The most keys to keep. */
+  /** The most keys to keep; fewer if many licenses have long values. */
   readonly maxKeys: number;
 }
 
@@ -54,6 +54,12 @@ const MAX_AGE_MS = 600_000 - UNMOVED_MS;
 const UNKNOWN_AGE_MS = 900;
 const MAX_UNKNOWN = 10_000;
 
+/** A key without values takes half of what it may take, so that only long values make the cache keep fewer keys. */
+const BYTES_PER_KEY = 1_024;
+const PLAIN_BYTES = 512;
+/** A character of values takes up to two bytes in the text, and as many in the rendered answer. */
+const BYTES_PER_CHARACTER = 4;
+
 const EVEN_STALE = { allowStale: true };
 
 /** The keys of a license. Most licenses have one key, which needs no set. */
@@ -64,6 +70,12 @@ interface OpenLookUp {
   hasAllChanged: boolean;
   readonly changed: Set<string>;
   readonly counts: Map<string, UsageCount>;
+}
+
+/** Lets the keys of a license have one text of its values. */
+function shareEntitlements(record: KeyRecord, others: OneOrMore | undefined): void {
+  const [other] = others instanceof Set ? others : [others];
+  if (other?.entitlements === record.entitlements) record.entitlements = other.entitlements;
 }
 
 /** Creates an empty cache. One long function, because its closures share the maps, the LRU list and the counters. */
@@ -84,6 +96,8 @@ export function createKeyCache({ clock, maxKeys }: KeyCacheOptions): KeyCache {
   function makeKnown() {
     return new LRUCache<number, KeyRecord>({
       max: maxKeys,
+      maxSize: maxKeys * BYTES_PER_KEY,
+      sizeCalculation: ({ entitlements }) => PLAIN_BYTES + BYTES_PER_CHARACTER * entitlements.length,
       ttl: MAX_AGE_MS,
       perf,
       disposeAfter(record) {
@@ -99,6 +113,7 @@ export function createKeyCache({ clock, maxKeys }: KeyCacheOptions): KeyCache {
     known.set(record.hash0, record);
     record.movedAtMs = clock.monotonicMs();
     const keys = byLicense.get(record.licenseUuid);
+    shareEntitlements(record, keys);
     if (keys === undefined) byLicense.set(record.licenseUuid, record);
     else if (keys instanceof Set) keys.add(record);
     else if (keys !== record) byLicense.set(record.licenseUuid, new Set([keys, record]));
@@ -109,6 +124,11 @@ export function createKeyCache({ clock, maxKeys }: KeyCacheOptions): KeyCache {
     const keys = byLicense.get(licenseUuid);
     if (keys === undefined) return [];
     return keys instanceof Set ? [...keys] : [keys];
+  }
+
+  /** Tells whether the features of a license have changed by the clock alone, such as at the end of one. */
+  function haveFeaturesChanged({ featuresChangeAtMs }: KeyRecord): boolean {
+    return featuresChangeAtMs !== Number.POSITIVE_INFINITY && featuresChangeAtMs <= clock.nowMs();
   }
 
   /** Moves a key to the end of the list. Returns false if the key is too old. */
@@ -124,6 +144,7 @@ export function createKeyCache({ clock, maxKeys }: KeyCacheOptions): KeyCache {
       if (
         record !== undefined &&
         hasSameRest(record, hash) &&
+        !haveFeaturesChanged(record) &&
         (nowMs - record.movedAtMs < UNMOVED_MS || move(record, nowMs))
       ) {
         hits++;

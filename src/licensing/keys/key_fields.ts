@@ -36,6 +36,10 @@ export const KEY_FIELDS = {
   used: SHARED_FIELDS.used,
   expires_at: SHARED_FIELDS.expires_at,
   updates_until: SHARED_FIELDS.updates_until,
+  features: SHARED_FIELDS.features,
+  own_features: SHARED_FIELDS.own_features,
+  entitlements: SHARED_FIELDS.entitlements,
+  own_entitlements: SHARED_FIELDS.own_entitlements,
   created_at: SHARED_FIELDS.created_at,
   last_used_at: field(
     v.nullable(timestamp()),

@@ -26,6 +26,14 @@ interface KeyData extends KeyHash {
   readonly expiresAtMs: number;
   /** Versions of models that were registered later are not for the license; infinite if all are. */
   readonly updatesUntilMs: number;
+  /** The features as JSON. Keys of one tier share the text, unless their licenses have features beside it. */
+  readonly features: string;
+  /** The values as JSON, which the keys of a license share; empty if there are none. */
+  entitlements: string;
+  /** Whether the models of its own account are for the license; undefined: that depends on its tier. */
+  readonly hasCustomModels: boolean | undefined;
+  /** When its features change by the clock alone, so that the record must be read again; infinite if never. */
+  readonly featuresChangeAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
 }

@@ -4,6 +4,9 @@ import { type Database, type Fragment, type Sql, toTextArray } from "../../datab
 import { isTaken } from "../machines/mod.ts";
 import {
   allowsRow,
+  type Entitled,
+  type Featured,
+  featuresAt,
   type KeyMode,
   keyEnd,
   listedState,
@@ -21,7 +24,7 @@ import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
 import { isOfLastHour } from "./too_many_requests.ts";
 
 /** The data of a key for lists, without its text. */
-export interface KeySummary extends Places, Updates, Obstructed {
+export interface KeySummary extends Places, Updates, Featured, Entitled, Obstructed {
   readonly id: string;
   readonly hint: string;
   readonly userId: string;
@@ -32,6 +35,8 @@ export interface KeySummary extends Places, Updates, Obstructed {
   readonly name: string;
   readonly organization: string;
   readonly tier: Tier;
+  /** What the license has now, by its tier or beside it. */
+  readonly features: readonly string[];
   readonly mode: KeyMode;
   /** Whether the monthly limit is the license's own and not the tier's. */
   readonly hasOwnLimit: boolean;
@@ -56,7 +61,10 @@ export interface KeySummary extends Places, Updates, Obstructed {
 export const MOST_PLACES = 1_000;
 
 interface Row
-  extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy" | "obstacles" | "hasOwnLimit"> {
+  extends Omit<
+    KeySummary,
+    "id" | "userId" | "licenseId" | "replacedBy" | "obstacles" | "hasOwnLimit" | "features"
+  > {
   readonly replacedByUuid: string | null;
   readonly uuid: string;
   readonly accountUuid: string;
@@ -114,6 +122,8 @@ async function select(
              l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
              l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
              ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt", l.updates_until as "updatesUntil",
+             l.own_features as "ownFeatures", l.own_entitlements as "ownEntitlements",
+             t.entitlements as "tierEntitlements",
              ${filter.by === undefined ? sql`null` : toPlace(sql, filter.by, valueOfKey(sql, filter.by))} as "sortedBy",
              k.created_at as "createdAt", k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
              (select n.created_at from keys n where n.id = k.replaced_by and k.state <> 'revoked'
@@ -127,6 +137,7 @@ async function select(
         from keys k
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
+        join tiers t on t.tier = l.tier
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
         left join figure_runs_out r on r.key_id = k.id and r.day >= ${toDay(now)}::date
         left join lateral (
@@ -152,6 +163,7 @@ async function select(
       userId: toId("usr", accountUuid),
       licenseId: toId("lic", licenseUuid),
       ...rest,
+      features: featuresAt(rest, now),
       monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
       hasOwnLimit: rest.monthlyLimit !== null,
       replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),

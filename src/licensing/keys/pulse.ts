@@ -54,7 +54,7 @@ interface Row {
   /** The identity of the server and the time of its start. */
   readonly server: string;
   readonly connection: string;
-  /** True if more rows of one kind changed than one pulse reads. */
+  /** True if more rows of one kind changed than one pulse reads, or a tier did. */
   readonly isCut: boolean;
   readonly licenses: readonly string[];
   readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
@@ -108,7 +108,9 @@ async function readChanges(
                 from pg_stat_get_activity(pg_backend_pid())) as "connection",
              snapshot::text,
              greatest((select count(*) from by_key), (select count(*) from by_license),
-                      (select count(*) from by_account)) > ${MAX_CHANGES} as "isCut",
+                      (select count(*) from by_account)) > ${MAX_CHANGES}
+               -- Every license may have another value.
+               or exists (select from tiers where ${isNew}) as "isCut",
              (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
              (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
                 from counted) as counts

@@ -5,13 +5,14 @@ import type { Fragment, PendingRows, Sql } from "../../database/mod.ts";
 import { holdPlace, keepPlace, type MachineName, toMachineId } from "../machines/mod.ts";
 import {
   allowsRow,
+  type Entitled,
   effectiveLimit,
+  type Featured,
   type KeyMode,
   keyEnd,
   type OfflineDays,
   type Restriction,
   TIERS,
-  type Tier,
   UNRESTRICTED,
 } from "../mod.ts";
 
@@ -100,13 +101,12 @@ export interface Noting {
 }
 
 /** The row that the statement of {@linkcode noteLicense} returns; no row for an unknown key. */
-export interface Noted {
+export interface Noted extends Featured, Entitled {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
   readonly mode: KeyMode;
   readonly state: string;
-  readonly tier: Tier;
   readonly monthlyLimit: number | null;
   readonly used: number;
   readonly licenseExpiresAt: Date;
@@ -160,9 +160,11 @@ export function noteLicense(
     subject as (
       select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
              coalesce(u.used, 0) as used, l.expires_at as license_expires_at, l.updates_until,
+             l.own_features, l.own_entitlements, t.entitlements as tier_entitlements,
              ${keyEnd(sql)} as ends_at, ${days} as days, ${allowed} as is_allowed, l.max_machines
         from keys k
         join licenses l on l.id = k.license_id
+        join tiers t on t.tier = l.tier
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
        where k.id = ${keyUuid}::uuid
       -- A change of the key locks the key first and then its license: in another order, both would deadlock.
@@ -184,7 +186,8 @@ export function noteLicense(
     ${ctes}
     select subject.key_id as uuid, license_id as "licenseUuid", account_id as "accountUuid", mode, state, tier,
            monthly_limit as "monthlyLimit", subject.used, license_expires_at as "licenseExpiresAt",
-           updates_until as "updatesUntil", ends_at as "endsAt", days,
+           own_features as "ownFeatures", own_entitlements as "ownEntitlements",
+           tier_entitlements as "tierEntitlements", updates_until as "updatesUntil", ends_at as "endsAt", days,
            is_allowed as "isAllowed", max_machines as "maxMachines", machine_id as "machineUuid",
            is_refused as "isPlaceRefused",
            placed.used as "placesTaken", room_at as "roomAt",

@@ -18,7 +18,8 @@ import {
 } from "../machines/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
-  featuresOf,
+  entitlementsOf,
+  featuresThrough,
   isRestricted,
   type OfflineDays,
   oneYearAfter,
@@ -220,6 +221,8 @@ function toClaims(
 ) {
   const iat = wholeSeconds(now);
   const exp = wholeSeconds(row.exp);
+  const { features, ends } = featuresThrough(row, { now, end: row.exp });
+  const entitlements = entitlementsOf(row);
   return {
     iss: publicUrl ?? brand.name,
     aud: brand.name,
@@ -234,7 +237,9 @@ function toClaims(
     user_id: toId("usr", row.accountUuid),
     mode: row.mode,
     license_type: row.tier,
-    features: featuresOf(row.tier),
+    features,
+    // Absent without a feature that ends earlier than this license: a client must not use one for longer.
+    ...(Object.keys(ends).length > 0 && { feature_ends: ends }),
     quota: {
       // Null means unlimited.
       monthly_limit: row.monthlyLimit,
@@ -246,6 +251,8 @@ function toClaims(
     ...(row.licenseExpiresAt < NEVER_EXPIRES && { license_expires_at: toTimestamp(row.licenseExpiresAt) }),
     // Absent for a license that has all updates.
     ...(row.updatesUntil !== null && { updates_until: toTimestamp(row.updatesUntil) }),
+    // Absent for a license without values.
+    ...(Object.keys(entitlements).length > 0 && { entitlements }),
     ...(nonce !== undefined && { nonce }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...(row.machineUuid !== null && { machine_id: toId("mch", row.machineUuid) }),

@@ -1,0 +1,75 @@
+-- Features and values that a license has beside those of its tier (see src/licensing/features.ts and
+-- src/licensing/entitlements.ts).
+-- runs with 27
+
+alter table licenses
+  -- By name: whether the feature is granted or withdrawn, and until when. A name that is missing is as the tier has it.
+  add column own_features jsonb not null default '{}'
+    constraint own_features_bounded check (jsonb_array_length(jsonb_path_query_array(own_features, '$.*')) <= 32),
+  -- By name: a number, a text, true or false. They come before those of the tier.
+  add column own_entitlements jsonb not null default '{}'
+    constraint own_entitlements_bounded check (
+      jsonb_array_length(jsonb_path_query_array(own_entitlements, '$.*')) <= 32
+      and octet_length(own_entitlements::text) <= 4096);
+
+-- As in 0043, but features and values are noticed, too.
+create or replace trigger note_change
+  before update of account_id, tier, monthly_limit, expires_at, max_machines, seat_minutes, updates_until, own_features,
+                   own_entitlements
+  on licenses for each row execute function note_change();
+
+-- The values that every license of a tier has. A change reaches the caches of all processes, as that of a license does.
+create table tiers (
+  tier text collate "C" constraint tiers_pkey primary key,
+  entitlements jsonb not null default '{}'
+    constraint entitlements_bounded check (
+      jsonb_array_length(jsonb_path_query_array(entitlements, '$.*')) <= 32 and octet_length(entitlements::text) <= 4096),
+  changed_xid xid8 not null default pg_current_xact_id()
+);
+
+insert into tiers (tier) values ('free'), ('research'), ('commercial'), ('enterprise');
+
+create trigger note_change before update of entitlements on tiers for each row execute function note_change();
+
+-- The features of the licenses of keys, for lists of the keys that have one.
+create table listed_features (
+  feature text collate "C" not null,
+  key_id uuid not null,
+  is_granted boolean not null,
+  -- Null: no end.
+  ends_at timestamptz,
+  constraint listed_features_pkey primary key (feature, key_id)
+);
+
+create index listed_features_key on listed_features (key_id);
+
+-- Both functions run while the license is locked, as those of 0017 do.
+
+create function list_features_of_new_keys() returns trigger language plpgsql as $$
+begin
+  insert into listed_features (feature, key_id, is_granted, ends_at)
+  select own.name, k.id, (own.value->>'granted')::boolean, (own.value->>'until')::timestamptz
+    from made k join licenses l on l.id = k.license_id cross join jsonb_each(l.own_features) as own (name, value)
+   where l.own_features <> '{}';
+  return null;
+end
+$$;
+
+create function list_changed_features() returns trigger language plpgsql as $$
+begin
+  delete from listed_features where key_id in (select id from keys where license_id = new.id);
+  insert into listed_features (feature, key_id, is_granted, ends_at)
+  select own.name, k.id, (own.value->>'granted')::boolean, (own.value->>'until')::timestamptz
+    from keys k cross join jsonb_each(new.own_features) as own (name, value)
+   where k.license_id = new.id;
+  return null;
+end
+$$;
+
+-- Its name comes after `list_new_keys`, which locks the license.
+create trigger list_new_keys_features after insert on keys
+  referencing new table as made for each statement execute function list_features_of_new_keys();
+create trigger list_changed_features after update of own_features on licenses
+  for each row
+  when (old.own_features <> new.own_features)
+  execute function list_changed_features();
