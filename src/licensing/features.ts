@@ -96,10 +96,10 @@ export function featuresThrough(
 /** Refuses a feature whose end has passed; undefined if none has. `what` is what cannot be done, such as `issue key`. */
 export function refusePastFeature(
   what: string,
-  changes: FeatureChanges = {},
+  changes: FeatureChanges | undefined,
   now: Date,
 ): Refusal | undefined {
-  const past = Object.entries(changes).find(([, own]) => own !== null && !holdsAt(own, now));
+  const past = Object.entries(changes ?? {}).find(([, own]) => own !== null && !holdsAt(own, now));
   if (past === undefined) return undefined;
   const why = `the end of the feature ${past[0]} has passed`;
   const fields = [{ field: "own_features", error: why }];
