@@ -2,8 +2,8 @@
 import * as v from "valibot";
 import { count, fieldsOf, identifier, oneOfThese, renderFields, timestamp } from "../base/answer_fields.ts";
 import { toTimestamp } from "../base/calendar.ts";
-import { ENTITLEMENTS_FIELDS } from "./entitlements.ts";
-import { FEATURES_FIELDS } from "./features.ts";
+import { ENTITLEMENTS_FIELDS, type Entitled, entitlementsOf, renderEntitlements } from "./entitlements.ts";
+import { FEATURES_FIELDS, type Featured, renderOwnFeatures } from "./features.ts";
 import { type LicenseSummary, MAX_KEYS } from "./find_license.ts";
 import { LISTED_STATES } from "./key_states.ts";
 import { MODES } from "./modes.ts";
@@ -14,6 +14,9 @@ import { UPDATES_FIELDS } from "./updates.ts";
 type OfLicense = Omit<LicenseSummary, "id" | "keys">;
 
 const ofLicense = fieldsOf<OfLicense>();
+
+/** The features and values of a license. */
+export const OWN_FIELDS = { ...FEATURES_FIELDS, ...ENTITLEMENTS_FIELDS } as const;
 
 /** The fields of a license that each of its keys has, too. */
 export const SHARED_FIELDS = {
@@ -34,8 +37,7 @@ export const SHARED_FIELDS = {
   used: ofLicense(count(), ({ used }) => used, "Inferences of this month"),
   expires_at: ofLicense(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
   ...UPDATES_FIELDS,
-  ...FEATURES_FIELDS,
-  ...ENTITLEMENTS_FIELDS,
+  ...OWN_FIELDS,
   created_at: ofLicense(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),
 } as const;
 
@@ -50,6 +52,16 @@ export const LICENSE_FIELDS = {
     `The newest key first, at most ${MAX_KEYS}`,
   ),
 } as const;
+
+/** Renders features and values as texts, for terminals and CSV, by the names of their fields. */
+export function renderOwnTexts(of: Pick<OfLicense, "features" | keyof Featured | keyof Entitled>) {
+  return {
+    features: of.features.join(", "),
+    own_features: renderOwnFeatures(of.ownFeatures),
+    entitlements: renderEntitlements(entitlementsOf(of)),
+    own_entitlements: renderEntitlements(of.ownEntitlements),
+  };
+}
 
 /** Renders a license as JSON, for `--json` of the commands and for the API. */
 export function renderLicense(license: LicenseSummary) {

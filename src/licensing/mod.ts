@@ -21,7 +21,6 @@ export { changeLicense, type LicenseName } from "./change_license.ts";
 export {
   ENTITLEMENT_CHANGES,
   ENTITLEMENT_CHANGES_FIELD,
-  ENTITLEMENTS_BOUNDED,
   type Entitled,
   type EntitlementChanges,
   type Entitlements,
@@ -70,7 +69,7 @@ export {
   renderBefore,
   renderEffects,
 } from "./license_effects.ts";
-export { LICENSE_FIELDS, renderLicense, SHARED_FIELDS } from "./license_fields.ts";
+export { LICENSE_FIELDS, OWN_FIELDS, renderLicense, renderOwnTexts, SHARED_FIELDS } from "./license_fields.ts";
 export {
   EXPIRY,
   effectiveLimit,

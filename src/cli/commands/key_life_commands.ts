@@ -5,6 +5,7 @@ import { parseId } from "../../base/ids.ts";
 import { type ParsingRule, wholeNumber } from "../../base/rule.ts";
 import {
   findKey,
+  type KeySummary,
   replaceKey,
   resumeKey,
   rotateKey,
@@ -15,13 +16,17 @@ import {
   changeLicense,
   createLicenseChanges,
   EXPIRY,
+  ENTITLEMENT_CHANGES,
   effectsOf,
   type LicenseChange,
   type LicenseName,
   MAX_MACHINES,
   MONTHLY_LIMIT,
+  OWN_FEATURES,
+  OWN_FIELDS,
   renderBefore,
   renderEffects,
+  renderOwnTexts,
   renderPlaces,
   renewedByDays,
   SEAT_MINUTES,
@@ -33,7 +38,7 @@ import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { demandKey } from "../find_named.ts";
 import { KEY_ID, REASON, SHORTEN } from "../options.ts";
-import { option, required } from "../parameter.ts";
+import { flag, option, required } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
 
 /** Ten years. */
@@ -135,6 +140,37 @@ const updates = databaseCommand({
     change(call, id, { what: "end of updates", change: { updatesUntil: toValue(until) }, shorten }),
 });
 
+const feature = databaseCommand({
+  name: "feature",
+  description: "grant or withdraw features of the key's license beside its tier; the others stay",
+  arguments: {
+    ...KEY_ID,
+    features: required("what it gets, such as +custom_models or 'no streaming'; several with commas", OWN_FEATURES),
+  },
+  options: {
+    until: option("the last day or time; then the tier decides again", END, { as: "time" }),
+    asTier: flag("leave the named features to the tier", { conflicts: ["until"] }),
+    ...REASON,
+    ...SHORTEN,
+  },
+  run({ id, features, until, asTier, shorten }, call) {
+    const end = until && { until: toTimestamp(until) };
+    const named = Object.entries(features).map(([name, own]) => [name, asTier ? null : { ...end, ...own }]);
+    return change(call, id, { what: "features", change: { ownFeatures: Object.fromEntries(named) }, shorten });
+  },
+});
+
+const value = databaseCommand({
+  name: "value",
+  description: "set values of the key's license, before those of its tier; the others stay",
+  arguments: {
+    ...KEY_ID,
+    values: required("such as channels=64; several with commas; channels= removes it", ENTITLEMENT_CHANGES),
+  },
+  options: REASON,
+  run: ({ id, values }, call) => change(call, id, { what: "values", change: { ownEntitlements: values } }),
+});
+
 const externalId = databaseCommand({
   name: "external-id",
   description: "set or remove your own name for the key's license, such as an order number",
@@ -223,6 +259,8 @@ export const keyLifeCommands = [
   limit,
   machines,
   updates,
+  feature,
+  value,
   externalId,
   rotate,
   replace,
@@ -240,6 +278,11 @@ function orNone<Value>({ expects, parse }: ParsingRule<Value>): ParsingRule<Valu
 /** Returns null for `none`, which removes a value. */
 function toValue<Given>(given: Given | "none"): Given | null {
   return given === "none" ? null : given;
+}
+
+/** Tells whether a license has features or values beside its tier: then people see them. */
+function hasOwn({ ownFeatures, ownEntitlements }: KeySummary): boolean {
+  return Object.keys(ownFeatures).length + Object.keys(ownEntitlements).length > 0;
 }
 
 async function setState(
@@ -282,10 +325,12 @@ async function change(
       tier: key.tier,
       monthly_limit: monthlyLimit ?? "unlimited",
       ...renderPlaces(key),
+      ...(hasOwn(key) && !print.isJson && renderOwnTexts(key)),
       state: key.state,
       expires_at: toTimestamp(key.expiresAt),
     },
     {
+      ...renderFields(OWN_FIELDS, key),
       monthly_limit: monthlyLimit,
       ...renderFields(UPDATES_FIELDS, key),
       external_id: key.externalId,
@@ -296,7 +341,10 @@ async function change(
     },
   );
   if (isChanged) print.note(`Changed: ${renderEffects(effectsOf(before, after))}`);
-  else print.note(`Nothing changed: the license has this ${what} already`);
+  else
+    print.note(
+      `Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already`,
+    );
   if (replacedBy === null) return;
   print.note(
     `This key was replaced by ${replacedBy}: the change applies to the license of both keys, which expires at ` +

@@ -25,7 +25,10 @@ import {
   MAX_MACHINES,
   MODES,
   MONTHLY_LIMIT,
+  OWN_ENTITLEMENTS,
+  OWN_FEATURES,
   oneYearAfter,
+  renderOwnTexts,
   SEAT_MINUTES,
   TEXT_RULES,
   TIERS,
@@ -44,6 +47,7 @@ import { readImportFile } from "../import_file.ts";
 import { conditionOptions, conditionsOf, listOptions, printList } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
 import { flag, option, required } from "../parameter.ts";
+import type { Printer } from "../print.ts";
 import { showProgress } from "../progress_bar.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
@@ -73,6 +77,12 @@ const issue = databaseCommand({
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
     seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
+    features: option(
+      "what the license has beside its tier, such as 'custom_models until 2027-06-30, no streaming'",
+      OWN_FEATURES,
+      { as: "names" },
+    ),
+    values: option("values of the license, such as 'channels=64, region=eu'", OWN_ENTITLEMENTS),
     externalId: option("your own name for the license, such as an order number", TEXT_RULES.external_id, {
       as: "id",
     }),
@@ -80,7 +90,8 @@ const issue = databaseCommand({
   async run(values, { config, database, actor, now, print }) {
     const { email, tier, mode, externalId } = values;
     const expiresAt = values.expiresAt ?? oneYearAfter(now);
-    const request = { ...values, expiresAt, now };
+    const own = { ownFeatures: values.features, ownEntitlements: values.values };
+    const request = { ...values, ...own, expiresAt, now };
     const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
     print.fields(
       {
@@ -104,7 +115,7 @@ const importing = command({
   description: "import keys that customers already have: all lines of a file, or none",
   arguments: {
     file: required(
-      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, updates_until, monthly_limit, max_machines, seat_minutes, used, external_id; - is standard input",
+      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, updates_until, monthly_limit, max_machines, seat_minutes, own_features, own_entitlements, used, external_id; - is standard input",
       PATH,
     ),
   },
@@ -197,9 +208,14 @@ const show = databaseCommand({
   description: "show one key",
   arguments: KEY_ID,
   async run({ id }, { print, ...context }) {
-    print.fields(renderKey(await demandKey(context, id, "show key")));
+    printKey(print, await demandKey(context, id, "show key"));
   },
 });
+
+/** Prints a key: for people, features and values are texts. */
+function printKey(print: Printer, key: KeySummary): void {
+  print.fields({ ...renderKey(key), ...(!print.isJson && renderOwnTexts(key)) });
+}
 
 /** A key has 58 characters and a newline: much longer input is not a key. */
 const KEY_INPUT_LIMIT_BYTES = 1_024;
@@ -222,7 +238,7 @@ const find = command({
           "Cannot find key: the key on standard input was never issued or imported here",
         );
       }
-      print.fields(renderKey(found));
+      printKey(print, found);
     });
   },
 });

@@ -4,6 +4,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
 import { counted } from "../../base/render_count.ts";
+import { listMachines, renderMachine } from "../../licensing/machines/mod.ts";
 import {
   createLicenseChanges,
   findLicense,
@@ -12,6 +13,7 @@ import {
   refuseUnknownLicense,
   renderLicense,
   renderMove,
+  renderOwnTexts,
   TEXT_RULES,
 } from "../../licensing/mod.ts";
 import {
@@ -23,6 +25,7 @@ import {
   listOutstanding,
   listSigningKeys,
   NONCE,
+  type OutstandingLicense,
   parseJwks,
   parseLicenseFile,
   renderExport,
@@ -38,17 +41,41 @@ import { flag, option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
 
+/** How many machines and signed licenses of a license are shown. */
+const MOST_SHOWN = 100;
+
 const show = databaseCommand({
   name: "show",
-  description: "show one license with its newest keys",
+  description: "show one license: what was bought, and the keys, machines and signed licenses that use it",
   arguments: { id: required("the license's id", idRule("lic")) },
   async run({ id: uuid }, { database, now, print }) {
     const license = orRefuse(
       (await findLicense(database, uuid, { now })) ?? refuseUnknownLicense("show license", uuid),
     );
     const { keys, ...shown } = renderLicense(license);
-    const lines = keys.map(({ id, mode, state }) => `${id} (${mode}, ${state})`);
-    print.fields({ ...shown, keys: print.isJson ? keys : lines.join(", ") });
+    const [machines, files] = await Promise.all([
+      listMachines(database, { filter: { licenseUuid: uuid, limit: MOST_SHOWN, newestFirst: true } }),
+      listOutstanding(database, { now, licenseUuid: uuid, limit: MOST_SHOWN }),
+    ]);
+    if (print.isJson)
+      return print.document({
+        ...shown,
+        keys,
+        machines: machines.map(renderMachine),
+        signed_licenses: files.map(renderOutstanding),
+      });
+    print.fields({
+      ...shown,
+      ...renderOwnTexts(license),
+      keys: keys.map(({ id, mode, state }) => `${id} (${mode}, ${state})`).join(", "),
+      machines: machines.map(({ id, state }) => `${id} (${state})`).join(", "),
+      signed_licenses: files.map(({ kind, expiresAt }) => `${kind}, until ${toTimestamp(expiresAt)}`).join(", "),
+    });
+    if (machines.length === MOST_SHOWN || files.length === MOST_SHOWN)
+      print.note(
+        `At most ${MOST_SHOWN} machines and signed licenses are shown: \`claviger machines list\` and ` +
+          "`claviger licenses outstanding` list all",
+      );
   },
 });
 
@@ -165,19 +192,24 @@ const outstanding = databaseCommand({
         "signed by": `${kid.slice(0, 8)}…`,
         "expires at": expiresAt,
       }),
-      toJson: ({ keyId, email, kind, jti, kid, signedAt, expiresAt, count }) => ({
-        key_id: keyId,
-        email,
-        kind,
-        jti,
-        kid,
-        signed_at: toTimestamp(signedAt),
-        expires_at: toTimestamp(expiresAt),
-        count,
-      }),
+      toJson: renderOutstanding,
     });
   },
 });
+
+function renderOutstanding(license: OutstandingLicense) {
+  const { keyId, email, kind, jti, kid, signedAt, expiresAt, count } = license;
+  return {
+    key_id: keyId,
+    email,
+    kind,
+    jti,
+    kid,
+    signed_at: toTimestamp(signedAt),
+    expires_at: toTimestamp(expiresAt),
+    count,
+  };
+}
 
 export const licenses = group(
   "licenses",

@@ -1,5 +1,5 @@
 import { renderCsv } from "../../base/text/mod.ts";
-import { entitlementsOf, percentUsed, renderEntitlements, renderOwnFeatures } from "../mod.ts";
+import { percentUsed, renderOwnTexts } from "../mod.ts";
 import { KEY_FIELDS, renderKey } from "./key_fields.ts";
 import type { KeySummary } from "./list_keys.ts";
 import { renderObstacles } from "./obstacles.ts";
@@ -41,10 +41,7 @@ export function renderKeysCsv(pages: Parameters<typeof renderCsv<KeySummary, str
     toCells: (key) => ({
       ...renderKey(key),
       monthly_limit: key.monthlyLimit ?? "unlimited",
-      features: key.features.join(" "),
-      own_features: renderOwnFeatures(key.ownFeatures),
-      entitlements: renderEntitlements(entitlementsOf(key)),
-      own_entitlements: renderEntitlements(key.ownEntitlements),
+      ...renderOwnTexts(key),
       refused_now: renderObstacles(key),
       used_percent: percentUsed(key.used, key.monthlyLimit),
     }),

@@ -2,7 +2,7 @@ import { toId } from "../../base/ids.ts";
 import type { Database } from "../../database/mod.ts";
 
 /** Licenses that were signed and have not expired: those that a client fetched, or one file that was exported. */
-interface OutstandingLicense {
+export interface OutstandingLicense {
   /** `key_…`. */
   readonly keyId: string;
   readonly email: string;
