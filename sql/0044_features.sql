@@ -43,7 +43,7 @@ create table listed_features (
 
 create index listed_features_key on listed_features (key_id);
 
--- Both functions run while the license is locked, as those of 0017 do.
+-- These functions run while the license is locked, as those of 0017 do.
 
 create function list_features_of_new_keys() returns trigger language plpgsql as $$
 begin
@@ -66,9 +66,24 @@ begin
 end
 $$;
 
+create function list_features_of_moved_key() returns trigger language plpgsql as $$
+begin
+  delete from listed_features where key_id = new.id;
+  insert into listed_features (feature, key_id, is_granted, ends_at)
+  select own.name, new.id, (own.value->>'granted')::boolean, (own.value->>'until')::timestamptz
+    from licenses l cross join jsonb_each(l.own_features) as own (name, value)
+   where l.id = new.license_id;
+  return null;
+end
+$$;
+
 -- Its name comes after `list_new_keys`, which locks the license.
 create trigger list_new_keys_features after insert on keys
   referencing new table as made for each statement execute function list_features_of_new_keys();
+create trigger list_moved_features after update of license_id on keys
+  for each row
+  when (old.license_id <> new.license_id)
+  execute function list_features_of_moved_key();
 create trigger list_changed_features after update of own_features on licenses
   for each row
   when (old.own_features <> new.own_features)

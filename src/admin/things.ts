@@ -12,6 +12,7 @@ import { machines } from "./machines/routes.ts";
 import { models } from "./models/routes.ts";
 import { overview } from "./overview/routes.ts";
 import { search } from "./search/routes.ts";
+import { TIER_ROUTES } from "./tiers/tiers_routes.ts";
 import { usage } from "./usage/routes.ts";
 
 /** In the order of the menu. The first page is shown after the login. */
@@ -35,5 +36,6 @@ export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
 export const ROUTES: readonly Route[] = [
   ...[keys, accounts, machines, usage, models, audit, activity, health, access].flatMap(({ api }) => api),
+  ...TIER_ROUTES,
   getOpenApi,
 ];

@@ -22,6 +22,7 @@ import { operators } from "./commands/operators_commands.ts";
 import { restore } from "./commands/restore_command.ts";
 import { serve } from "./commands/serve_command.ts";
 import { systemd } from "./commands/systemd_command.ts";
+import { tiers } from "./commands/tiers_commands.ts";
 import { tokens } from "./commands/tokens_commands.ts";
 import { usage } from "./commands/usage_commands.ts";
 import { version } from "./commands/version_command.ts";
@@ -44,6 +45,7 @@ const COMMANDS = [
   tokens,
   demo,
   licenses,
+  tiers,
   installer,
   migration,
   audit,

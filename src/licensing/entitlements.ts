@@ -84,7 +84,7 @@ function parseValues(text: string): EntitlementChanges | undefined {
     if (FEATURE.parse(name) === undefined || name in values) return undefined;
     values[name] = written === "" ? null : parseValue(written);
   }
-  return values;
+  return text.trim() === "" ? undefined : values;
 }
 
 /** Returns the value of a text: a number, true, false, a text in quotes, or else the text itself. */

@@ -69,7 +69,13 @@ export {
   renderBefore,
   renderEffects,
 } from "./license_effects.ts";
-export { LICENSE_FIELDS, OWN_FIELDS, renderLicense, renderOwnTexts, SHARED_FIELDS } from "./license_fields.ts";
+export {
+  LICENSE_FIELDS,
+  OWN_FIELDS,
+  renderLicense,
+  renderOwnTexts,
+  SHARED_FIELDS,
+} from "./license_fields.ts";
 export {
   EXPIRY,
   effectiveLimit,
@@ -135,6 +141,7 @@ export {
   type ChangedTier,
   changeTier,
   listTiers,
+  renderChangedTier,
   renderTier,
   TIER_FIELDS,
   type TierSummary,

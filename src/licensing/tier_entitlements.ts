@@ -71,8 +71,17 @@ export interface ChangedTier {
   readonly after: Entitlements;
   /** How many licenses of the tier that have not expired get another value by it. */
   readonly licenses: number;
-  /** False if the tier already had these values, and in a dry run. */
+  /** False in a dry run, too. */
   readonly isChanged: boolean;
+  /** Whether the tier already had these values. */
+  readonly isSame: boolean;
+}
+
+/** Renders a change of a tier as JSON, for `--json` of the command and for the API. */
+export function renderChangedTier({ tier, before, after, licenses, isChanged }: ChangedTier) {
+  const { of } = TIER_FIELDS.entitlements;
+  const [was, is] = [before, after].map((entitlements) => of({ tier, entitlements, licenses }));
+  return { tier, before: was ?? {}, entitlements: is ?? {}, licenses, changed: isChanged };
 }
 
 interface Row extends ChangedTier {
@@ -126,6 +135,6 @@ function changeStatement(sql: Sql, { tier, change, seen, isDryRun = false, actor
            (select count(*) from licenses l
              where l.tier = old.tier and l.expires_at > ${now}::timestamptz and names is not null
                and not l.own_entitlements ?& names) as licenses,
-           exists (select from changed) as "isChanged"
+           exists (select from changed) as "isChanged", entitlements = new_entitlements as "isSame"
       from old, differing`;
 }

@@ -50,6 +50,10 @@ const fields = {
   "expires-at": "2099-01-01",
   "updates-until": "2098-01-01",
 };
+const OWN = {
+  own_features: { custom_models: { granted: true, until: "2097-01-01" }, streaming: { granted: false } },
+  own_entitlements: { channels: 64, region: "eu" },
+};
 export const CHANGES: readonly (readonly [name: string, Change])[] = [
   [
     "issue with every field",
@@ -57,10 +61,22 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
       command: ({ email }) => [
         ...["keys", "issue", "--email", email, "--tier", "free", "--external-id", `order of ${email}`],
         ...Object.entries(fields).flatMap(([name, value]) => [`--${name}`, String(value)]),
+        ...[
+          "--features",
+          "custom_models until 2097-01-01, no streaming",
+          "--values",
+          "channels=64, region=eu",
+        ],
       ],
       request: ({ email }) => {
         const named = Object.entries(fields).map(([name, value]) => [name.replace("-", "_"), value]);
-        const body = { email, tier: "free", external_id: `order of ${email}`, ...Object.fromEntries(named) };
+        const body = {
+          email,
+          tier: "free",
+          external_id: `order of ${email}`,
+          ...OWN,
+          ...Object.fromEntries(named),
+        };
         return ["POST", "/keys", body];
       },
       isNew: true,
@@ -101,6 +117,32 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
     onLicense(["updates", "2097-01-01", "--shorten"], { updates_until: "2097-01-01", shorten: true }),
   ],
   ["later end of updates", onLicense(["updates", "2097-02-01"], { updates_until: "2097-02-01" })],
+  [
+    "features until a day",
+    onLicense(["feature", "+training,no model_export", "--until", "2096-01-01"], {
+      own_features: {
+        training: { granted: true, until: "2096-01-01" },
+        model_export: { granted: false, until: "2096-01-01" },
+      },
+    }),
+  ],
+  [
+    "an earlier end of a feature",
+    onLicense(["feature", "training until 2095-01-01", "--shorten"], {
+      own_features: { training: { granted: true, until: "2095-01-01" } },
+      shorten: true,
+    }),
+  ],
+  [
+    "a feature as the tier has it",
+    onLicense(["feature", "streaming", "--as-tier"], { own_features: { streaming: null } }),
+  ],
+  [
+    "values",
+    onLicense(["value", "channels=32,beta=true,region="], {
+      own_entitlements: { channels: 32, beta: true, region: null },
+    }),
+  ],
   ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
   [
     "export of a license",

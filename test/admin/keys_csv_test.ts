@@ -10,7 +10,7 @@ const MANY = 1_205;
 const HEADING =
   "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
   "created_at,last_used_at,replaced_by,max_machines,seat_minutes,places_taken,refused_now,runs_out_on,used_percent," +
-  "updates_until,requests_last_hour,refused_last_hour";
+  "updates_until,features,own_features,entitlements,own_entitlements,requests_last_hour,refused_last_hour";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -29,6 +29,11 @@ beforeAll(async () => {
     maxMachines: 30,
     seatMinutes: 15,
     expiresAt: new Date("2027-03-01T00:00:00Z"),
+    ownFeatures: {
+      batch_inference: { granted: false },
+      custom_models: { granted: true, until: "2027-02-28T23:59:59Z" },
+    },
+    ownEntitlements: { channels: 64, region: "eu, us" },
   });
 });
 
@@ -54,7 +59,10 @@ describe("GET /keys.csv", () => {
     expect(line).toStartWith(`${hostile.id},${toHint(hostile.apiKey)},`);
     expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
     expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
-    expect(line).toEndWith(",,,30,15,0,,,0,,0,0");
+    expect(line).toEndWith(
+      ',,,30,15,0,,,0,,custom_models,"no batch_inference, custom_models until 2027-02-28",' +
+        '"channels=64, region=""eu, us""","channels=64, region=""eu, us""",0,0',
+    );
     expect(text).not.toContain(hostile.apiKey.slice(-48));
   });
 
@@ -102,7 +110,9 @@ describe("GET /keys.csv", () => {
     await computeFigures(admin.database, admin);
     const near = (await get("?near_quota=90")).text;
     expect(emailsIn(near)).toEqual(["near@example.org"]);
-    expect(near).toEndWith(",95,,0,0\r\n");
+    expect(near).toEndWith(
+      ',95,,"batch_inference, streaming, training, calibration, model_export",,,,0,0\r\n',
+    );
     expect(emailsIn((await get("?near_quota=100")).text)).toEqual([]);
     expect(emailsIn((await get("?near_quota=80&unused_for=30")).text)).toEqual([]);
     const { text } = await client.send("/keys?near_quota=90", { cookie });

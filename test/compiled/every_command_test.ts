@@ -93,6 +93,8 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run(`keys tier ${id} commercial`);
     await run(`keys limit ${id} 100`);
     await run(`keys updates ${id} 2039-12-31`);
+    await run(`keys feature ${id} +custom_models --until 2039-06-30`);
+    await run(`keys value ${id} channels=64`);
     await run(`keys usage ${id}`);
     await run(`keys why ${id}`);
     const exported = await run(`licenses export ${id} --days 30`);
@@ -109,6 +111,8 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     const [machine] = await run("machines list");
     await run(`machines show ${machine.id}`);
     await run(`machines release ${machine.id}`, { refusal: "it is not active" });
+    await run("tiers list");
+    await run("tiers value research channels=8 --yes");
     await run("licenses public-keys");
     await run("licenses rotate-signing-key");
     const successor = await run(`keys rotate ${id} --overlap 1h`);

@@ -72,6 +72,8 @@ export const CHANGED_LICENSE = titled("ChangedLicense", {
         seat_minutes: OF_LICENSE.seat_minutes,
         expires_at,
         updates_until: OF_LICENSE.updates_until,
+        own_features: OF_LICENSE.own_features,
+        own_entitlements: OF_LICENSE.own_entitlements,
         external_id,
       }),
     ),

@@ -1,5 +1,6 @@
 /** Issues and reads keys. `key_changes_routes.ts` changes them. */
 import * as v from "valibot";
+import { described } from "../../base/answer_fields.ts";
 import { monthOf, toTimestamp } from "../../base/calendar.ts";
 import { parseId, toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
@@ -16,7 +17,14 @@ import {
   renderKey,
   repeatIssue,
 } from "../../licensing/keys/mod.ts";
-import { oneYearAfter, refuseNewKey, refuseUnknownKey, TEXT_RULES } from "../../licensing/mod.ts";
+import {
+  OWN_ENTITLEMENTS_FIELD,
+  OWN_FEATURES_FIELD,
+  oneYearAfter,
+  refuseNewKey,
+  refuseUnknownKey,
+  TEXT_RULES,
+} from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
   EXPIRY_FIELD,
@@ -45,6 +53,15 @@ const newKeyFields = v.strictObject({
   updates_until: v.nullish(UPDATES_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),
   ...PLACES_BODY,
+  own_features: v.nullish(
+    described(
+      OWN_FEATURES_FIELD,
+      "What the license has beside its tier, by name: granted or withdrawn, until when",
+    ),
+  ),
+  own_entitlements: v.nullish(
+    described(OWN_ENTITLEMENTS_FIELD, "Values of the license by name, before those of its tier"),
+  ),
   external_id: v.nullish(EXTERNAL_ID_FIELD),
 });
 
@@ -65,7 +82,8 @@ export const KEY_ROUTES = [
     summary: "Issue a key",
     description:
       "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
-      "expires in a year. A restricted token may not give a limit above the tier's own or an expiry later than in a year, " +
+      "expires in a year. A restricted token may not give a limit above the tier's own, an expiry later than in a year, or " +
+      "features and values beside the tier, " +
       "and gets 409 for the e-mail of an existing account, unless it has the scope `accounts:join`.",
     body: newKeyFields,
     success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
@@ -86,6 +104,8 @@ export const KEY_ROUTES = [
         monthlyLimit: monthly_limit ?? undefined,
         maxMachines: call.body.max_machines,
         seatMinutes: call.body.seat_minutes,
+        ownFeatures: call.body.own_features ?? undefined,
+        ownEntitlements: call.body.own_entitlements ?? undefined,
         externalId: external_id ?? undefined,
       };
       const issued = await answerKeyOnce<IssuedKey>(options, call, {

@@ -5,6 +5,8 @@ import { isRefusal } from "../../base/refusal.ts";
 import { booleanField, inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
   changeLicense,
+  ENTITLEMENT_CHANGES_FIELD,
+  FEATURE_CHANGES_FIELD,
   findLicense,
   MOST_MODELS,
   moveLicense,
@@ -39,6 +41,9 @@ import { readAfterChange } from "../frame/log_failure.ts";
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
 import { withoutHiddenId } from "./keys_routes.ts";
 
+/** The fields with an end, which `shorten` is for. */
+const SHORTENED = ["expires_at", "updates_until", "own_features"] as const;
+
 export const LICENSE_ROUTES = [
   route("GET /licenses/:id", "keys:read", {
     id: "getLicense",
@@ -59,7 +64,8 @@ export const LICENSE_ROUTES = [
       "All fields are one change with one row in the audit log. Without `max_machines` a license has no `seat_minutes` " +
       "either. A restricted token may not give a limit above the tier's own or an expiry later than in a year. If the " +
       "machines of the license are counted, such a token may only lower their number, and it may not change the end of " +
-      "updates. An expiry or an end of updates that is earlier than the present one needs `shorten`. The answer has what " +
+      "updates, features or values. An expiry, an end of updates or of a granted feature that is earlier than the present " +
+      "one needs `shorten`. The answer has what " +
       "changed with the values before.",
     path: licenseFor("change license"),
     body: v.pipe(
@@ -69,17 +75,26 @@ export const LICENSE_ROUTES = [
         ...PLACES_BODY,
         expires_at: v.optional(EXPIRY_FIELD),
         updates_until: v.optional(v.nullable(UPDATES_FIELD)),
+        own_features: v.optional(
+          described(FEATURE_CHANGES_FIELD, "The named features alone; null leaves one to the tier"),
+        ),
+        own_entitlements: v.optional(
+          described(
+            ENTITLEMENT_CHANGES_FIELD,
+            "The named values alone; null removes one, so that the tier's counts",
+          ),
+        ),
         external_id: v.optional(v.nullable(EXTERNAL_ID_FIELD)),
         shorten: v.optional(SHORTEN_FIELD),
       }),
       v.check(
-        (values) => !("shorten" in values) || "expires_at" in values || "updates_until" in values,
-        "shorten needs expires_at or updates_until",
+        (values) => !("shorten" in values) || SHORTENED.some((name) => name in values),
+        `shorten needs one of ${SHORTENED.join(", ")}`,
       ),
       inJsonSchema({
         dependentSchemas: {
           ...REASON_IS_NO_CHANGE,
-          shorten: { anyOf: [{ required: ["expires_at"] }, { required: ["updates_until"] }] },
+          shorten: { anyOf: SHORTENED.map((name) => ({ required: [name] })) },
         },
       }),
     ),
@@ -94,6 +109,8 @@ export const LICENSE_ROUTES = [
         seatMinutes: fields.seat_minutes,
         expiresAt: fields.expires_at,
         updatesUntil: fields.updates_until,
+        ownFeatures: fields.own_features,
+        ownEntitlements: fields.own_entitlements,
         externalId: fields.external_id,
       };
       const { shorten } = fields;

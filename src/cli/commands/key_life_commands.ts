@@ -15,8 +15,8 @@ import {
 import {
   changeLicense,
   createLicenseChanges,
-  EXPIRY,
   ENTITLEMENT_CHANGES,
+  EXPIRY,
   effectsOf,
   type LicenseChange,
   type LicenseName,
@@ -145,7 +145,10 @@ const feature = databaseCommand({
   description: "grant or withdraw features of the key's license beside its tier; the others stay",
   arguments: {
     ...KEY_ID,
-    features: required("what it gets, such as +custom_models or 'no streaming'; several with commas", OWN_FEATURES),
+    features: required(
+      "what it gets, such as +custom_models or 'no streaming'; several with commas",
+      OWN_FEATURES,
+    ),
   },
   options: {
     until: option("the last day or time; then the tier decides again", END, { as: "time" }),
@@ -156,7 +159,11 @@ const feature = databaseCommand({
   run({ id, features, until, asTier, shorten }, call) {
     const end = until && { until: toTimestamp(until) };
     const named = Object.entries(features).map(([name, own]) => [name, asTier ? null : { ...end, ...own }]);
-    return change(call, id, { what: "features", change: { ownFeatures: Object.fromEntries(named) }, shorten });
+    return change(call, id, {
+      what: "features",
+      change: { ownFeatures: Object.fromEntries(named) },
+      shorten,
+    });
   },
 });
 
@@ -342,9 +349,7 @@ async function change(
   );
   if (isChanged) print.note(`Changed: ${renderEffects(effectsOf(before, after))}`);
   else
-    print.note(
-      `Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already`,
-    );
+    print.note(`Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already`);
   if (replacedBy === null) return;
   print.note(
     `This key was replaced by ${replacedBy}: the change applies to the license of both keys, which expires at ` +

@@ -69,7 +69,9 @@ const show = databaseCommand({
       ...renderOwnTexts(license),
       keys: keys.map(({ id, mode, state }) => `${id} (${mode}, ${state})`).join(", "),
       machines: machines.map(({ id, state }) => `${id} (${state})`).join(", "),
-      signed_licenses: files.map(({ kind, expiresAt }) => `${kind}, until ${toTimestamp(expiresAt)}`).join(", "),
+      signed_licenses: files
+        .map(({ kind, expiresAt }) => `${kind}, until ${toTimestamp(expiresAt)}`)
+        .join(", "),
     });
     if (machines.length === MOST_SHOWN || files.length === MOST_SHOWN)
       print.note(

@@ -1,7 +1,15 @@
 /** The conditions of a list of keys, as SQL for a row of `listed_keys`. */
 import { DAY_MS } from "../../base/calendar.ts";
-import { type Fragment, type Sql, toTextArray } from "../../database/mod.ts";
-import { type ListedState, MODES, selectKeysOfExternalId, TIERS, UNRESTRICTED } from "../mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../../database/mod.ts";
+import {
+  featuresOf,
+  type ListedState,
+  MODES,
+  selectKeysOfExternalId,
+  TIERS,
+  type Tier,
+  UNRESTRICTED,
+} from "../mod.ts";
 import { isAfter } from "./_key_order.ts";
 import type { KeyFilter, StoredList } from "./key_filter.ts";
 import { listTooMany } from "./too_many_requests.ts";
@@ -19,19 +27,75 @@ export interface ListOptions {
   readonly isCount?: boolean;
 }
 
+/** Returns the keys whose licenses were granted a feature that holds now. */
+function grantedKeys(sql: Sql, feature: string, now: Date): Fragment {
+  return sql`
+    select key_id from listed_features
+     where feature = ${feature} and is_granted and ${isNow(sql, now)}`;
+}
+
+function isNow(sql: Sql, now: Date): Fragment {
+  return sql`coalesce(ends_at, 'infinity') > ${now}::timestamptz`;
+}
+
+/**
+ * Returns the condition that the license of a row of `listed_keys` has a feature now: what it has beside its tier decides, or
+ * else the tier.
+ */
+function hasFeature(sql: Sql, feature: string, now: Date): Fragment {
+  return sql`
+    coalesce((select is_granted from listed_features
+               where feature = ${feature} and key_id = listed_keys.key_id and ${isNow(sql, now)}),
+             tier = any(${toTextArray(tiersWith(feature))}::text[]))`;
+}
+
+function tiersWith(feature: string): Tier[] {
+  return TIERS.filter((tier) => featuresOf(tier).includes(feature));
+}
+
+/**
+ * Returns two filters for the condition of a feature: keys of the tiers that have it, and keys of the other tiers that were
+ * granted it, which are a stored list. So each is as fast as the lists without this condition.
+ */
+export async function splitByFeature(database: Database, { filter, now }: ListOptions): Promise<KeyFilter> {
+  const { feature } = filter;
+  if (feature === undefined) return filter;
+  const [row] = await database.read<{ keys: number }>(
+    (sql) => sql`
+      select count(*) as keys from (select from (${grantedKeys(sql, feature, now)}) as granted limit ${SHORT_LIST + 1}) as found`,
+  );
+  const granted = { keys: row?.keys ?? 0, select: (sql: Sql) => grantedKeys(sql, feature, now) };
+  return { ...filter, granted };
+}
+
+/** The tiers of the two parts into which the condition of a feature divides a list. */
+export function tiersOfParts({ feature = "" }: KeyFilter): {
+  readonly having: Tier[];
+  readonly others: Tier[];
+} {
+  const having = tiersWith(feature);
+  return { having, others: TIERS.filter((tier) => !having.includes(tier)) };
+}
+
 /** Whether no condition divides the keys, apart from the stored lists. */
 export function isOneGroup(filter: KeyFilter): boolean {
   if (filter.by === "expiry") return false;
   const { tiers, modes } = kindsOf(filter);
   const isUndivided = tiers.length === TIERS.length && modes.length === MODES.length;
-  const { state, expiringWithinDays, refused } = filter;
-  return isUndivided && state === undefined && expiringWithinDays === undefined && refused === undefined;
+  const { state, feature, expiringWithinDays, refused } = filter;
+  return (
+    isUndivided &&
+    feature === undefined &&
+    state === undefined &&
+    expiringWithinDays === undefined &&
+    refused === undefined
+  );
 }
 
 /** Returns the tiers and modes that both the conditions and the restriction allow. */
-export function kindsOf({ tier, mode, restriction = UNRESTRICTED }: KeyFilter) {
+export function kindsOf({ tier, ofTiers = TIERS, mode, restriction = UNRESTRICTED }: KeyFilter) {
   return {
-    tiers: (tier ? [tier] : TIERS).filter((each) => restriction.tiers?.includes(each) ?? true),
+    tiers: ofTiers.filter((each) => each === (tier ?? each) && (restriction.tiers?.includes(each) ?? true)),
     modes: (mode ? [mode] : MODES).filter((each) => each === (restriction.mode ?? each)),
   };
 }
@@ -57,7 +121,7 @@ function isOn(sql: Sql, { select }: StoredList): Fragment {
 
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
 export function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, externalId, state, refused } = filter;
+  const { accountUuid, externalId, state, feature, refused } = filter;
   const { tiers, modes } = kindsOf(filter);
   const { after, until } = expiriesOf({ filter, now });
   const none = sql``;
@@ -67,6 +131,7 @@ export function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        ${tiers.length === TIERS.length ? none : sql`and tier ${isOneOf(sql, tiers)}`}
        ${state === undefined ? none : sql`and state = ${storedState(state)}`}
        ${modes.length === MODES.length ? none : sql`and mode ${isOneOf(sql, modes)}`}
+       ${feature === undefined ? none : sql`and ${hasFeature(sql, feature, now)}`}
        ${refused === undefined ? none : sql`and ${isRefused(sql, refused, now)}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}

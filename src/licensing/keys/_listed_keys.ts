@@ -32,7 +32,9 @@ import {
   kindsOf,
   type ListOptions,
   meets,
+  splitByFeature,
   storedState,
+  tiersOfParts,
 } from "./_key_conditions.ts";
 import { columnsOf, inOrder, isAfter } from "./_key_order.ts";
 import type { KeyFilter, StoredList, StoredOrder } from "./key_filter.ts";
@@ -51,8 +53,9 @@ const LONGEST_COUNTED = 20_000;
  */
 export async function countListed(
   database: Database,
-  { now, filter }: ListOptions,
+  { now, filter: given }: ListOptions,
 ): Promise<number | undefined> {
+  const filter = await splitByFeature(database, { now, filter: given });
   const isTooWide = filter.search?.isTooWide && filter.by === "expiry";
   if (isTooWide || looksUpLongList(filter)) return undefined;
   const options = { now, filter: { ...filter, limit: MOST_COUNTED + 1 }, isCount: true };
@@ -61,11 +64,12 @@ export async function countListed(
 
 /** Tells whether a count would look up each key of a long stored list, because nothing else makes the keys few. */
 function looksUpLongList(filter: KeyFilter): boolean {
-  const { by, stored = [], refused, accountUuid, search, externalId } = filter;
+  const { by, stored = [], refused, granted, accountUuid, search, externalId } = filter;
   const isOfFew = (accountUuid ?? search ?? externalId) !== undefined;
   const isInStoredOrder = typeof by === "object" && refused === undefined;
   const isOneList = isOneGroup(filter) && stored.length < 2;
   if (isOfFew || isInStoredOrder || isOneList) return false;
+  if (granted !== undefined && granted.keys > LONGEST_COUNTED) return true;
   const lists = refused === undefined ? stored : [...stored, refused];
   return lists.length > 0 && lists.every(({ keys }) => keys > LONGEST_COUNTED);
 }
@@ -76,8 +80,9 @@ function looksUpLongList(filter: KeyFilter): boolean {
  */
 export async function listUuids(
   database: Database,
-  { now, filter, most }: ListOptions & { readonly most: number },
+  { now, filter: given, most }: ListOptions & { readonly most: number },
 ): Promise<string[]> {
+  const filter = await splitByFeature(database, { now, filter: given });
   const options = { now, filter: { ...filter, by: undefined, limit: most }, isCount: true };
   const rows = await database.query<{ uuid: string }>(
     (sql) => sql`select key_id as uuid from (${candidates(sql, options)}) as candidate limit ${most}::bigint`,
@@ -99,13 +104,14 @@ export function isListed(sql: Sql, id: Fragment, options: ListOptions): Fragment
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
 function candidates(sql: Sql, options: ListOptions): Fragment {
-  const { externalId, search, accountUuid, stored, refused, by } = options.filter;
+  const { externalId, search, accountUuid, stored, refused, granted, by } = options.filter;
   if (typeof by === "object") return selectInStoredOrder(sql, options, by);
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
   if (accountUuids !== undefined) return selectOfAccounts(sql, options, accountUuids);
   if (externalId !== undefined) return selectFirst(sql, options, sql``);
   if (stored !== undefined) return selectOfLists(sql, options, stored);
   if (refused !== undefined) return selectRefused(sql, options, refused);
+  if (granted !== undefined) return selectWithFeature(sql, options, granted);
   return selectOfGroups(sql, options);
 }
 
@@ -149,6 +155,14 @@ function selectInStoredOrder(sql: Sql, options: ListOptions, { select }: StoredO
              where ${isAfter(sql, sql`key_id`, filter)} ${isOfAccounts}) as first
            ${isOneGroup(filter) && filter.stored === undefined ? sql`` : isMet}
      ${inOrder(sql, filter)}`;
+}
+
+/** Selects the keys with a feature: those whose tier has it, and those of other tiers that were granted it. */
+function selectWithFeature(sql: Sql, options: ListOptions, granted: StoredList): Fragment {
+  const { having, others } = tiersOfParts(options.filter);
+  const select = (part: KeyFilter) =>
+    sql`(${candidates(sql, { ...options, filter: { ...options.filter, granted: undefined, ...part } })})`;
+  return sql`${select({ ofTiers: having })} union all ${select({ ofTiers: others, stored: [granted] })}`;
 }
 
 function isLong({ filter: { limit, by }, isCount }: ListOptions): boolean {

@@ -15,6 +15,12 @@ export interface KeyFilter extends ListPart {
   readonly tier?: Tier | undefined;
   readonly state?: ListedState | undefined;
   readonly mode?: KeyMode | undefined;
+  /** Keys whose license has this feature now, by its tier or beside it. */
+  readonly feature?: string | undefined;
+  /** The keys that were granted the feature; `splitByFeature` adds them. */
+  readonly granted?: StoredList | undefined;
+  /** Keys of these tiers; all tiers by default. */
+  readonly ofTiers?: readonly Tier[] | undefined;
   /** Only keys that it allows. */
   readonly restriction?: Restriction | undefined;
   /** Keys whose license expires within this number of days, and that have not ended yet. */

@@ -17,6 +17,7 @@ import {
   UNRESTRICTED,
   type Updates,
 } from "../mod.ts";
+import { splitByFeature } from "./_key_conditions.ts";
 import { directionOf, toPlace } from "./_key_order.ts";
 import { isListed } from "./_listed_keys.ts";
 import type { KeyFilter, KeyOrder } from "./key_filter.ts";
@@ -76,7 +77,12 @@ export async function listKeys(
   database: Database,
   { now, filter = {} }: { readonly now: Date; readonly filter?: KeyFilter },
 ): Promise<KeySummary[]> {
-  return await select(database, { now, filter, restriction: filter.restriction });
+  const restriction = filter.restriction;
+  return await select(database, {
+    now,
+    filter: await splitByFeature(database, { now, filter }),
+    restriction,
+  });
 }
 
 /**

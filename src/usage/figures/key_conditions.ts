@@ -7,7 +7,14 @@ import { type Condition, type ConditionValues, condition, YES } from "../../base
 import { type Rule, wholeNumber } from "../../base/rule.ts";
 import type { Fragment, Sql } from "../../database/mod.ts";
 import { DAYS_OF_FILTER, KEY_SORTS, type KeyFilter, toOrder } from "../../licensing/keys/mod.ts";
-import { ACCOUNT_CONDITION, LISTED_STATES, MODES, TEXT_RULES, TIERS } from "../../licensing/mod.ts";
+import {
+  ACCOUNT_CONDITION,
+  FEATURE_CONDITION,
+  LISTED_STATES,
+  MODES,
+  TEXT_RULES,
+  TIERS,
+} from "../../licensing/mod.ts";
 import { MOST_SORTED } from "./_figure_statements.ts";
 import { type FigureName, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
 
@@ -52,6 +59,7 @@ export const KEY_CONDITIONS = {
   tier: condition("only keys of this tier", TIERS),
   state: condition("only keys in this state", LISTED_STATES),
   mode: condition("only keys of this mode", MODES),
+  feature: FEATURE_CONDITION,
   sort: condition(
     `the order; most_used and latest_used are those of the stored figures, with the first ${MOST_SORTED} keys alone`,
     KEY_SORTS,
@@ -141,6 +149,13 @@ export const STORED_ORDERS = {
  * Returns the conditions as a filter, without those that need a look-up: `account`, and those of the stored figures.
  */
 export function toKeyFilter({ sort = "oldest", ...conditions }: KeyConditions): KeyFilter {
-  const { tier, state, mode, external_id: externalId, expiring_within: expiringWithinDays } = conditions;
-  return { tier, state, mode, externalId, expiringWithinDays, ...toOrder(sort) };
+  const {
+    tier,
+    state,
+    mode,
+    feature,
+    external_id: externalId,
+    expiring_within: expiringWithinDays,
+  } = conditions;
+  return { tier, state, mode, feature, externalId, expiringWithinDays, ...toOrder(sort) };
 }

@@ -248,3 +248,33 @@ function createRandom(seed: number): (bound: number) => number {
     return bound === 0 ? 0 : (state >>> 8) % bound;
   };
 }
+
+describe("createKeyCache() with features and values", () => {
+  test("get() does not return a key whose features have changed by the clock", () => {
+    const moved = createTestClock("2026-11-29T12:00:00Z", { stands: true });
+    const cache = createKeyCache({ clock: moved, maxKeys: 1_000 });
+    fillNow(cache, keyOf(A, { featuresChangeAtMs: moved.nowMs() + 1_000 }));
+    moved.advance(999);
+    expect(get(cache, A)).toBeDefined();
+    moved.advance(1);
+    expect(get(cache, A)).toBeUndefined();
+  });
+
+  test("fill() keeps fewer keys if their values are long, and one text for the keys of a license", () => {
+    const cache = createKeyCache({ clock, maxKeys: 10 });
+    const long = "x".repeat(4_096);
+    for (let number = 0; number < 10; number++)
+      fillNow(
+        cache,
+        keyOf(hashOf(`plain ${number}`), { licenseUuid: `plain ${number}`, entitlements: "x".repeat(128) }),
+      );
+    expect(cache.stats().keys).toBe(10);
+    const small = createKeyCache({ clock, maxKeys: 34 });
+    for (const name of ["a", "b", "c"])
+      fillNow(small, keyOf(hashOf(name), { licenseUuid: name, entitlements: long }));
+    expect(small.stats().keys).toBe(2);
+    fillNow(small, keyOf(C, { licenseUuid: "b", entitlements: ` ${long}`.trim() }));
+    const [one, other] = [get(small, C), get(small, B)];
+    expect(one?.entitlements).toBe(other?.entitlements ?? "");
+  });
+});

@@ -1,6 +1,8 @@
 /** Reads the identifiers in paths. An identifier that cannot exist is refused like one that does not exist. */
 import { type IdKind, idForm, idRule } from "../../../base/ids.ts";
 import { type Refusal, refuse } from "../../../base/refusal.ts";
+import { oneOf } from "../../../base/rule.ts";
+import { TIERS, type Tier } from "../../../licensing/mod.ts";
 import { MODEL_RULES } from "../../../models/mod.ts";
 import type { Json } from "../../../wire/mod.ts";
 
@@ -28,6 +30,18 @@ export const licenseFor = idIn("lic", { holder: "a license", description: "The l
 export const accountFor = idIn("usr", { holder: "an account", description: "The account's identifier" });
 /** Reads the UUID of the machine in the path. */
 export const machineFor = idIn("mch", { holder: "a machine", description: "The machine's identifier" });
+/** Reads the tier in the path. */
+export const tierFor = (what: string): PathReader<{ readonly what: string; readonly tier: Tier }> => ({
+  parameters: [parameter("tier", "The tier", TIER.keywords)],
+  code: "NOT_FOUND",
+  read({ tier: text = "" }) {
+    const tier = TIER.parse(text);
+    return tier === undefined
+      ? refuse("NOT_FOUND", `Cannot ${what}: the path must hold ${TIER.expects}`)
+      : { what, tier };
+  },
+});
+const TIER = oneOf(TIERS);
 /** Reads the name of the model in the path. */
 export const modelFor = modelIn("name");
 /** Reads the name and the version of the model in the path. */
