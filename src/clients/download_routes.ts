@@ -20,7 +20,7 @@ import { InFlight } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import type { LookUpOptions } from "../database/mod.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
-import { includesTier } from "../licensing/mod.ts";
+import { includesTier, isWithinUpdates } from "../licensing/mod.ts";
 import { type FileProblem, type FoundVersion, type HostedFile, isHosted, toFileName } from "../models/mod.ts";
 import { checkTag, type Eventually, readQuery } from "../wire/mod.ts";
 import { isRangeWanted, parseRange } from "./byte_ranges.ts";
@@ -200,7 +200,7 @@ async function choose(
   if (!isCustom && !includesTier(record.tier, found.requiresLicense)) {
     return refuse("LICENSE_REQUIRED", `The model requires the tier ${found.requiresLicense} or a higher one`);
   }
-  if (found.registeredAt.getTime() > record.updatesUntilMs) {
+  if (!isWithinUpdates(found.registeredAt.getTime(), record.updatesUntilMs)) {
     const day = toDay(new Date(record.updatesUntilMs));
     return refuse(
       "LICENSE_REQUIRED",

@@ -7,6 +7,7 @@ import { fieldsOf } from "../base/answer_fields.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { renderCount } from "../base/render_count.ts";
 import type { ParsingRule } from "../base/rule.ts";
+import { redactKeys } from "../base/secrets/mod.ts";
 import { type Fragment, isStorableText, type Sql } from "../database/mod.ts";
 import { byName, FEATURE } from "./features.ts";
 
@@ -114,7 +115,7 @@ function valuesRule<Values>(
   };
 }
 
-const MUST = "must be a number, true, false, or a text of at most 1,000 printable characters";
+const MUST = "must be a number, true, false, or a text of at most 1,000 printable characters and no API key";
 
 const entitlement = v.union(
   [
@@ -123,13 +124,16 @@ const entitlement = v.union(
     v.pipe(
       v.string(),
       v.maxLength(1_000),
-      v.check((text) => PRINTABLE.test(text) && isStorableText(text)),
+      v.check(isAllowed),
     ),
   ],
   MUST,
 );
 
-const PRINTABLE = /^[^\p{C}\p{Zl}\p{Zp}]*$/u;
+/** A text that looks like a key would be stored in clear, and shown. */
+function isAllowed(text: string): boolean {
+  return /^[^\p{C}\p{Zl}\p{Zp}]*$/u.test(text) && isStorableText(text) && redactKeys(text) === text;
+}
 
 /** Returns the schema of values by their names. */
 function valuesField<Value extends v.GenericSchema<unknown, unknown>>(value: Value) {

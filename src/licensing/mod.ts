@@ -151,6 +151,8 @@ export { refuseUnknownKey, refuseUnknownLicense, revokedReason } from "./unknown
 export { updateAccount } from "./update_account.ts";
 export {
   describeUpdates,
+  isWithinUpdates,
+  isWithinUpdatesSql,
   UPDATES_FIELDS,
   type Updates,
 } from "./updates.ts";

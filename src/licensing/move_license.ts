@@ -11,6 +11,7 @@ import { nameFor } from "./licenses.ts";
 import { isRestricted, type RestrictedBy, UNRESTRICTED } from "./restriction.ts";
 import { TIERS } from "./tiers.ts";
 import { refuseUnknownLicense } from "./unknown.ts";
+import { isWithinUpdatesSql } from "./updates.ts";
 
 /** The most names of models in an answer. */
 export const MOST_MODELS = 100;
@@ -190,7 +191,7 @@ function customModels(sql: Sql, accountUuid: Fragment): Fragment {
                 and exists (select from model_versions v
                              where v.model_id = m.id and v.retired_at is null
                                and coalesce(v.file, v.download_url) is not null
-                               and v.created_at <= coalesce(license.updates_until, 'infinity')
+                               and ${isWithinUpdatesSql(sql, sql`v.created_at`, sql`license.updates_until`)}
                                and coalesce(license.has_custom_models,
                                             ${rankOf(sql`v.requires_license`)} <= ${rankOf(sql`license.tier`)}))
               order by m.name collate "C" limit ${MOST_MODELS}) owned)`;

@@ -113,11 +113,11 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
        -- An expired license was not renewed by a request whose answer was lost: that would have added a year. An earlier
        -- expiry is a correction, which the log has under the same action.
        and (l.expires_at <= ${now}::timestamptz
-            or l.id not in (select license_id from audit
-                             where account_id = ${accountUuid}::uuid and action = 'license.renew'
-                               and at > ${now}::timestamptz - ${RENEWED_ONCE_HOURS} * interval '1 hour'
-                               and (after ->> 'expires_at')::timestamptz > (before ->> 'expires_at')::timestamptz
-                               and license_id is not null))`;
+            -- By its keys: another account may have had the license at the time.
+            or not exists (select from keys of_license join audit on audit.key_id = of_license.id
+                            where of_license.license_id = l.id and action = 'license.renew'
+                              and at > ${now}::timestamptz - ${RENEWED_ONCE_HOURS} * interval '1 hour'
+                              and (after ->> 'expires_at')::timestamptz > (before ->> 'expires_at')::timestamptz))`;
 }
 
 /** The expiry that a renewal gives a row of `old`. */

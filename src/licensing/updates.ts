@@ -25,6 +25,19 @@ export function describeUpdates({ updatesUntil }: Updates): string {
   return updatesUntil === null ? "none" : toDay(updatesUntil);
 }
 
+/**
+ * Tells whether a version is for a license by the instant at which it was registered. The whole last second counts: an end
+ * has no fractions.
+ */
+export function isWithinUpdates(registeredMs: number, untilMs: number): boolean {
+  return Math.floor(registeredMs / 1_000) <= Math.floor(untilMs / 1_000);
+}
+
+/** Returns the same as SQL; an end that is null is no end. */
+export function isWithinUpdatesSql(sql: Sql, registered: Fragment, until: Fragment): Fragment {
+  return sql`date_trunc('second', ${registered}) <= coalesce(${until}, 'infinity')`;
+}
+
 /** Returns SQL that adds the end of updates of a license to a `jsonb` of the audit log, if there is one. */
 export function withUpdates(sql: Sql, row: Fragment): Fragment {
   return sql`|| jsonb_strip_nulls(jsonb_build_object('updates_until', ${row}.updates_until))`;

@@ -1,5 +1,6 @@
 import { toId } from "../base/ids.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import { isWithinUpdatesSql } from "../licensing/mod.ts";
 import type { ModelSummary } from "./model.ts";
 
 /** A hosted version, for its link. */
@@ -73,7 +74,8 @@ function isNewestBefore(sql: Sql, until: Date): Fragment {
   return sql`
     m.listed_version is not null and v.id = (
       select n.id from model_versions n
-       where n.model_id = m.id and n.retired_at is null and n.created_at <= ${until}::timestamptz
+       where n.model_id = m.id and n.retired_at is null
+         and ${isWithinUpdatesSql(sql, sql`n.created_at`, sql`${until}::timestamptz`)}
          -- Not a version that waits for its file.
          and coalesce(n.file, n.download_url) is not null
        order by n.version = m.listed_version desc, n.created_at desc, n.id desc limit 1)`;

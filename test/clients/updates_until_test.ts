@@ -13,7 +13,7 @@ const service = useHostingService({
 const UNTIL = new Date("2026-11-10T23:59:59Z");
 const REGISTERED = {
   "1.0": "2026-11-01T00:00:00Z",
-  "1.1": "2026-11-10T23:59:59Z",
+  "1.1": "2026-11-10T23:59:59.999Z",
   "2.0": "2026-11-11T00:00:00Z",
 };
 const DAY = "2026-11-10";

@@ -121,6 +121,25 @@ describe("moveLicense()", () => {
     });
   });
 
+  test.each([
+    ["all of them if the feature is granted", { granted: true, until: "2030-01-01T00:00:00Z" }, ["any"]],
+    ["none if it is withdrawn", { granted: false }, []],
+    ["those of its tier if a grant has ended", { granted: true, until: "2026-01-01T00:00:00Z" }, []],
+  ])("names custom models that the tier may not load: %s", async (_, custom_models, models) => {
+    const [old, other] = [await customer("features"), await customer("there")];
+    const name = `any-${customers}`;
+    const requires = { ownerUuid: old.accountUuid, requiresLicense: "enterprise" };
+    await addNewModel(server.database, { name, ...requires }, { now: NOW });
+    const own = JSON.stringify({ custom_models });
+    await server.database.query(
+      (sql) => sql`
+        update licenses set own_features = ${own}::text::jsonb where id = ${old.licenseUuid}::uuid`,
+    );
+    expect(await move(old.licenseUuid, other.email)).toMatchObject({
+      losesModels: models.map(() => name),
+    });
+  });
+
   test("an erasure of the old account that began before revokes no key of the license", async () => {
     const [old, other] = [await customer("leaves"), await customer("takes")];
     const changes = createLicenseChanges(server.database);

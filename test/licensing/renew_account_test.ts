@@ -1,12 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
 import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { type IssuedKey, revokeKey } from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
   findLicense,
   findRenewable,
+  moveLicense,
   renewAccount,
 } from "../../src/licensing/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
@@ -30,6 +32,18 @@ const renewal = ({ licenseUuid }: IssuedKey, from: string, to: string) => ({
 });
 
 describe("renewAccount()", () => {
+  test("renewAccount() adds no second year to a license that moved to the account after a renewal", async () => {
+    const key = await issueUntil("grace@example.org", new Date("2027-03-01T10:00:00Z"));
+    const other = await issueUntil("ada@example.org", NEVER_EXPIRES);
+    expect(await renew(key)).toHaveLength(1);
+    const to = { email: "ada@example.org", mayBeNew: false };
+    const moved = await moveLicense(createLicenseChanges(server.database), key.licenseUuid, { to, ...BY });
+    expect(isRefusal(moved)).toBe(false);
+    expect(await renew(other)).toEqual([]);
+    const license = await findLicense(server.database, key.licenseUuid, BY);
+    expect(license).toMatchObject({ userId: other.userId, expiresAt: new Date("2028-03-01T10:00:00Z") });
+  });
+
   test("renewAccount() adds a year to every license, and to now for one that has expired", async () => {
     const email = "grace@example.org";
     const current = await issueUntil(email, new Date("2027-03-01T10:00:00Z"));
